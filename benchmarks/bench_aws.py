@@ -25,10 +25,11 @@ from karpenter.api.ec2nodeclass_status import CapacityReservation
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
 from karpenter.api.wire import convert
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.instancetype.types import Traits, instance_type_info
-from karpenter.cloud.aws.operator import assemble
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, AwsApi
+from karpenter.cloud.aws.services import new_services
 from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import usable
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo
-    from karpenter.cloud.aws.operator import Assembled
 
 MACHINES: Final = 500
 CLUSTER: Final = "bench"
@@ -85,11 +85,11 @@ def _catalogue(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
 
 async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]:
     aws = AwsApi(site.clients)
-    made = _assembled(aws, VirtualClock())
-    await made.shop.refresh()
-    await made.prices.refresh_spot(NOW)
+    provider = _provider(aws, VirtualClock())
+    await provider.services.instance_types.refresh()
+    await provider.services.pricing.refresh_spot(NOW)
     aws.close()
-    catalogs, shop = made.provider.parts.catalogs, made.shop
+    catalogs, shop = provider.services.catalogs, provider.services.instance_types
     traits = _traits(shop.types)
     first = catalogs.catalog(traits, node_class="default")
     offerings = sum(len(kind.offerings) for kind in first.types)
@@ -106,12 +106,12 @@ async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]
     held = _held(build)
     same = measure(lambda: catalogs.catalog(traits, node_class="default"))
     learned = measure(learn, rounds=3)
-    sold_out = measure(lambda: _sold_out(made, traits))
+    sold_out = measure(lambda: _sold_out(provider, traits))
     return [
         ("catalogue made", f"{count(len(first.types))} types", seconds(built.seconds), size(held)),
         ("  with offerings", count(offerings), "", ""),
         ("asked again, nothing new", "1", seconds(same.seconds), size(same.peak)),
-        ("types told again, the same", count(len(records)), seconds(learned.seconds), size(learned.peak)),
+        ("types read again, the same", count(len(records)), seconds(learned.seconds), size(learned.peak)),
         ("one offering sold out", "1", seconds(sold_out.seconds), size(sold_out.peak)),
     ]
 
@@ -131,12 +131,12 @@ def _held(build: Any) -> int:
     return held
 
 
-def _sold_out(made: Assembled, traits: Traits) -> object:
+def _sold_out(provider: AwsProvider, traits: Traits) -> object:
 
-    made.unavailable.mark([OfferingKey("m5.large", "us-west-2a", "spot")])
-    made.provider.parts.catalogs.catalog(traits, node_class="default")
-    made.unavailable._until.clear()  # noqa: SLF001  as if three minutes had passed
-    return made.provider.parts.catalogs.catalog(traits, node_class="default")
+    provider.services.unavailable.mark([OfferingKey("m5.large", "us-west-2a", "spot")])
+    provider.services.catalogs.catalog(traits, node_class="default")
+    provider.services.unavailable._until.clear()  # noqa: SLF001  as if three minutes had passed
+    return provider.services.catalogs.catalog(traits, node_class="default")
 
 
 def _traits(types: Any) -> Traits:
@@ -163,15 +163,16 @@ def _reservations(types: Any) -> Iterator[CapacityReservation]:
             )
 
 
-def _assembled(aws: AwsApi, clock: VirtualClock, objects: ObjectsInMemory | None = None) -> Assembled:
-    return assemble(
+def _provider(aws: AwsApi, clock: VirtualClock, objects: ObjectsInMemory | None = None) -> AwsProvider:
+    services = new_services(
         aws,
         read_settings(CLUSTER, {"KUBERNETES_VERSION": "1.33", "DISABLE_DRY_RUN": "true"}),
         objects=objects or ObjectsInMemory(),
         clock=clock,
-        chance=Random(1),  # noqa: S311  dice of a benchmark
+        chance=Random(1),  # noqa: S311  chance of a benchmark
         long_poll=0,
     )
+    return AwsProvider(services)
 
 
 def _launching(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
@@ -184,19 +185,19 @@ def _launching(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
 async def _launched(site: Site) -> list[tuple[str, ...]]:
     clock, objects = VirtualClock(), ObjectsInMemory()
     aws = _Recorded(site.clients, clock)
-    made = _assembled(aws, clock, objects)
-    await made.shop.refresh()
-    await made.prices.refresh_spot(NOW)
+    provider = _provider(aws, clock, objects)
+    await provider.services.instance_types.refresh()
+    await provider.services.pricing.refresh_spot(NOW)
     wanted = _class(site)
-    resolved = await made.resolver.resolve(wanted)
+    resolved = await provider.node_class_status.resolve(wanted)
     objects.put(msgspec.structs.replace(wanted, status=resolved.status))
-    await made.provider.list()
+    await provider.list()
     aws.sent.clear()
     began = clock.monotonic()
-    machines = await asyncio.gather(*(made.provider.launch(_claim(number)) for number in range(MACHINES)))
+    machines = await asyncio.gather(*(provider.launch(_claim(number)) for number in range(MACHINES)))
     spent = clock.monotonic() - began
     launched = Counter(name for name, _ in aws.sent)
-    await asyncio.gather(*(made.provider.terminate(each.provider_id) for each in machines))
+    await asyncio.gather(*(provider.terminate(each.provider_id) for each in machines))
     aws.close()
     ended = Counter(name for name, _ in aws.sent) - launched
     over = _over(aws.sent)

@@ -1,15 +1,15 @@
 """
-Days of a cluster whose load follows the sun, lived in virtual time by the whole operator.
+Days of a cluster whose load follows the sun, in virtual time, with the whole operator.
 
 One process holds everything: API server, kube-scheduler, ReplicaSets, kubelets, a cloud in memory that sells
-EC2 machines at their prices, and the operator as it is shipped, which hears of all that over the API. What
+EC2 machines at their prices, and the operator as it is shipped, which sees all that over the API. What
 users do is the same under every strategy, see :mod:`benchmarks.workloads.sun`; nothing goes wrong. The last
-day counts: by then, whoever learns has seen some.
+day counts: by then, a strategy that learns has seen some.
 
 Evictions are those that the API server granted to the operator. The bill is the sum of the prices of the
 machines that exist, minute by minute, whether they work yet or not. Every two hours it is held against the
-cheapest machines for the pods of that moment if all could be chosen anew: nobody can stay there, because that
-would move every pod all the time. Some clusters are added up, because a single one may favour any
+cheapest machines for the pods of that moment if all could be chosen anew: no strategy can stay there, because
+that would move every pod all the time. Some clusters are added up, because a single one may favour any
 strategy by chance.
 """
 
@@ -19,7 +19,6 @@ import argparse
 import asyncio
 import gc
 import time
-from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,11 +30,11 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy, build_proble
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.cluster import view_of
-from karpenter_local.simulation.apply import grant
-from karpenter_local.simulation.kwok import KwokSky
+from karpenter_local.simulation.apply import apply
+from karpenter_local.simulation.cluster import SimulatedCluster
+from karpenter_local.simulation.kwok import kwok_options
 from karpenter_local.simulation.run import few_collections
-from karpenter_local.simulation.timeline import Timeline, caught
-from karpenter_local.simulation.world import World
+from karpenter_local.simulation.timeline import Timeline, capture_logs
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ _SAMPLE: Final = 120
 """Minutes between two looks at what the cheapest machines would cost."""
 
 _MACHINES: Final = 100
-"""So many, the world is told, that kubelets need not be heard of all the time."""
+"""So many that kubelets report seldom."""
 
 _HEADERS: Final = (
     "strategy",
@@ -94,7 +93,7 @@ class Day(NamedTuple):
     """The most machines at any time."""
 
     spent: float
-    """Processor seconds of the whole life, without those for finding the cheapest packings."""
+    """Processor seconds of the whole run, without those for finding the cheapest packings."""
 
     errors: int
     """What was logged that should not have been."""
@@ -122,14 +121,14 @@ def suite(
 def day(settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> Day:
     """Return what happens to a cluster on the last of some days."""
 
-    async def live() -> Day:
-        life = _Life(settings, pods=pods, days=days, seed=seed)
-        with caught(life.logged):
-            return await life.live()
+    async def main() -> Day:
+        run = _Run(settings, pods=pods, days=days, seed=seed)
+        with capture_logs(run.logged):
+            return await run.run()
 
     with few_collections():
-        found = run_virtual(live())
-    gc.collect()  # a life leaves much behind that nothing else finds
+        found = run_virtual(main())
+    gc.collect()  # a run leaves reference cycles behind that nothing else finds
     return found
 
 
@@ -161,18 +160,18 @@ def _row(name: str, found: Day, base: Day | None) -> tuple[str, ...]:
     )
 
 
-class _Life:
+class _Run:
     """A cluster, minute by minute."""
 
     def __init__(self, settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> None:
-        self._world = World(
+        self._simulated = SimulatedCluster(
             seed=seed,
             machines=_MACHINES,
             settings=settings,
-            heard=self._heard,
-            sky=partial(KwokSky, catalog=market()),
+            on_write=self._on_write,
+            cloud=kwok_options(market()),
         )
-        self._timeline = Timeline(self._world, narrate=False)
+        self._timeline = Timeline(self._simulated, enabled=False)
         self._steps = script(pods, days, seed)
         self._begins, self._ends = (days - 1) * DAY, days * DAY
         self._prices = {
@@ -184,11 +183,11 @@ class _Life:
         self._above: list[float] = []
         self._aside = 0.0
 
-    async def live(self) -> Day:
-        """Live all days, and return what became of the last."""
+    async def run(self) -> Day:
+        """Run all days, and return what became of the last."""
         begun = time.process_time()
-        async with self._world as world:
-            world.start()
+        async with self._simulated:
+            self._simulated.sandbox.begin_operator()
             await self._until(self._begins)
             self._evicted, before = 0, self._timeline.launched
             for minute in range(self._begins + 1, self._ends + 1):
@@ -209,36 +208,36 @@ class _Life:
         """Let users do what they do until a minute is over."""
         while self._steps and self._steps[0].at <= minute * 60:
             await self._sleep(self._steps[0].at)
-            await grant(self._world, self._steps.pop(0))
+            await apply(self._simulated, self._steps.pop(0))
         await self._sleep(minute * 60)
 
     async def _sleep(self, moment: float) -> None:
-        await asyncio.sleep(max(0.0, moment - self._world.clock.monotonic()))
+        await asyncio.sleep(max(0.0, moment - self._simulated.clock.monotonic()))
 
     def _look(self) -> None:
-        world = self._world
+        simulated = self._simulated
         self._cost += self._bill() / 60
-        self._most = max(self._most, len(world.sky.machines()))
-        self._waiting += sum(not pod.spec.node_name for pod in world.mirror.pods.values())
+        self._most = max(self._most, len(simulated.cloud.machines()))
+        self._waiting += sum(not pod.spec.node_name for pod in simulated.mirror.pods.values())
 
     def _compare(self) -> None:
         """Hold the bill against the cheapest packing of the pods that there are."""
-        begun, world = time.process_time(), self._world
-        going = [pod for pod in world.mirror.pods.values() if pod.metadata.deletion_timestamp is None]
-        alone = view_of([*world.mirror.pools.values(), *map(loose, going)])
+        begun, simulated = time.process_time(), self._simulated
+        going = [pod for pod in simulated.mirror.pods.values() if pod.metadata.deletion_timestamp is None]
+        alone = view_of([*simulated.mirror.pools.values(), *map(loose, going)])
         options = Options(packing="price")
-        intake = build_problem(
-            alone, world.catalog, now=world.clock.now(), options=options, policy=SchedulingPolicy()
+        built = build_problem(
+            alone, simulated.catalog, now=simulated.clock.now(), options=options, policy=SchedulingPolicy()
         )
-        self._above.append(self._bill() / solve(intake.problem).cost.hourly - 1)
+        self._above.append(self._bill() / solve(built.problem).cost.hourly - 1)
         self._aside += time.process_time() - begun
 
     def _bill(self) -> float:
         """Return what the machines cost per hour that exist."""
-        every = (each.labels for each in self._world.sky.machines())
+        every = (each.labels for each in self._simulated.cloud.machines())
         return sum(self._prices[each[INSTANCE_TYPE], each[ZONE], each[CAPACITY_TYPE]] for each in every)
 
-    def _heard(self, request: Request, response: Response) -> None:
+    def _on_write(self, request: Request, response: Response) -> None:
         if request.path.endswith("/eviction") and response.status < 300:
             self._evicted += 1
 
@@ -246,7 +245,7 @@ class _Life:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser("python -m benchmarks.bench_churn", description=__doc__)
     parser.add_argument("--pods", type=int, default=PODS, help="about how many pods there are at noon")
-    parser.add_argument("--days", type=int, default=DAYS, help="how many days to live; the last one counts")
+    parser.add_argument("--days", type=int, default=DAYS, help="how many days there are; the last one counts")
     parser.add_argument("--seed", type=int, action="append", help="of a cluster; may be repeated")
     names = " or ".join(f'"{name}"' for name in STRATEGIES)
     parser.add_argument(

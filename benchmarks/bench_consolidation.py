@@ -74,7 +74,7 @@ def suite(
         "which is compared at the moves it has made by then where its time was over (*)",
         "at 20% moved: what moving a fifth of the pods has saved, as a share of what any plan could save,",
         "then of what any plan could save that moves a fifth of the pods at most; both are upper bounds",
-        "the bounds leave spread and company aside and cut pods and machines to slices: nobody reaches them",
+        "the bounds leave topology out and treat pods and nodes as divisible: no plan reaches them",
         "nothing changed: finding out until when a settled cluster need not be looked at",
         "memory: the most that the first pass held beyond the cluster itself",
     )

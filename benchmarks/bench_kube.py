@@ -30,13 +30,13 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import SystemClock
 from karpenter.kube import rest
-from karpenter.kube.client import Change, Client, read_events
+from karpenter.kube.client import Client, WatchChange, read_events
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import MergePatch, target_of, untyped
 from karpenter.kube.transport import Request, Streaming
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from karpenter_local.kubeconfig import render
 
@@ -167,7 +167,7 @@ async def _take_in() -> Cost:
             yield line
 
     async for event in read_events(target, Request(method="GET", path="/api/v1/pods"), stream()):
-        assert isinstance(event, Change)
+        assert isinstance(event, WatchChange)
         cache.changed(event)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     return Cost(EVENTS, wall, cpu, max(0, _resident_now() - before), resident())
@@ -229,7 +229,7 @@ async def _serve_until_told(pipe: Connection) -> None:
             ),
         )
     gc.freeze()
-    front = HttpFront(server)
+    front = SecureServer(server)
     url = await front.start()
     pipe.send(render(name="bench", url=url, authority=front.certificates.authority, token=front.token))
     await asyncio.to_thread(pipe.recv)

@@ -1,7 +1,7 @@
 """
 The operator beside its cluster, over HTTP: how fast pods that wait get machines, and what holding them costs.
 
-Three scenes. In the first a thousand pods wait when the first NodePool appears: half of them small, half
+Three cases. In the first a thousand pods wait when the first NodePool appears: half of them small, half
 large, as in the scale-out that Karpenter's own gate is about, with machines that take a second to launch. In
 the second an operator starts on a cluster of a thousand nodes and twenty thousand pods. In the third nothing
 happens there any longer.
@@ -16,9 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from benchmarks.crowd import fill
-from benchmarks.stage import cluster, operator
 from benchmarks.table import Table, count, seconds, size
-from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
@@ -28,12 +26,13 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
+from karpenter_local.sandbox.processes import cluster_process, operator_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from benchmarks.stage import Operator, Usage
+    from karpenter_local.sandbox.processes import OperatorSubprocess, ProcessUsage
 
 PODS: Final = 1_000
 NODES: Final = 1_000
@@ -74,18 +73,18 @@ class ScaledOut(NamedTuple):
     claims: float
     running: float
     machines: int
-    usage: Usage
+    usage: ProcessUsage
 
 
 class Held(NamedTuple):
     """What a large cluster takes."""
 
     leading: float
-    after_start: Usage
+    after_start: ProcessUsage
     idle: float
     """Share of a core."""
 
-    after_idle: Usage
+    after_idle: ProcessUsage
 
 
 def suite() -> Table:
@@ -113,20 +112,19 @@ def suite() -> Table:
 
 def scale_out() -> ScaledOut:
     """Let a thousand pods wait, and then a NodePool appear."""
-    with cluster() as where, operator(where, KWOK_LAUNCH_LATENCY="1s") as ours:
+    with cluster_process() as where, operator_process(where, KWOK_LAUNCH_LATENCY="1s") as ours:
         return asyncio.run(_scale_out(where, ours))
 
 
 def hold() -> Held:
     """Start on a large cluster, and rest."""
-    with cluster(load=_load, alive=False) as where, operator(where) as ours:
+    with cluster_process(load=_load, controllers=False) as where, operator_process(where) as ours:
         return asyncio.run(_hold(ours))
 
 
-async def _scale_out(where: Path, ours: Operator) -> ScaledOut:
-    await ours.leads()
+async def _scale_out(where: Path, ours: OperatorSubprocess) -> ScaledOut:
+    await ours.until_leading()
     async with _client(where) as client:
-        await client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
         for name, requests in (("small", SMALL), ("large", LARGE)):
             await client.create(Deployment, _deployment(name, requests, PODS // 2), namespace="default")
         await _until(lambda: _unschedulable(client), PODS)
@@ -139,9 +137,9 @@ async def _scale_out(where: Path, ours: Operator) -> ScaledOut:
     return ScaledOut(claims, running, machines, ours.usage())
 
 
-async def _hold(ours: Operator) -> Held:
-    leading = await ours.leads()
-    await ours.looked()
+async def _hold(ours: OperatorSubprocess) -> Held:
+    leading = await ours.until_leading()
+    await ours.until_evaluated()
     await asyncio.sleep(30)  # what a start brings with it: events that tell why nothing is saved
     before, began = ours.usage(), time.monotonic()
     await asyncio.sleep(IDLE)

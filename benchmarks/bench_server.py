@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 
 from benchmarks.table import Table, count, ratio, seconds
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from karpenter_local.controlplane.binaries import BinariesMissing, find_binaries
 from karpenter_local.controlplane.plane import RealControlPlane
@@ -150,7 +150,7 @@ def _serve(pipe: Connection, kept: bool) -> None:
 async def _serve_until_told(pipe: Connection, directory: Path | None) -> None:
     async with AsyncExitStack() as stack:
         home = None if directory is None else await stack.enter_async_context(Home(directory))
-        front = HttpFront(Server(store=home.store if home else None))
+        front = SecureServer(Server(store=home.store if home else None))
         await front.start()
         stack.push_async_callback(front.stop)
         pipe.send((front.url, front.certificates.authority.decode(), front.token))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import (
     CAPACITY_TYPE,
     INITIALIZED,
@@ -49,7 +48,6 @@ OWNER: Final = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": Tru
 
 async def fill(client: Client, *, nodes: int, pods: int, pool: dict[str, Any]) -> None:
     """Make a node class, a pool, its nodes with their claims, and the pods on them."""
-    await client.create(KWOKNodeClass, {"metadata": {"name": "default"}})
     made = await client.create(NodePool, pool)
     for number in range(nodes):
         await _machine(client, made, number)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import structlog
 from rich.console import Console
 
-from karpenter_local.demo.scenes import Outcome, perform
+from karpenter.cloud.kwok import Behaviour
+from karpenter_local.demo.scenes import CLUSTER, SceneResult, perform
 from karpenter_local.demo.screen import Screen, frame
-from karpenter_local.demo.stage import Stage
+from karpenter_local.sandbox.options import KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
@@ -20,18 +22,19 @@ if TYPE_CHECKING:
 
 
 async def _frame() -> Group:
-    """Return the screen when the scene with ten pods has come true."""
+    """Return the screen when the ten pods of the second scene run."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     screen = Screen(Console(quiet=True))
     last: Group | None = None
-    async with Stage() as stage:
-        async for found in perform(stage):
-            if isinstance(found, Outcome):
+    cloud = KwokOptions(behaviour=Behaviour(launch=2.0))
+    async with Sandbox(name=CLUSTER, cloud=cloud) as sandbox:
+        async for found in perform(sandbox):
+            if isinstance(found, SceneResult):
                 if found.picture.running:
                     break
                 continue
             scene, picture = found
-            screen.show(scene, picture, await stage.events())
+            screen.show(scene, picture, await sandbox.events())
             last = frame(screen, scene, picture)
     assert last is not None
     return last

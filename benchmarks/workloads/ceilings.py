@@ -4,7 +4,7 @@ The most that any plan could save by moving so many pods, with a proof.
 Machines may go in part, pods may be cut into crumbs, and new machines be bought by the slice: a
 linear program whose answer no real plan can beat. A machine that goes moves all its pods, and
 only so many pods may move. Room that is left on machines which stay counts as far as a whole pod
-would fit; for that, machines with about equal room are one. Spread and company are left aside.
+would fit; for that, machines with about equal room are one. Topology is left out.
 
 The program is solved for pods of about equal sizes. What it says resources are worth is then
 held against every pod as it is, which proves the ceiling whatever the program was about.
@@ -28,7 +28,7 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import dual_values, item_of
 from karpenter.core.scheduling.price.market import market as market_of
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Worth(NamedTuple):
 
 
 def ceiling(view: ClusterView, share: float) -> float:
-    """Return the share of the bill that nobody can save more than by moving such a `share` of the pods."""
+    """Return the share of the bill that no plan can exceed by moving such a `share` of the pods."""
     ground = _ground(view)
     pods = ground.load.sum(axis=1)
     most = share * float(pods.sum())
@@ -96,13 +96,13 @@ def ceiling(view: ClusterView, share: float) -> float:
 
 
 def _ground(view: ClusterView) -> Ground:
-    nodes, guards = state_nodes(view), Guards(view)
-    movable = find_candidates(nodes, view, market(), guards, NOW).candidates
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    movable = find_candidates(nodes, view, market(), pdbs, NOW).candidates
     simulator = Simulator(
         view,
         market(),
         nodes,
-        guards,
+        pdbs,
         NOW,
         movable=movable,
         quiet=frozenset(),
@@ -240,7 +240,7 @@ def _least(ground: Ground, worth: Worth) -> NDArray[np.float64]:
     """
     Return the least that one pod of each item must cost wherever it goes, at what things are worth.
 
-    No machine on sale may be worth more than its price, whoever uses it. One that the program has
+    No machine on sale may be worth more than its price, whichever pod uses it. One that the program has
     no price for takes over the values of another, stretched to its own price.
     """
     spent = (worth.unit * ground.room).sum(axis=1)

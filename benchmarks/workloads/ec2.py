@@ -89,12 +89,12 @@ def picky_pods(count: int, *, seed: int = 9) -> list[Pod]:
     for number in range(count):
         chosen = rng.sample(families, rng.randrange(3, len(families) // 2))
         operator = "In" if rng.random() < 0.5 else "NotIn"
-        wishes = [NodeSelectorRequirement(key=FAMILY, operator=operator, values=tuple(sorted(chosen)))]
+        preferred = [NodeSelectorRequirement(key=FAMILY, operator=operator, values=tuple(sorted(chosen)))]
         if rng.random() < 0.3:
-            wishes.append(
+            preferred.append(
                 NodeSelectorRequirement(key=ZONE, operator="In", values=tuple(rng.sample(ZONES, 2)))
             )
-        term = NodeSelectorTerm(match_expressions=tuple(wishes))
+        term = NodeSelectorTerm(match_expressions=tuple(preferred))
         required = NodeSelector(node_selector_terms=(term,))
         affinity = Affinity(
             node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required)

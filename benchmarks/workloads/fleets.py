@@ -70,7 +70,7 @@ def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> Clus
     rng = random.Random(seed)  # noqa: S311  workloads, not secrets
     pool = _pool_of(budget)
     pods = _pods_of(machines * 31, rng)
-    intake = build_problem(
+    built = build_problem(
         view_of([pool, *pods]),
         market(),
         now=NOW,
@@ -79,7 +79,7 @@ def fleet(machines: int, *, seed: int, gone: float, budget: str = "10%") -> Clus
     )
     by_key = {pod.key: pod for pod in pods}
     objects: list[Resource] = [pool]
-    for node in solve(intake.problem).new_nodes:
+    for node in solve(built.problem).new_nodes:
         objects += _machine(node, node.name)
         objects += [_bound(by_key[key], node.name) for key in node.pods if rng.random() >= gone]
     return view_of(objects)

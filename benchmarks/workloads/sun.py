@@ -4,7 +4,7 @@ Days whose load follows the sun: which workloads there are, what size each has w
 Workloads have a few pods or dozens, small ones or large ones; of a hundred, twelve are spread over zones and
 up to eight keep their few pods on different machines. All are largest around noon, each some hours early or
 late, and each changes its own size every half hour, at minutes of its own. Every script comes from its
-own seed and is the same whoever looks after the machines.
+own seed and is the same under every strategy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.simulation.actions import Wish
+    from karpenter_local.simulation.actions import Action
 
 DAY: Final = 24 * 60
 """Minutes of a day."""
@@ -81,7 +81,7 @@ class Workload(NamedTuple):
         share = NIGHT + (1 - NIGHT) * (1 + math.cos(2 * math.pi * hour / 24)) / 2
         return max(1, round(share * self.most))
 
-    def wishes(self, days: int) -> Iterator[Wish]:
+    def wishes(self, days: int) -> Iterator[Action]:
         """Yield what its owner does."""
         size = self.size(0)
         yield Deploy(
@@ -113,7 +113,7 @@ def workloads(pods: int, seed: int) -> list[Workload]:
     return found
 
 
-def script(pods: int, days: int, seed: int) -> list[Wish]:
+def script(pods: int, days: int, seed: int) -> list[Action]:
     """Return everything that users do, in order."""
     pool = AddPool(at=0.0, name="default", consolidate_after="0s", budgets=("10%",))
     every = [wish for each in workloads(pods, seed) for wish in each.wishes(days)]

@@ -17,7 +17,9 @@ import msgspec
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
 from karpenter.core.disruption.churn import Payback
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.disruption.disrupt import DisruptionSettings, propose
+from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
@@ -25,7 +27,7 @@ from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
-    from karpenter.core.disruption.command import DisruptionDecision
+    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
 
 
@@ -67,17 +69,16 @@ class Campaign(NamedTuple):
         return before[1]
 
 
-def _rules_of(strategy: str) -> DisruptionSettings:
-    """Return the rules of a strategy; the classic one does not ask what moving costs."""
+def _context(strategy: str) -> DisruptionContext:
+    """Return the settings of a strategy; the classic one does not ask what moving costs."""
     payback = Payback(within=timedelta()) if strategy == "classic" else Payback()
-    return msgspec.structs.replace(DisruptionSettings(), strategy=strategy, payback=payback, explain=0)
+    settings = msgspec.structs.replace(DisruptionSettings(), strategy=strategy, payback=payback, explain=0)
+    return DisruptionContext(settings=settings)
 
 
 def look(view: ClusterView, strategy: str) -> DisruptionDecision:
-    """Return what one pass of a strategy decides."""
-    return propose(
-        view, market(), now=NOW, options=Options(), policy=SchedulingPolicy(), rules=_rules_of(strategy)
-    )
+    """Return what one decision of a strategy says."""
+    return disrupt(view, market(), DisruptionMemory(), now=NOW, context=_context(strategy))
 
 
 def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
@@ -88,10 +89,10 @@ def campaign(view: ClusterView, strategy: str, *, patience: float) -> Campaign:
     ended = False
     while not ended and time.process_time() - start < patience:
         begun = time.process_time()
-        verdict = look(view, strategy)
+        decision = look(view, strategy)
         spent.append(time.process_time() - begun)
-        ended = not verdict.commands
-        for number, command in enumerate(verdict.commands):
+        ended = not decision.commands
+        for number, command in enumerate(decision.commands):
             moved, saved = curve[-1]
             curve.append((moved + command.pods_moved, saved + command.saving / before))
             view = carried_out(view, command, len(spent) * 1000 + number)
@@ -107,7 +108,7 @@ def bill(view: ClusterView) -> float:
 def least(view: ClusterView) -> float:
     """Return the least that any machines for the pods of a cluster could cost."""
     alone = view_of([*view.pools.values(), *map(loose, view.pods.values())])
-    intake = build_problem(
+    built = build_problem(
         alone, market(), now=NOW, options=Options(packing="greedy"), policy=SchedulingPolicy()
     )
-    return solve(intake.problem).cost.lower_bound
+    return solve(built.problem).cost.lower_bound

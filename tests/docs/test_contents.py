@@ -8,7 +8,7 @@ LINK = re.compile(r"\]\((?P<target>[^)#]+\.md)[^)]*\)")
 
 
 def test_every_page_is_in_the_contents() -> None:
-    """Whoever begins with the contents finds every page."""
+    """The contents page links every page."""
     named = {match["target"] for match in LINK.finditer((DOCS / "README.md").read_text("utf-8"))}
     there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
 

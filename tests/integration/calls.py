@@ -1,4 +1,4 @@
-"""Every call that somebody makes to an API server, as permissions name it."""
+"""Every call that a client makes to an API server, as permissions name it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Recording:
 
 
 def read(request: Request, *, watch: bool) -> Call | None:
-    """Return the call that a request is; None for what everybody may ask, such as which kinds there are."""
+    """Return the call that a request is; None for what all may ask, such as which kinds exist."""
     _, root, *parts = request.path.split("/")
     group = "" if root == "api" else parts.pop(0)
     parts = parts[1:]  # the version
@@ -86,7 +86,7 @@ def implied(request: Request) -> set[Call]:
     """
     Return what a write needs besides itself.
 
-    Whoever makes an object's owner wait for it must be allowed to put finalizers on the owner, where a
+    A client that makes an object's owner wait for it must be allowed to put finalizers on the owner, where a
     cluster has the admission plugin OwnerReferencesPermissionEnforcement.
     """
     body = msgspec.json.decode(request.body) if request.body else {}

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 
 
@@ -11,7 +11,7 @@ class Running:
     """An embedded API server that runs until it is stopped; no controllers, no scheduler, no kubelets."""
 
     def __init__(self) -> None:
-        self.front: HttpFront | None = None
+        self.front: SecureServer | None = None
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -24,7 +24,7 @@ class Running:
         self._loop.run_forever()
 
     async def _start(self) -> None:
-        self.front = HttpFront(Server())
+        self.front = SecureServer(Server())
         await self.front.start()
         self._ready.set()
 

@@ -10,11 +10,11 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.kube.rest import MergePatch
-from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOut
-from tests.integration.aws_world import SEEDS, in_aws
+from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOutOfferings
+from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 
 if TYPE_CHECKING:
-    from tests.integration.aws_world import AwsWorld
+    from karpenter_local.sandbox.sandbox import Sandbox
 
 CLASS: dict[str, Any] = {
     "role": "KarpenterNodeRole-test",
@@ -26,9 +26,9 @@ NEWEST = [{"name": "amazon-eks-node-al2023-x86_64-standard-*", "owner": "amazon"
 REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
 
-async def apply(world: AwsWorld, *, bought: tuple[str, ...] = ("on-demand",), **spec: Any) -> None:
+async def apply(sandbox: Sandbox, *, bought: tuple[str, ...] = ("on-demand",), **spec: Any) -> None:
     """Create a class, a pool that buys for it and leaves its nodes alone, and a Deployment of no pods."""
-    await world.client.create(EC2NodeClass, {"metadata": {"name": "default"}, "spec": {**CLASS, **spec}})
+    await sandbox.client.create(EC2NodeClass, {"metadata": {"name": "default"}, "spec": {**CLASS, **spec}})
     wanted = {"kubernetes.io/arch": ("amd64",), CAPACITY_TYPE: bought}
     requirements = [{"key": key, "operator": "In", "values": list(values)} for key, values in wanted.items()]
     template = {"nodeClassRef": REFERENCE, "requirements": requirements, "expireAfter": "Never"}
@@ -37,66 +37,68 @@ async def apply(world: AwsWorld, *, bought: tuple[str, ...] = ("on-demand",), **
         "metadata": {"name": "default"},
         "spec": {"template": {"spec": template}, "disruption": disruption},
     }
-    await world.client.create(NodePool, body)
-    await world.apply((SEEDS / "inflate.yaml").read_text())
+    await sandbox.client.create(NodePool, body)
+    await apply_manifest(sandbox, (SEEDS / "inflate.yaml").read_text())
 
 
-async def scale(world: AwsWorld, replicas: int) -> None:
+async def scale(sandbox: Sandbox, replicas: int) -> None:
     """Change how many pods the Deployment has."""
     change = MergePatch({"spec": {"replicas": replicas}})
-    await world.client.patch(Deployment, "inflate", change, namespace="default")
+    await sandbox.client.patch(Deployment, "inflate", change, namespace="default")
 
 
-async def follow(world: AwsWorld, manifest: str) -> set[str]:
+async def follow(sandbox: Sandbox, manifest: str) -> set[str]:
     """Apply a manifest as it is written, let five pods run on it, and return the images of their machines."""
-    await world.apply((SEEDS / manifest).read_text())
-    await world.apply((SEEDS / "inflate.yaml").read_text())
-    await scale(world, 5)
-    await world.settled(5)
-    nodes = {node.spec.provider_id for node in await world.nodes()}
-    claims = {claim.status.provider_id for claim in await world.claims()}
-    machines = {f"aws:///{each.zone}/{each.id}" for each in world.control.instances()}
+    await apply_manifest(sandbox, (SEEDS / manifest).read_text())
+    await apply_manifest(sandbox, (SEEDS / "inflate.yaml").read_text())
+    await scale(sandbox, 5)
+    await sandbox.until_running(5)
+    nodes = {node.spec.provider_id for node in await sandbox.nodes()}
+    claims = {claim.status.provider_id for claim in await sandbox.node_claims()}
+    machines = {f"aws:///{each.zone}/{each.id}" for each in sandbox.aws.control.instances()}
     assert nodes == claims == machines
-    return {each.image for each in world.control.instances()}
+    return {each.image for each in sandbox.aws.control.instances()}
 
 
 @in_aws(cluster="eks-cluster")
-async def test_manifests_of_a_hand_install(world: AwsWorld) -> None:
+async def test_manifests_of_a_hand_install(sandbox: Sandbox) -> None:
     """The NodePool and EC2NodeClass of one guide lead to nodes and pods that run, as they are written."""
-    assert await follow(world, "hand-install.yaml") == {"ami-09f1941e8730d7702"}
+    assert await follow(sandbox, "hand-install.yaml") == {"ami-09f1941e8730d7702"}
 
 
 @in_aws(cluster="blue")
-async def test_manifests_of_a_tutorial(world: AwsWorld) -> None:
+async def test_manifests_of_a_tutorial(sandbox: Sandbox) -> None:
     """Those of another guide do so, too, with other tags, other images and tags of their own."""
-    assert await follow(world, "tutorial.yaml") == {"ami-0d6c6ac554d62a745"}
-    (found, *_) = world.site.clients.by_name["ec2"].describe_instances()["Reservations"][0]["Instances"]
+    assert await follow(sandbox, "tutorial.yaml") == {"ami-0d6c6ac554d62a745"}
+    (found, *_) = sandbox.aws.site.clients.by_name["ec2"].describe_instances()["Reservations"][0]["Instances"]
     tags = {each["Key"]: each["Value"] for each in found["Tags"]}
     assert tags["eksdemo.io/version"] == "v0.16.0"
 
 
 @in_aws(cluster="eks-cluster", region="eu-west-1")
-async def test_manifest_of_a_cluster_definition(world: AwsWorld) -> None:
+async def test_manifest_of_a_cluster_definition(sandbox: Sandbox) -> None:
     """A pool of a third one, in the region that it names, buys what it allows there."""
     (_, node_class) = (SEEDS / "hand-install.yaml").read_text().split("---")
-    await world.apply(node_class)
-    await follow(world, "cluster-definition.yaml")
+    await apply_manifest(sandbox, node_class)
+    await follow(sandbox, "cluster-definition.yaml")
 
-    for node in await world.nodes():
+    for node in await sandbox.nodes():
         assert node.metadata.labels[CAPACITY_TYPE] == "on-demand"
         assert node.metadata.labels[ZONE].startswith("eu-west-1")
 
 
 @in_aws()
-async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
+async def test_from_the_first_node_to_the_last(sandbox: Sandbox) -> None:
     """Nodes are what their machines read; one that vanishes is replaced; with the class, everything goes."""
-    world.control.perform(Lag(seconds=8))  # none of this depends on EC2 showing at once what it has launched
-    await apply(world, kubelet={"maxPods": 17})
-    await scale(world, 1)
-    await world.settled(1)
-    (node,) = await world.nodes()
-    (claim,) = await world.claims()
-    (machine,) = world.control.instances()
+    sandbox.aws.control.perform(
+        Lag(seconds=8)
+    )  # none of this depends on EC2 showing at once what it has launched
+    await apply(sandbox, kubelet={"maxPods": 17})
+    await scale(sandbox, 1)
+    await sandbox.until_running(1)
+    (node,) = await sandbox.nodes()
+    (claim,) = await sandbox.node_claims()
+    (machine,) = sandbox.aws.control.instances()
     assert node.name == machine.node
     assert node.status.allocatable == {**claim.status.allocatable}
     assert node.status.allocatable["pods"] == "17"
@@ -105,23 +107,25 @@ async def test_from_the_first_node_to_the_last(world: AwsWorld) -> None:
     assert labels[INSTANCE_TYPE] == machine.instance_type
     assert labels[ZONE] == labels["topology.ebs.csi.aws.com/zone"] == machine.zone
 
-    world.control.perform(Kill(instance=machine.id))
+    sandbox.aws.control.perform(Kill(instance=machine.id))
 
     async def replaced() -> bool:
-        return await world.running() == 1 and machine.node not in {each.name for each in await world.nodes()}
+        return await sandbox.running_pods() == 1 and machine.node not in {
+            each.name for each in await sandbox.nodes()
+        }
 
-    await world.until(replaced)
+    await sandbox.until(replaced)
 
-    await scale(world, 0)
-    await world.client.delete(NodePool, "default")
-    await world.client.delete(EC2NodeClass, "default")
+    await scale(sandbox, 0)
+    await sandbox.client.delete(NodePool, "default")
+    await sandbox.client.delete(EC2NodeClass, "default")
 
     async def gone() -> bool:
-        classes = (await world.client.list(EC2NodeClass)).items
-        return not classes and not await world.claims() and not world.control.instances()
+        classes = (await sandbox.client.list(EC2NodeClass)).items
+        return not classes and not await sandbox.node_claims() and not sandbox.aws.control.instances()
 
-    await world.until(gone, within=1200)
-    ec2, iam = world.site.clients.by_name["ec2"], world.site.clients.by_name["iam"]
+    await sandbox.until(gone, within=1200)
+    ec2, iam = sandbox.aws.site.clients.by_name["ec2"], sandbox.aws.site.clients.by_name["iam"]
     assert ec2.describe_launch_templates()["LaunchTemplates"] == []
     assert iam.list_instance_profiles()["InstanceProfiles"] == []
 
@@ -140,7 +144,7 @@ spec:
   cluster:
     name: test
     apiServerEndpoint: https://test.example
-    certificateAuthority: Q0E=
+    certificateAuthority: dGVzdA==
     cidr: 10.100.0.0/16
   kubelet:
     config:
@@ -151,7 +155,7 @@ spec:
 
 
 @in_aws()
-async def test_every_family_joins(world: AwsWorld) -> None:
+async def test_every_family_joins(sandbox: Sandbox) -> None:
     """Machines of every family read what they are told in their own words, and pods run on all of them."""
     for name, spec in FAMILIES.items():
         os = "windows" if name == "windows" else "linux"
@@ -163,17 +167,19 @@ async def test_every_family_joins(world: AwsWorld) -> None:
             "spec": {"nodeClassRef": reference, "requirements": terms},
         }
         body = {"metadata": {"name": name}, "spec": {**CLASS, **spec}}
-        await world.client.create(EC2NodeClass, body)
-        await world.client.create(NodePool, {"metadata": {"name": name}, "spec": {"template": template}})
+        await sandbox.client.create(EC2NodeClass, body)
+        await sandbox.client.create(NodePool, {"metadata": {"name": name}, "spec": {"template": template}})
         pod = {
             "nodeSelector": {"family": name, "kubernetes.io/os": os},
             "containers": [{"name": "main", "image": "pause"}],
         }
-        await world.client.create(Pod, {"metadata": {"name": name}, "spec": pod}, namespace="default")
+        await sandbox.client.create(Pod, {"metadata": {"name": name}, "spec": pod}, namespace="default")
 
-    await world.settled(len(FAMILIES))
+    await sandbox.until_running(len(FAMILIES))
 
-    systems = {node.metadata.labels["family"]: node.status.node_info.os_image for node in await world.nodes()}
+    systems = {
+        node.metadata.labels["family"]: node.status.node_info.os_image for node in await sandbox.nodes()
+    }
     assert systems == {
         "al2": "Amazon Linux 2",
         "bottlerocket": "Bottlerocket OS",
@@ -183,88 +189,88 @@ async def test_every_family_joins(world: AwsWorld) -> None:
 
 
 @in_aws()
-async def test_a_release_rolls_the_nodes(world: AwsWorld) -> None:
+async def test_a_release_rolls_the_nodes(sandbox: Sandbox) -> None:
     """When a newer image comes out, every node is replaced by one of it, and the pods run there."""
-    await apply(world, amiFamily="AL2023", amiSelectorTerms=NEWEST)
-    await scale(world, 3)
-    await world.settled(3)
-    before = {each.id: each.image for each in world.control.instances()}
+    await apply(sandbox, amiFamily="AL2023", amiSelectorTerms=NEWEST)
+    await scale(sandbox, 3)
+    await sandbox.until_running(3)
+    before = {each.id: each.image for each in sandbox.aws.control.instances()}
 
-    world.control.perform(ReleaseAmi())
+    sandbox.aws.control.perform(ReleaseAmi())
 
     async def rolled() -> bool:
-        machines = world.control.instances()
+        machines = sandbox.aws.control.instances()
         old = before.keys() & {each.id for each in machines}
-        return not old and await world.running() == 3 and len(await world.nodes()) == len(machines)
+        return not old and await sandbox.running_pods() == 3 and len(await sandbox.nodes()) == len(machines)
 
-    await world.until(rolled, within=900)
-    assert not {each.image for each in world.control.instances()} & set(before.values())
+    await sandbox.until(rolled, within=900)
+    assert not {each.image for each in sandbox.aws.control.instances()} & set(before.values())
 
 
 @in_aws()
-async def test_an_interruption_is_over_before_the_machine_dies(world: AwsWorld) -> None:
+async def test_an_interruption_is_over_before_the_machine_dies(sandbox: Sandbox) -> None:
     """A warning is followed by another machine, and pods move there before the first one is taken away."""
-    await apply(world, bought=("spot",))
-    await scale(world, 1)
-    await world.settled(1)
-    (first,) = world.control.instances()
+    await apply(sandbox, bought=("spot",))
+    await scale(sandbox, 1)
+    await sandbox.until_running(1)
+    (first,) = sandbox.aws.control.instances()
 
-    world.control.perform(Interrupt(instance=first.id))
+    sandbox.aws.control.perform(Interrupt(instance=first.id))
 
     async def moved() -> bool:
-        pods = await world.pods()
+        pods = await sandbox.pods()
         here = {pod.spec.node_name for pod in pods if pod.status.phase == "Running"}
         return len(pods) == 1 and bool(here) and first.node not in here
 
-    assert await world.until(moved) < 120
-    (second,) = (each for each in world.control.instances() if each.id != first.id)
+    assert await sandbox.until(moved) < 120
+    (second,) = (each for each in sandbox.aws.control.instances() if each.id != first.id)
     assert (second.instance_type, second.zone) != (first.instance_type, first.zone)
-    await world.until(lambda: first.id not in {each.id for each in world.control.instances()})
+    await sandbox.until(lambda: first.id not in {each.id for each in sandbox.aws.control.instances()})
 
 
 @in_aws()
-async def test_a_machine_that_is_broken_is_replaced(world: AwsWorld) -> None:
+async def test_a_machine_that_is_broken_is_replaced(sandbox: Sandbox) -> None:
     """A machine whose status check fails for two minutes goes, and its pods run elsewhere."""
-    await apply(world)
-    await scale(world, 1)
-    await world.settled(1)
-    (first,) = world.control.instances()
+    await apply(sandbox)
+    await scale(sandbox, 1)
+    await sandbox.until_running(1)
+    (first,) = sandbox.aws.control.instances()
 
-    world.control.perform(Impair(instance=first.id, what="system"))
+    sandbox.aws.control.perform(Impair(instance=first.id, what="system"))
 
     async def replaced() -> bool:
-        machines = {each.id for each in world.control.instances()}
-        return first.id not in machines and await world.running() == 1
+        machines = {each.id for each in sandbox.aws.control.instances()}
+        return first.id not in machines and await sandbox.running_pods() == 1
 
-    assert await world.until(replaced) > 120
+    assert await sandbox.until(replaced) > 120
 
 
 @in_aws()
-async def test_what_is_sold_out_is_bought_elsewhere(world: AwsWorld) -> None:
+async def test_what_is_sold_out_is_bought_elsewhere(sandbox: Sandbox) -> None:
     """Where EC2 has nothing left, pods get other machines: in other zones, or of other types."""
-    await apply(world)
-    world.control.perform(SellOut(zone="us-west-2a"))
-    world.control.perform(SellOut(zone="us-west-2b"))
-    world.control.perform(Limit(instance_type="c5.large", count=1))
+    await apply(sandbox)
+    sandbox.aws.control.perform(SellOutOfferings(zone="us-west-2a"))
+    sandbox.aws.control.perform(SellOutOfferings(zone="us-west-2b"))
+    sandbox.aws.control.perform(Limit(instance_type="c5.large", count=1))
     for replicas in (1, 2, 3):
-        await scale(world, replicas)
-        await world.settled(replicas)
+        await scale(sandbox, replicas)
+        await sandbox.until_running(replicas)
 
-    machines = world.control.instances()
+    machines = sandbox.aws.control.instances()
     assert {each.zone for each in machines} == {"us-west-2c"}
     assert [each.instance_type for each in machines].count("c5.large") == 1
     assert len(machines) > 1
 
 
 @in_aws(CLUSTER_ENDPOINT="https://elsewhere.example")
-async def test_machines_that_were_told_nonsense_do_not_join(world: AwsWorld) -> None:
+async def test_machines_that_were_told_nonsense_do_not_join(sandbox: Sandbox) -> None:
     """With a wrong setting, machines run and do not join; their consoles say why."""
-    await apply(world)
-    await scale(world, 1)
+    await apply(sandbox)
+    await scale(sandbox, 1)
 
     def told() -> bool:
-        consoles = [world.control.console(each.id) for each in world.control.instances()]
+        consoles = [sandbox.aws.control.console(each.id) for each in sandbox.aws.control.instances()]
         return any("dial https://elsewhere.example: no such host" in each for each in consoles)
 
-    await world.until(told)
-    assert await world.nodes() == []
+    await sandbox.until(told)
+    assert await sandbox.nodes() == []

@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tests.integration.aws_world import in_aws
+from tests.integration.sandboxes import apply_manifest, in_aws
 
 if TYPE_CHECKING:
-    from tests.integration.aws_world import AwsWorld
+    from karpenter_local.sandbox.sandbox import Sandbox
 
 MINUTES: Final = 30
 CLASS: Final = """
@@ -41,13 +41,13 @@ ALLOWED: Final = {
 
 
 @in_aws()
-async def test_an_idle_cluster_asks_little(world: AwsWorld) -> None:
+async def test_an_idle_cluster_asks_little(sandbox: Sandbox) -> None:
     """Every question has an interval, and no other question is asked."""
-    await world.apply(CLASS)
+    await apply_manifest(sandbox, CLASS)
     await asyncio.sleep(300)
-    world.site.account.forget_calls()
+    sandbox.aws.site.account.forget_calls()
 
     await asyncio.sleep(60 * MINUTES)
 
-    asked = Counter(call.operation for call in world.site.account.calls())
+    asked = Counter(call.operation for call in sandbox.aws.site.account.calls())
     assert {name: count for name, count in asked.items() if count > ALLOWED.get(name, 0) + 1} == {}

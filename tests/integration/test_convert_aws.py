@@ -11,11 +11,11 @@ from karpenter.api.manifests import render_documents
 from karpenter.api.workloads import Deployment
 from karpenter.convert.documents import OldDocument, convert_documents
 from karpenter.convert.findings import ConversionOptions
-from karpenter.kube.verbs import MergePatch
-from tests.integration.aws_world import SEEDS, in_aws
+from karpenter.kube.rest import MergePatch
+from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 
 if TYPE_CHECKING:
-    from tests.integration.aws_world import AwsWorld
+    from karpenter_local.sandbox.sandbox import Sandbox
 
 OLD = """
 apiVersion: karpenter.sh/v1alpha5
@@ -67,22 +67,22 @@ def converted(text: str) -> str:
 
 
 @in_aws()
-async def test_a_provisioner_a_template_and_a_workload(world: AwsWorld) -> None:
+async def test_a_provisioner_a_template_and_a_workload(sandbox: Sandbox) -> None:
     """Nodes are what the old objects asked for, down to kubelet settings, tags and labels of pods."""
-    await world.apply(converted(OLD))
-    await world.settled(3)
+    await apply_manifest(sandbox, converted(OLD))
+    await sandbox.until_running(3)
 
-    for node in await world.nodes():
+    for node in await sandbox.nodes():
         assert node.metadata.labels[INSTANCE_TYPE] in {"m5.large", "m5.xlarge"}
         assert node.metadata.labels[CAPACITY_TYPE] == "spot"
         assert node.metadata.labels["team"] == "a"
         assert node.status.allocatable["pods"] == "17"
-    (found, *_) = world.site.clients.by_name["ec2"].describe_instances()["Reservations"][0]["Instances"]
+    (found, *_) = sandbox.aws.site.clients.by_name["ec2"].describe_instances()["Reservations"][0]["Instances"]
     assert {each["Key"]: each["Value"] for each in found["Tags"]}["cost-center"] == "42"
 
 
 @in_aws(cluster="blueprint-construct-dev", region="us-east-1")
-async def test_the_manifest_of_the_guide(world: AwsWorld) -> None:
+async def test_the_manifest_of_the_guide(sandbox: Sandbox) -> None:
     """Its Provisioner buys the one type in the one zone that it names."""
     text = (SEEDS / "legacy-provisioner.yaml").read_text("utf-8")
     plain = yaml.safe_load(text)
@@ -95,14 +95,14 @@ async def test_the_manifest_of_the_guide(world: AwsWorld) -> None:
     for each in objects:
         if each["kind"] == "EC2NodeClass":  # there is no AL2 image for the Kubernetes that the site runs
             each["spec"]["amiSelectorTerms"] = [{"alias": "al2023@latest"}]
-    await world.apply(render_documents(objects))
-    await world.apply((SEEDS / "inflate.yaml").read_text("utf-8"))
-    await world.client.patch(
+    await apply_manifest(sandbox, render_documents(objects))
+    await apply_manifest(sandbox, (SEEDS / "inflate.yaml").read_text("utf-8"))
+    await sandbox.client.patch(
         Deployment, "inflate", MergePatch({"spec": {"replicas": 5}}), namespace="default"
     )
-    await world.settled(5)
+    await sandbox.until_running(5)
 
-    assert {node.metadata.labels[INSTANCE_TYPE] for node in await world.nodes()} == {"m5.2xlarge"}
-    assert {node.metadata.labels["topology.kubernetes.io/zone"] for node in await world.nodes()} == {
+    assert {node.metadata.labels[INSTANCE_TYPE] for node in await sandbox.nodes()} == {"m5.2xlarge"}
+    assert {node.metadata.labels["topology.kubernetes.io/zone"] for node in await sandbox.nodes()} == {
         "us-east-1c"
     }

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from karpenter.cli import main
 from karpenter.replay.replay import Replay
+from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
-from tests.integration.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,20 +28,20 @@ def record(path: Path, *, size: int) -> None:
 
     async def scenario() -> None:
         settings = {"flight-record": str(path), "flight-record-size": str(size)}
-        async with World(settings=settings) as world:
-            await world.pool(disruption={"consolidateAfter": "5s"})
+        async with Sandbox(name="test", settings=settings) as sandbox:
+            await sandbox.create_node_pool(disruption={"consolidateAfter": "5s"})
             notes = {"annotations": {"example.com/note": SECRET, "karpenter.sh/do-not-disrupt": "false"}}
-            await world.deploy(replicas=6, metadata={"labels": {"app": "inflate"}, **notes})
-            await world.deploy("huge", replicas=1, cpu="9000")
-            await world.deploy("more", replicas=3, cpu="2")
+            await sandbox.deploy(replicas=6, metadata={"labels": {"app": "inflate"}, **notes})
+            await sandbox.deploy("huge", replicas=1, cpu="9000")
+            await sandbox.deploy("more", replicas=3, cpu="2")
 
             async def all_run() -> bool:
-                return await world.running() == 9
+                return await sandbox.running_pods() == 9
 
-            await world.until(all_run)
-            await world.scale("inflate", 1)
+            await sandbox.until(all_run)
+            await sandbox.scale("inflate", 1)
             await asyncio.sleep(90)
-            await world.scale("more", 0)
+            await sandbox.scale("more", 0)
             await asyncio.sleep(60)
 
     run_virtual(scenario())
@@ -76,13 +76,13 @@ def altered(path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]
 
 
 def test_every_decision_comes_out_the_same(flight: Path) -> None:
-    """Machines launched, proposals and second looks are decided again as they were."""
+    """Nodes to launch, nodes to disrupt and validations are decided again as they were."""
     done = replay(str(flight), "-o", "json")
     found = json.loads(done.stdout)
 
     assert done.exit_code == 0, done.stdout
     assert {each["result"] for each in found} == {"same"}
-    assert {each["question"] for each in found} == {"provision", "propose", "confirm"}
+    assert {each["question"] for each in found} == {"provision", "disrupt", "validate"}
     assert any("new machines" in each["summary"] and each["summary"][0] != "0" for each in found)
 
 
@@ -90,7 +90,7 @@ def test_text_for_people(flight: Path) -> None:
     """A table of the decisions, and a sentence about all."""
     done = replay(str(flight))
 
-    assert "confirmed for 1 machines" in done.stdout
+    assert "valid for 1 machines" in done.stdout
     assert done.stdout.splitlines()[-1].endswith(" the same, 0 different")
 
 

@@ -19,7 +19,7 @@ import yaml
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter_local import kubeconfig
 from karpenter_local.cluster import LocalCluster
-from karpenter_local.kubelet.script import Habits
+from karpenter_local.kubelet.script import PodTimings
 from karpenter_local.kubelet.settings import Settings
 from tests.helm import ROOT, Helm
 from tests.integration.kubectl import Kubectl
@@ -32,7 +32,7 @@ REAL_TIME = True
 NEEDS_KUBECTL = True
 pytestmark = pytest.mark.helm
 
-QUICK = Settings(boot=0.05, habits=Habits(create=0.1, run=0.2, stop=0.1))
+QUICK = Settings(boot=0.05, habits=PodTimings(create=0.1, run=0.2, stop=0.1))
 CHART = ROOT / "charts" / "karpenter"
 DEFINITIONS_CHART = ROOT / "charts" / "karpenter-crd"
 UPSTREAM_VALUES = ROOT / "tests" / "data" / "chart" / "upstream-values.json"
@@ -65,7 +65,7 @@ class HelmCluster:
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[HelmCluster]:
     """A cluster of three quick nodes."""
-    async with LocalCluster(seed=1, http=True, fleet=QUICK) as running:
+    async with LocalCluster(seed=1, http=True, kubelets=QUICK) as running:
         await running.add_nodes(3)
         kubeconfig.write(tmp_path / "kubeconfig", running.kubeconfig())
         yield HelmCluster(tmp_path)

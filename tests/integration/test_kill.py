@@ -1,7 +1,7 @@
 """
 The operator as a process that is killed in the middle of its work: nothing is lost, nothing is doubled.
 
-Both lives are on record, and every decision of both, made in threads and in real time, can be made again.
+Both processes are on record, and every decision of both, made in threads and in real time, can be made again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.replay.replay import Replay
-from karpenter_local.cluster import LocalCluster
-from karpenter_local.operator import install
+from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
 from tests.integration.process import inflate, pool, started
 from tests.integration.settling import until
 
@@ -44,10 +44,12 @@ async def test_kill_in_the_middle_of_provisioning(tmp_path: Path) -> None:
     async def operator(latency: str) -> asyncio.subprocess.Process:
         return await started("run", *options, log=log, KWOK_LAUNCH_LATENCY=latency)
 
-    async with LocalCluster(seed=1, http=True) as cluster:
-        client = cluster.client
-        config.write_text(cluster.kubeconfig())
-        await install(client)
+    sandbox = Sandbox(
+        clock="real", cluster=ClusterOptions(http=True), cloud=KwokOptions(in_operator=True), operators=0
+    )
+    async with sandbox:
+        client = sandbox.client
+        config.write_text(sandbox.running.kubeconfig)
         # Wide apart, so that every pod needs a machine of its own: a double one would stay empty.
         apart = {
             "labelSelector": {"matchLabels": {"app": "inflate"}},

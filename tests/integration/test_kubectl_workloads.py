@@ -7,14 +7,14 @@ import pytest
 
 from karpenter_local import kubeconfig
 from karpenter_local.cluster import LocalCluster
-from karpenter_local.kubelet.script import Habits
+from karpenter_local.kubelet.script import PodTimings
 from karpenter_local.kubelet.settings import Settings
 from tests.integration.kubectl import Kubectl
 
 REAL_TIME = True
 NEEDS_KUBECTL = True
 
-QUICK = Settings(boot=0.05, habits=Habits(create=0.1, run=0.5, stop=0.1))
+QUICK = Settings(boot=0.05, habits=PodTimings(create=0.1, run=0.5, stop=0.1))
 
 INFLATE = """
 apiVersion: apps/v1
@@ -37,7 +37,7 @@ spec:
 @pytest.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     """Kubectl on a cluster of three quick nodes, with two pods of ``inflate`` running."""
-    async with LocalCluster(seed=1, http=True, fleet=QUICK) as cluster:
+    async with LocalCluster(seed=1, http=True, kubelets=QUICK) as cluster:
         await cluster.add_nodes(3)
         path = tmp_path / "kubeconfig"
         kubeconfig.write(path, cluster.kubeconfig())

@@ -37,7 +37,7 @@ async def test_a_deployment_runs_on_simulated_nodes(tmp_path: Path) -> None:
 
             deployment = lambda: client.get(DEPLOYMENTS, "web", namespace="default")  # noqa: E731
             await until(deployment, lambda each: each.get("status", {}).get("availableReplicas") == 3)
-            kubelets.fleet.make("node-1", "unready", why="runtime is down")
+            kubelets.hollow_nodes.make("node-1", "unready", why="runtime is down")
             node = lambda: client.get(Node, "node-1")  # noqa: E731
             await until(
                 node, lambda each: "node.kubernetes.io/not-ready" in [t.key for t in each.spec.taints]

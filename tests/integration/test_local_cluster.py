@@ -304,7 +304,7 @@ async def test_a_silent_node_loses_its_pods(cluster: LocalCluster) -> None:
     await until(lambda: status(cluster, DEPLOYMENTS, "web"), lambda s: s.get("availableReplicas") == 3)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    cluster.fleet.make("node-2", "silent")
+    cluster.hollow_nodes.make("node-2", "silent")
 
     async def ready() -> str:
         node = await cluster.client.get(Node, "node-2")
@@ -327,7 +327,7 @@ async def test_a_silent_node_loses_its_pods(cluster: LocalCluster) -> None:
     )
     assert 335 <= loop.time() - began <= 370
 
-    cluster.fleet.make("node-2", "fine")
+    cluster.hollow_nodes.make("node-2", "fine")
     await until(ready, lambda found: found == "True")
     await until(lambda: pods(cluster), lambda found: len(found) == 3)
 
@@ -337,7 +337,7 @@ async def test_a_node_that_is_gone_leaves_nothing_behind(cluster: LocalCluster) 
     await make(cluster, DEPLOYMENTS, workload("web", replicas=3))
     await until(lambda: status(cluster, DEPLOYMENTS, "web"), lambda s: s.get("availableReplicas") == 3)
 
-    cluster.fleet.make("node-3", "dead")
+    cluster.hollow_nodes.make("node-3", "dead")
     await cluster.client.delete(Node, "node-3")
 
     await until(
@@ -417,9 +417,9 @@ def history(seed: int) -> str:
             await make(cluster, CRON_JOBS, {"metadata": {"name": "tick"}, "spec": cron})
             await asyncio.sleep(600)
             await change(cluster, DEPLOYMENTS, "web", template=template("web", annotations={"v": "2"}))
-            cluster.fleet.make("node-2", "silent")
+            cluster.hollow_nodes.make("node-2", "silent")
             await asyncio.sleep(1800)
-            cluster.fleet.make("node-2", "fine")
+            cluster.hollow_nodes.make("node-2", "fine")
             await cluster.client.delete(Node, "node-3")
             await asyncio.sleep(1200)
             digest = hashlib.sha256(str(cluster.server.store.revision).encode())

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.cloud.kwok import NeverJoin
+from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
-from tests.integration.world import World, in_world
+from tests.integration.sandboxes import in_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 QUIET = {"disable-cluster-state-observability": "true"}
 
 
-def read(world: World) -> Mapping[str, float]:
+def read(sandbox: Sandbox) -> Mapping[str, float]:
     """Return what Prometheus would read, by series."""
-    assert world.operator is not None
-    text = world.operator.metrics.exposition().decode()
+    assert sandbox.leader is not None
+    text = sandbox.leader.operator.metrics.exposition().decode()
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
@@ -36,14 +37,14 @@ def total(shown: Mapping[str, float], name: str, **labels: str) -> float:
     )
 
 
-@in_world()
-async def test_what_metrics_show(world: World) -> None:
+@in_sandbox()
+async def test_what_metrics_show(sandbox: Sandbox) -> None:
     """Nodes, pods, pools, conditions, the provider and the controllers are all to be seen."""
-    await world.pool(limits={"cpu": "100"})
-    await world.deploy(replicas=10)
-    await world.settled(10)
+    await sandbox.create_node_pool(limits={"cpu": "100"})
+    await sandbox.deploy(replicas=10)
+    await sandbox.until_running(10)
     await asyncio.sleep(30)
-    shown, machines = read(world), world.machines()
+    shown, machines = read(sandbox), sandbox.cloud.count()
 
     assert total(shown, "karpenter_pods_state", phase="Running", managed="true") == 10
     assert total(shown, "karpenter_nodes_total_pod_requests", resource_type="cpu") == 10
@@ -70,21 +71,21 @@ async def test_what_metrics_show(world: World) -> None:
     assert total(shown, "rest_client_requests_total", method="POST", code="201") >= machines
 
     for reason in ("Launched", "Registered", "Initialized", "Nominated"):
-        assert await world.events(reason)
+        assert await sandbox.events(reason)
 
 
-@in_world(settings=QUIET)
-async def test_what_is_left_out_on_request(world: World) -> None:
+@in_sandbox(settings=QUIET)
+async def test_what_is_left_out_on_request(sandbox: Sandbox) -> None:
     """Without observability there are no series of single objects, and no Events of conditions."""
-    await world.pool()
-    await world.deploy(replicas=1)
-    await world.settled(1)
-    shown = read(world)
+    await sandbox.create_node_pool()
+    await sandbox.deploy(replicas=1)
+    await sandbox.until_running(1)
+    shown = read(sandbox)
 
     kinds = ("karpenter_nodes_allocatable", "karpenter_pods_", "karpenter_nodepools_", "operator_")
     assert [name for name in shown if name.startswith(kinds)] == []
     assert total(shown, "karpenter_cluster_state_node_count") == 1
-    assert not await world.events("Launched")
+    assert not await sandbox.events("Launched")
 
 
 @pytest.mark.parametrize("zone", ["test-zone-a", ""])
@@ -92,13 +93,13 @@ def test_pods_that_wait_are_shown_with_their_zone(zone: str) -> None:
     """While nothing can be launched, metrics show who waits, for how long, and where it could only be."""
 
     async def scenario() -> None:
-        async with World() as world:
-            world.cloud.control.next("launch", *([NeverJoin()] * 20))
-            await world.pool()
+        async with Sandbox(name="test") as sandbox:
+            sandbox.kwok.control.next("launch", *([NeverJoin()] * 20))
+            await sandbox.create_node_pool()
             selector = {"topology.kubernetes.io/zone": zone} if zone else {}
-            await world.deploy(replicas=2, nodeSelector=selector)
+            await sandbox.deploy(replicas=2, nodeSelector=selector)
             await asyncio.sleep(100)
-            shown = read(world)
+            shown = read(sandbox)
 
             zones = "karpenter_scheduler_pending_pods_by_effective_zone_count"
             assert total(shown, zones, controller="provisioner", zone=zone or "flexible") == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,17 +17,13 @@ from karpenter.api.pod import PodTemplate
 from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
-from karpenter.operator.options import parse_settings
-from karpenter.operator.run import Process, Which
-from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.sandbox.options import KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.virtual import run_virtual
 from tests.integration.calls import Grant, Recording, granted
-from tests.integration.world import REF, World
-from tests.unit.operator.leading import leading
 
 if TYPE_CHECKING:
-    from karpenter.kube.client import Client
-    from karpenter.operator.operator import Operator
+    from collections.abc import AsyncIterator
 
 NAMESPACE = "kube-system"
 SPREAD = (
@@ -45,16 +41,12 @@ EVERYTHING = {
 }
 
 
-class Installed(World):
-    """A world whose operator is the process that the chart starts, with the chart's environment."""
+class Installed:
+    """What the chart installs, with some settings."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         values = values_of([{"settings": settings}], [])
         self.objects = manifests(Release(values=values), definitions=False)
-        super().__init__()
-        self.settings = parse_settings({"metrics-port": "0", "health-probe-port": "0"}, self._environment())
-        self.recording = Recording(InProcess(self.cluster.server))
-        self._task: asyncio.Task[None] | None = None
 
     def rules(self, kind: str) -> list[dict[str, Any]]:
         """Return the rules of the operator's role of a kind."""
@@ -64,83 +56,80 @@ class Installed(World):
             if (each["kind"], each["metadata"]["name"]) == (kind, "karpenter")
         )
 
-    async def start(self, client: Client | None = None) -> Operator:
-        """Start the process and wait until it leads."""
-        del client
-        process = Process(
-            self.recording,
-            which=Which(provider="kwok", cluster="test"),
-            settings=self.settings,
-            namespace=NAMESPACE,
-            clock=self.clock,
-            chance=Random(1),  # noqa: S311  a test's dice
-            environ=self._environment(),
-            threads=False,
-            host="127.0.0.1",
-        )
-        self._task = await leading(process)
-        assert process.operator is not None
-        return process.operator
-
-    async def stop(self) -> None:
-        """Tell the process to stop, and wait until it has."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the operator."""
         [deployment] = [each for each in self.objects if each["kind"] == "Deployment"]
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         return {each["name"]: each["value"] for each in container["env"] if "value" in each}
 
 
-async def everything_happens(world: Installed) -> None:
+@asynccontextmanager
+async def running(chart: Installed) -> AsyncIterator[tuple[Sandbox, Recording]]:
+    """Run the process that the chart starts, with the chart's environment, and record its calls."""
+    sandbox = Sandbox(name="test", cloud=KwokOptions(in_operator=True), operators=0)
+    async with sandbox:
+        recording = Recording(sandbox.running.transport())
+        serving = sandbox.serve_operator(
+            chart.environment(),
+            options={"metrics-port": "0", "health-probe-port": "0"},
+            namespace=NAMESPACE,
+            transport=recording,
+        )
+        async with serving:
+            yield sandbox, recording
+
+
+async def everything_happens(sandbox: Sandbox) -> None:
     """Let machines come and go in every way that writes something else."""
-    await world.pool(
+    await sandbox.create_node_pool(
         template={"spec": {"terminationGracePeriod": "2m"}}, disruption={"consolidateAfter": "1h"}
     )
     guard = {"selector": {"matchLabels": {"app": "held"}}, "maxUnavailable": 0}
-    await world.client.create(
+    await sandbox.client.create(
         PodDisruptionBudget, {"metadata": {"name": "held"}, "spec": guard}, namespace="default"
     )
-    await world.deploy("free", replicas=2)
-    await world.deploy("held", replicas=1)
+    await sandbox.deploy("free", replicas=2)
+    await sandbox.deploy("held", replicas=1)
     # Never fits, so that the same is said of it again and again.
-    await world.deploy("huge", replicas=1, cpu="9000")
+    await sandbox.deploy("huge", replicas=1, cpu="9000")
 
     async def others_run() -> bool:
-        return await world.running() == 3
+        return await sandbox.running_pods() == 3
 
-    await world.until(others_run)
-    before = {node.name for node in await world.nodes()}
+    await sandbox.until(others_run)
+    before = {node.name for node in await sandbox.nodes()}
     for name in before:
-        await world.client.delete(Node, name)
+        await sandbox.client.delete(Node, name)
 
     async def moved() -> bool:
-        names = {node.name for node in await world.nodes()}
+        names = {node.name for node in await sandbox.nodes()}
         return not names & before and await others_run()
 
-    await world.until(moved, within=600)
+    await sandbox.until(moved, within=600)
     await asyncio.sleep(330)  # by then the same is said again
-    await world.client.delete(NodePool, "default")
-    await world.until(world.empty, within=900)
+    await sandbox.client.delete(NodePool, "default")
+
+    async def gone() -> bool:
+        return not await sandbox.node_claims() and not await sandbox.nodes()
+
+    await sandbox.until(gone, within=900)
 
 
-async def gates_are_used(world: Installed) -> None:
+async def gates_are_used(sandbox: Sandbox) -> None:
     """Let overlays, buffers and static pools do something."""
     wanted = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m-256x-amd64-linux"]}
     overlay = {"metadata": {"name": "cheap"}, "spec": {"requirements": [wanted], "price": "0.1", "weight": 5}}
-    await world.client.create(NodeOverlay, overlay)
+    await sandbox.client.create(NodeOverlay, overlay)
     pod = {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}
-    await world.client.create(
+    await sandbox.client.create(
         PodTemplate, {"metadata": {"name": "web"}, "template": {"spec": pod}}, namespace="default"
     )
-    await world.client.create(
+    await sandbox.client.create(
         CapacityBuffer,
         {"metadata": {"name": "spare"}, "spec": {"podTemplateRef": {"name": "web"}, "replicas": 1}},
         namespace="default",
     )
-    await world.client.create(
+    await sandbox.client.create(
         NodePool,
         {
             "metadata": {"name": "static"},
@@ -148,7 +137,7 @@ async def gates_are_used(world: Installed) -> None:
                 "replicas": 1,
                 "template": {
                     "spec": {
-                        "nodeClassRef": REF,
+                        "nodeClassRef": dict(sandbox.cloud.node_class),
                         "requirements": [
                             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
                         ],
@@ -158,7 +147,7 @@ async def gates_are_used(world: Installed) -> None:
         },
     )
     await asyncio.sleep(60)
-    await world.client.delete(NodePool, "static")
+    await sandbox.client.delete(NodePool, "static")
 
 
 @pytest.mark.parametrize(
@@ -172,14 +161,15 @@ def test_least_privilege(settings: dict[str, Any]) -> None:
     """Every call is granted, and every grant is needed by a call."""
 
     async def scenario() -> None:
-        async with Installed(settings) as world:
+        chart = Installed(settings)
+        async with running(chart) as (sandbox, recording):
             if settings is EVERYTHING:
-                await gates_are_used(world)
-            await everything_happens(world)
-        own = granted(world.rules("Role"))
+                await gates_are_used(sandbox)
+            await everything_happens(sandbox)
+        own = granted(chart.rules("Role"))
         named = {(grant.verb, grant.group, grant.resource) for grant in own if grant.name}
         used_here, used_anywhere = set(), set()
-        for (verb, group, resource, name), namespace in world.recording.calls:
+        for (verb, group, resource, name), namespace in recording.calls:
             if group == "coordination.k8s.io":
                 assert namespace == NAMESPACE
                 known = (verb, group, resource) in named
@@ -188,7 +178,7 @@ def test_least_privilege(settings: dict[str, Any]) -> None:
                 used_anywhere.add(Grant(verb, group, resource))
 
         assert {"missing": used_here - own, "spare": own - used_here} == {"missing": set(), "spare": set()}
-        cluster = granted(world.rules("ClusterRole"))
+        cluster = granted(chart.rules("ClusterRole"))
         assert {"missing": used_anywhere - cluster, "spare": cluster - used_anywhere} == {
             "missing": set(),
             "spare": set(),

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import TYPE_CHECKING
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.node import Node
 from karpenter.api.nodepool import NodePool
-from karpenter.base.ratelimiting import TokenBucket
 from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
-from karpenter.kube.client import Client
-from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import run_virtual
-from tests.integration.aws_world import AwsWorld
 from tests.integration.calls import Grant, Recording, granted
+from tests.integration.sandboxes import aws_sandbox, through
 from tests.integration.test_aws import apply, scale
 
 if TYPE_CHECKING:
-    import pytest
-
-    from karpenter_local.cluster import LocalCluster
+    from karpenter.kube.transport import Transport
     from tests.integration.calls import Call
 
 
@@ -34,48 +28,35 @@ def grants(cloud: str, role: str = "ClusterRole karpenter") -> set[Grant]:
     return granted(found.get(role, []))
 
 
-def record(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Recording:
-    """Remember the calls of the operator that will be started."""
-    recording = Recording(InProcess(cluster.server))
-    others = cluster.connect
-
-    def connect(agent: str) -> Client:
-        if agent != "karpenter":
-            return others(agent)
-        return Client(
-            recording,
-            chance=Random(1),  # noqa: S311  jitter
-            bucket=TokenBucket(rate=1e9, burst=1e9),
-        )
-
-    monkeypatch.setattr(cluster, "connect", connect)
-    return recording
-
-
-def test_least_privilege_on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_privilege_on_aws() -> None:
     """Every call is granted, and what is granted for AWS alone is needed there."""
 
     async def scenario() -> set[Call]:
-        world = AwsWorld()
-        recording = record(world.cluster, monkeypatch)
-        async with world:
-            await apply(world)
-            await scale(world, 2)
-            await world.settled(2)
-            [node] = await world.nodes()
-            await world.client.delete(Node, node.name)
+        recorded: list[Recording] = []
+
+        def record(inner: Transport) -> Recording:
+            recorded.append(Recording(inner))
+            return recorded[-1]
+
+        async with aws_sandbox(seams=through(record)) as sandbox:
+            await apply(sandbox)
+            await scale(sandbox, 2)
+            await sandbox.until_running(2)
+            [node] = await sandbox.nodes()
+            await sandbox.client.delete(Node, node.name)
 
             async def moved() -> bool:
-                return node.name not in {each.name for each in await world.nodes()}
+                return node.name not in {each.name for each in await sandbox.nodes()}
 
-            await world.until(moved)
-            await world.client.delete(NodePool, "default")
-            await world.client.delete(EC2NodeClass, "default")
+            await sandbox.until(moved)
+            await sandbox.client.delete(NodePool, "default")
+            await sandbox.client.delete(EC2NodeClass, "default")
 
             async def gone() -> bool:
-                return not (await world.client.list(EC2NodeClass)).items
+                return not (await sandbox.client.list(EC2NodeClass)).items
 
-            await world.until(gone, within=600)
+            await sandbox.until(gone, within=600)
+        (recording,) = recorded
         return recording.calls
 
     calls = run_virtual(scenario())

@@ -22,7 +22,8 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.rest import MergePatch
 from karpenter_local import kubeconfig
-from karpenter_local.operator import install
+from karpenter_local.sandbox.cloud import create_kwok_node_class
+from karpenter_local.sandbox.cluster import install_definitions
 from tests.integration.serving import Running
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ async def _fill(config: Path) -> None:
     """Put a cluster there: a pool, and a large machine with one small pod on it."""
     cluster = await find_cluster(environ={}, clock=SystemClock(), kubeconfig=str(config))
     client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random(1))  # noqa: S311  retries, not secrets
-    await install(client)
+    await install_definitions(client)
+    await create_kwok_node_class(client)
     await client.create(NodePool, pool())
     claim = {
         "metadata": {"name": "one", "labels": LABELS},

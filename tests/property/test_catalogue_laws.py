@@ -83,7 +83,7 @@ def test_a_catalogue_survives_being_written(entries: list[dict[str, Any]]) -> No
 @settings(max_examples=60, deadline=None)
 @given(catalogues())
 def test_every_type_says_something_about_every_stated_label(entries: list[dict[str, Any]]) -> None:
-    """Whoever selects by a label of the catalogue gets an answer from every type."""
+    """Every type answers for every label of the catalogue."""
     catalog = parse_catalog(json.dumps(entries), file="c.json")
     stated = {
         required["key"]

@@ -167,7 +167,7 @@ class Obvious:
         return not ask.selectors or (numa is not None and numa.int_ == 0)
 
     def is_fine(self, wanted: list[DeviceClaim], taken: Taken) -> bool:
-        """Return whether an assignment gives nobody what is not there."""
+        """Return whether an assignment allocates only what exists."""
         lanes: Counter[str] = Counter()
         owners: Counter[str] = Counter()
         for number, request, name, device in taken:
@@ -224,10 +224,10 @@ def quick(spec: ResourceSliceSpec, taken: frozenset[str], wanted: list[DeviceCla
     for device in (device for each in published.sound for device in each.devices if device.id.name in taken):
         for draw in device.consumes_counters:
             drawn[device.id.pool_id, draw.counter_set, draw.counter] += draw.amount
-    wishes = [PendingClaim(str(n), str(n), compile_claim(each, CLASSES)) for n, each in enumerate(wanted)]
+    preferred = [PendingClaim(str(n), str(n), compile_claim(each, CLASSES)) for n, each in enumerate(wanted)]
     place = NodeTarget(node("n1").existing)
     return DeviceSearch(stock, AllocationTracker(before, drawn), 0, 0, StepBudget(10**6)).run(
-        place, [], wishes
+        place, [], preferred
     )
 
 
@@ -305,14 +305,14 @@ def questions(draw: st.DrawFn) -> Problem:
 
 def promised(scheduler: Scheduler, choice: st.DataObject) -> dict[int, list[DeviceAllocation]]:
     """Return the devices of every bin, once each bin has become one of the things that it still can."""
-    ledger = (
+    tracker = (
         scheduler.devices._tracker
         if scheduler.devices is not None
         else AllocationTracker(PriorAllocations(), {})
     )
     found: dict[int, list[DeviceAllocation]] = {}
     becomes: dict[int, int] = {}
-    for claimed in ledger.claim_allocations.values():
+    for claimed in tracker.claim_allocations.values():
         if claimed.bin not in becomes:
             becomes[claimed.bin] = choice.draw(st.sampled_from(sorted(claimed.device_sets)))
         found.setdefault(claimed.bin, []).extend(claimed.device_sets[becomes[claimed.bin]])
@@ -321,7 +321,7 @@ def promised(scheduler: Scheduler, choice: st.DataObject) -> dict[int, list[Devi
 
 @settings(FEW, max_examples=120)
 @given(question=questions(), choice=st.data())
-def test_no_plan_promises_what_is_not_there(question: Problem, choice: st.DataObject) -> None:
+def test_no_plan_allocates_what_is_not_there(question: Problem, choice: st.DataObject) -> None:
     """Whatever machines come of a plan, no device is given twice, and no share or counter is overdrawn."""
     scheduler, _ = search(question)
     owners: Counter[Piece] = Counter()
@@ -370,7 +370,7 @@ def test_every_claim_is_served_where_its_pod_is(question: Problem) -> None:
     """A placed pod has every claim served, on its own bin or within its reach, on offerings that are sold."""
     scheduler, _ = search(question)
     stated = scheduler.problem.devices
-    ledger = (
+    tracker = (
         scheduler.devices._tracker
         if scheduler.devices is not None
         else AllocationTracker(PriorAllocations(), {})
@@ -383,7 +383,7 @@ def test_every_claim_is_served_where_its_pod_is(question: Problem) -> None:
         ]:
             pod_claims = stated.pod_claims.get(member.key) if stated is not None else None
             for claim in pod_claims.claims if pod_claims is not None else ():
-                claimed = ledger.claim_allocations[claim.key]
+                claimed = tracker.claim_allocations[claim.key]
                 assert claimed.bin == placement.bin or not claimed.is_node_local
         dealt[placement.pod_data.pod_class.number] += placement.pod_count
     assert len(DecodedPlan(scheduler).new_nodes) == scheduler.claims.count

@@ -35,7 +35,7 @@ def test_reads_like_the_slow_reader(terms: list[tuple[int, str, str]], sign: str
 
 @given(durations)
 def test_printed_durations_read_back(duration: timedelta) -> None:
-    """Printing a duration and reading it gives the same duration."""
+    """Printing a duration and relaxation it gives the same duration."""
     assert parse_duration(render_duration(duration)) == duration
 
 

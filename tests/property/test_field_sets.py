@@ -40,7 +40,7 @@ def members(node: Set, prefix: Path = ()) -> frozenset[Path]:
 
 @given(paths=PATHS)
 def test_a_set_holds_what_was_put_in(paths: frozenset[Path]) -> None:
-    """Building and reading are each other's inverse."""
+    """Building and relaxation are each other's inverse."""
     assert members(build(paths)) == paths
 
 

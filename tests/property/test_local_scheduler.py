@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.pod import Pod
-from karpenter_local.scheduler.judge import feasible, feasible_at
+from karpenter_local.scheduler.filters import feasible, feasible_at
+from karpenter_local.scheduler.nodeinfo import NodeInfo
+from karpenter_local.scheduler.nodetable import NodeTable
 from karpenter_local.scheduler.storage import NO_CLAIMS
-from karpenter_local.scheduler.supply import Supply
-from karpenter_local.scheduler.table import Table
-from tests.unit.local.scheduler.worlds import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
+from tests.unit.local.scheduler.clusters import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
 
 APPS = ("web", "db")
 ZONES = ("a", "b", "c")
@@ -60,7 +60,7 @@ events = st.lists(
 )
 
 
-def rebuilt(table: Table, known: dict[str, Supply]) -> World:
+def rebuilt(table: NodeTable, known: dict[str, NodeInfo]) -> World:
     """Return a world that was told only what is true at the end."""
     fresh = World(*known.values())
     for each in table.occupants.values():
@@ -73,7 +73,7 @@ def rebuilt(table: Table, known: dict[str, Supply]) -> World:
 def test_history_does_not_matter(events: list[Any], asks: list[Pod]) -> None:
     """Where a pod may go depends on the cluster as it is, not on how it came to be or who asked."""
     world = World()
-    known: dict[str, Supply] = {}
+    known: dict[str, NodeInfo] = {}
     for kind, *what in events:
         match kind:
             case "node":
@@ -104,8 +104,8 @@ def test_one_row_is_judged_like_all(events: list[Any], asks: Pod) -> None:
             world.table.set_node(what[0])
         elif kind == "put":
             world.put(what[0], what[1])
-    demand = world.demand(asks)
+    pod_info = world.pod_info(asks)
 
-    rows = feasible(world.table, demand, NO_CLAIMS)
+    rows = feasible(world.table, pod_info, NO_CLAIMS)
 
-    assert [feasible_at(world.table, demand, NO_CLAIMS, row) for row in range(len(rows))] == rows.tolist()
+    assert [feasible_at(world.table, pod_info, NO_CLAIMS, row) for row in range(len(rows))] == rows.tolist()

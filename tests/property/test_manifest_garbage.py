@@ -15,7 +15,7 @@ from karpenter.api.wire import InvalidObject
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.apps import expand
+from karpenter.core.state.apps import expand_workloads
 from karpenter.core.state.cluster import view_of
 from tests.property.manifests import OBJECTS, SPOILED
 from tests.unit.core.scheduling.build.catalogue import CATALOG
@@ -80,7 +80,7 @@ def read(plain: list[dict[str, Any]]) -> list[Resource]:
 
 def taken(objects: list[Resource]) -> BuiltProblem:
     """Return the problem of a cluster that consists of these objects."""
-    view = view_of(expand(objects))
+    view = view_of(expand_workloads(objects))
     return build_problem(view, CATALOG, now=NOON, options=Options(), policy=EVERYTHING)
 
 

@@ -19,8 +19,8 @@ from karpenter.api.labels import (
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -134,7 +134,7 @@ CASES = [
     ),
     pytest.param(
         problem(
-            pod("a", on={team: "red"}, prefers=Wishes(nodes=((1, [only(team, "blue")]),))),
+            pod("a", on={team: "red"}, prefers=Preferences(nodes=((1, [only(team, "blue")]),))),
             pools=[pool("p", small)],
             options=greedy,
         ),
@@ -162,19 +162,21 @@ CASES = [
                 pod(
                     "d",
                     app="d",
-                    prefers=Wishes(nodes=((1, [only(ZONE, "zone-2")]),), near=((1, company(ZONE, app="a")),)),
+                    prefers=Preferences(
+                        nodes=((1, [only(ZONE, "zone-2")]),), near=((1, affinity_term(ZONE, app="a")),)
+                    ),
                 ),
                 2,
             ),
             pools=[pool("p", second_zone_is_dear)],
             options=greedy,
         ),
-        id="a claim that changed through one reading has changed for all",
+        id="a claim that changed through one relaxation has changed for all",
     ),
     pytest.param(
         problem(
             pod("a", terms=[[only(ZONE, "zone-1")], [only(CAPACITY_TYPE, ON_DEMAND)]]),
-            replicas(pod("b", near=[company(HOSTNAME, app="c")]), 2),
+            replicas(pod("b", near=[affinity_term(HOSTNAME, app="c")]), 2),
             pod("c", app="c"),
             pools=[pool("p", small, kept)],
             nodes=[node("n", free={"cpu": "0"})],

@@ -13,7 +13,7 @@ from karpenter_local.testing.problems import Mix, problems
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Plan, Problem
-    from karpenter_local.testing.oracle import Outcome
+    from karpenter_local.testing.oracle import OraclePlan
 
 Bins = tuple[dict[str, tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]
 
@@ -37,7 +37,7 @@ def bins_of(plan: Plan) -> Bins:
     return placed, [(new.pool, tuple(sorted(new.pods))) for new in plan.new_nodes]
 
 
-def bins_of_outcome(outcome: Outcome) -> Bins:
+def bins_of_outcome(outcome: OraclePlan) -> Bins:
     """Return who is where, as the oracle says."""
     placed = {node: tuple(sorted(pods)) for node, pods in outcome.placed.items()}
     return placed, [(pool, tuple(sorted(pods))) for pool, pods in outcome.claims]

@@ -118,9 +118,9 @@ from karpenter_local.testing.builders import *
 types = [instance_type(f"t{n}", cpu=2**n, memory=3 * n + 1, price=0.07 * n + 0.1) for n in range(5)]
 even = [spread(ZONE, app="web"), spread(HOSTNAME, app="web", skew=2)]
 web = pod("web", cpu="900m", app="web", spreads=even)
-db = pod("db", cpu="1500m", memory="3Gi", app="db", apart=[company(HOSTNAME, app="db")])
+db = pod("db", cpu="1500m", memory="3Gi", app="db", apart=[affinity_term(HOSTNAME, app="db")])
 bought = [[only(CAPACITY_TYPE, "on-demand")]]
-job = pod("job", cpu="300m", app="job", near=[company(ZONE, app="job")], terms=bought)
+job = pod("job", cpu="300m", app="job", near=[affinity_term(ZONE, app="job")], terms=bought)
 rest = pod("rest", cpu="170m")
 plan = solve(
     problem(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter_local.apiserver.journal import FileJournal
-from karpenter_local.apiserver.request import Call
+from karpenter_local.apiserver.request import RequestInfo
 from karpenter_local.apiserver.resources import Registry
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
 from karpenter_local.apiserver.verbs.selecting import at
 from tests.unit.local.apiserver.asking import request
 
@@ -18,7 +18,7 @@ Step = tuple[str, int]
 STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), max_size=25)
 
 
-def play(store: Store, steps: Sequence[Step]) -> list[dict[str, bytes]]:
+def play(store: ObjectStore, steps: Sequence[Step]) -> list[dict[str, bytes]]:
     """Write or delete, and return the state after each step; zero deletes."""
     states = []
     for name, number in steps:
@@ -31,7 +31,7 @@ def play(store: Store, steps: Sequence[Step]) -> list[dict[str, bytes]]:
     return states
 
 
-def state(store: Store) -> dict[str, bytes]:
+def state(store: ObjectStore) -> dict[str, bytes]:
     """Return everything that is stored."""
     return {key: entry.raw for key, entry in store.table("configmaps").entries.items()}
 
@@ -39,21 +39,21 @@ def state(store: Store) -> dict[str, bytes]:
 class Backend:
     """As much of a backend as looking back needs."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.store = store
 
 
 @given(steps=STEPS)
 def test_looking_back_shows_what_was(steps: list[Step]) -> None:
     """The state at any revision that is remembered is the state that there was."""
-    store = Store()
+    store = ObjectStore()
     seen: dict[int, dict[str, bytes]] = {store.revision: {}}
     for step in steps:
         play(store, [step])
         seen[store.revision] = state(store)
     resource = Registry().find("", "v1", "configmaps")
     assert resource is not None
-    call = Call(verb="list", resource=resource, request=request("GET", "/"))
+    call = RequestInfo(verb="list", resource=resource, request=request("GET", "/"))
     backend: Any = Backend(store)
 
     looked = {revision: at(backend, call, revision) for revision in seen}
@@ -70,7 +70,7 @@ def test_a_cut_log_is_a_moment_of_the_past(steps: list[Step], cut: float) -> Non
     """Wherever a crash cuts the log, what comes back is a state that there was, and never a mixture."""
     with TemporaryDirectory() as folder:
         directory = Path(folder)
-        store, journal = Store(), FileJournal(directory)
+        store, journal = ObjectStore(), FileJournal(directory)
         journal.open(store)
         states = [{}, *play(store, steps)]
         asyncio.run(journal.close())
@@ -78,7 +78,7 @@ def test_a_cut_log_is_a_moment_of_the_past(steps: list[Step], cut: float) -> Non
         content = log.read_bytes()
         log.write_bytes(content[: int(len(content) * cut)])
 
-        again, second = Store(), FileJournal(directory)
+        again, second = ObjectStore(), FileJournal(directory)
         second.open(again)
         second.abandon()
 

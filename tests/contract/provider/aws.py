@@ -19,15 +19,16 @@ from karpenter.api.ec2nodeclass_status import SecurityGroup
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
-from karpenter.cloud.aws.operator import Assembled, assemble
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients
+from karpenter.cloud.aws.services import new_services
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
 from karpenter.core.state.cluster import ClusterView
-from karpenter_local.aws.account import Account, Shelf
-from karpenter_local.aws.estate import DISCOVERY, Estate
+from karpenter_local.aws.account import Account, OfferingPattern
+from karpenter_local.aws.estate import DISCOVERY, ClusterResources
 from karpenter_local.aws.faults import LoseAnswer
 from karpenter_local.aws.mail import announce_interruption
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
@@ -64,8 +65,8 @@ class AwsLaboratory:
     async def start(self) -> None:
         """Build the estate of the cluster, and resolve its class."""
         ours = self._build("ours")
-        made = await self._begin("ours")
-        self.provider: CloudProvider = made.provider
+        provider = await self._begin("ours")
+        self.provider: CloudProvider = provider
         terms = {DISCOVERY: ours.cluster}
         node_class = EC2NodeClass(
             metadata=ObjectMeta(name="default", uid="class-uid", generation=1),
@@ -76,7 +77,7 @@ class AwsLaboratory:
                 security_group_selector_terms=(SecurityGroupSelectorTerm(tags=terms),),
             ),
         )
-        resolved = await made.resolver.resolve(node_class)
+        resolved = await provider.node_class_status.resolve(node_class)
         assert resolved.errors == ()
         self.objects.put(msgspec.structs.replace(node_class, status=resolved.status))
 
@@ -88,12 +89,12 @@ class AwsLaboratory:
     def _name(self, whose: str) -> str:
         return f"{whose}-{self._number}"
 
-    def _build(self, whose: str) -> Estate:
-        estate = Estate(self._account, self.clients.by_name, self._name(whose))
+    def _build(self, whose: str) -> ClusterResources:
+        estate = ClusterResources(self._account, self.clients.by_name, self._name(whose))
         estate.build()
         return estate
 
-    async def _begin(self, whose: str) -> Assembled:
+    async def _begin(self, whose: str) -> AwsProvider:
         aws = AwsApi(self.clients)
         self._open.append(aws)
         given = {
@@ -102,19 +103,21 @@ class AwsLaboratory:
             "KUBERNETES_VERSION": "1.33",
             "INTERRUPTION_QUEUE": self._name(whose),
         }
-        made = assemble(
-            aws,
-            read_settings(self._name(whose), given),
-            objects=self.objects,
-            clock=self.clock,
-            chance=Random(7),  # noqa: S311  chance that can be repeated
-            long_poll=0,
+        provider = AwsProvider(
+            new_services(
+                aws,
+                read_settings(self._name(whose), given),
+                objects=self.objects,
+                clock=self.clock,
+                chance=Random(7),  # noqa: S311  chance that can be repeated
+                long_poll=0,
+            )
         )
-        # The operator would hand over what it knows, along with duties that nobody does here.
-        made.provider._roster = InstanceClaims(self._view)
-        await made.shop.refresh()
-        await made.prices.refresh_spot(self.clock.now())
-        return made
+        # The operator would hand this over to the controllers, none of which runs here.
+        provider._claims = InstanceClaims(self._view)
+        await provider.services.instance_types.refresh()
+        await provider.services.pricing.refresh_spot(self.clock.now())
+        return provider
 
     def _view(self) -> ClusterView:
         claims = {each.name: each for each in self.objects if isinstance(each, NodeClaim)}
@@ -122,18 +125,20 @@ class AwsLaboratory:
 
     async def restarted(self) -> CloudProvider:
         """Return a provider that remembers nothing."""
-        return (await self._begin("ours")).provider
+        return await self._begin("ours")
 
     async def other_cluster(self) -> CloudProvider:
         """Return a provider of another cluster in the same account."""
         self._build("theirs")
-        return (await self._begin("theirs")).provider
+        return await self._begin("theirs")
 
     async def sell_out(self, offerings: Iterable[OfferingName]) -> None:
         """Empty the shelves."""
         for each in offerings:
             self._account.sell_out(
-                Shelf(capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone)
+                OfferingPattern(
+                    capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone
+                )
             )
 
     async def lose_next_answer(self) -> None:

@@ -13,9 +13,9 @@ from karpenter.api.wire import (
     check_depth,
     convert,
     decode,
+    drop_nulls,
     encode,
     name_of,
-    prune,
     to_plain,
 )
 
@@ -134,7 +134,7 @@ def test_depth_has_an_end() -> None:
     with pytest.raises(InvalidObject, match="levels deep"):
         check_depth(deep)
     with pytest.raises(InvalidObject, match="levels deep"):
-        prune({"spec": deep})
+        drop_nulls({"spec": deep})
 
 
 def test_depth_of_real_objects_is_fine() -> None:

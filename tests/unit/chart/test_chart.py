@@ -10,7 +10,7 @@ import yaml
 
 from karpenter.chart.chart import CHARTS, files, manifests
 from karpenter.chart.objects import variables
-from karpenter.chart.tree import Items, MissingValue, Release, When
+from karpenter.chart.tree import ListItems, MissingValue, Release, When
 from karpenter.chart.values import VALUES, BadValue, default_values, values_of
 from karpenter.operator.options import GATES, SETTINGS, parse_settings
 
@@ -48,7 +48,7 @@ def test_values_are_those_of_the_file() -> None:
 
 
 def test_two_careful_replicas() -> None:
-    """By default two replicas run as nobody, hold no capability, and keep off the nodes they manage."""
+    """By default two replicas run without privileges, and not on the nodes that they manage."""
     spec = found("Deployment")["spec"]
     pod = spec["template"]["spec"]
     [container] = pod["containers"]
@@ -161,7 +161,7 @@ def test_every_setting_can_be_made() -> None:
         parts = each.then if isinstance(each, When) else each
         for part in parts if isinstance(parts, list) else [parts]:
             inner = part.then if isinstance(part, When) else part
-            named |= set() if isinstance(inner, Items) else {inner["name"]}
+            named |= set() if isinstance(inner, ListItems) else {inner["name"]}
     left = {each.name for each in SETTINGS if each.variable not in named}
 
     assert left == {"disable-leader-election", "leader-election-name", "leader-election-namespace"}

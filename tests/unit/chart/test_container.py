@@ -13,7 +13,7 @@ TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")
 
 
 def test_it_runs_as_the_user_of_the_chart() -> None:
-    """The image runs as nobody, by number, so that a cluster can see that it is not root."""
+    """The image runs as user 65532, by number, so that a cluster can check that it is not root."""
     assert re.findall(r"^USER (.*)$", TEXT, re.MULTILINE) == [f"{USER}:{USER}"]
 
 
@@ -36,7 +36,7 @@ def test_it_sees_what_it_copies() -> None:
 
 
 def test_everything_is_installed_by_its_hash() -> None:
-    """The image installs what is locked, checked against hashes, and our own wheel without its dependencies."""
+    """The image installs what is locked, checked against hashes, and our wheel without dependencies."""
     installs = re.findall(r"pip install ([^\\&]*)", TEXT)
 
     assert [("--require-hashes" in each, "--no-deps" in each) for each in installs] == [

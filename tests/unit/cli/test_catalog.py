@@ -76,7 +76,7 @@ def test_the_list_of_catalogues_tells_the_truth(name: str) -> None:
 
 
 def test_list_of_a_catalogue_has_a_row_for_each_type() -> None:
-    """Size and lowest prices, without columns that nobody needs."""
+    """Size and lowest prices, without columns that are empty in every row."""
     rows = cells(run("list", "kwok").stdout)
 
     assert rows[0] == ["NAME", "ARCH", "CPU", "MEMORY", "PODS", "ON-DEMAND", "SPOT"]
@@ -210,7 +210,7 @@ def test_refresh_prints_where_no_file_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("aws")
 def test_refresh_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has no credentials is told so, and what helps."""
+    """Missing credentials are named, with a hint."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
 

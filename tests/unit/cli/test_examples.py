@@ -22,7 +22,7 @@ def test_examples_are_accepted(folder: str) -> None:
 
 
 def test_the_cloud_in_memory_has_machines_for_the_tutorial() -> None:
-    """Its NodePool serves every pod of the Deployment that everybody begins with."""
+    """Its NodePool serves every pod of the Deployment ``inflate``."""
     files = ["-f", str(EXAMPLES / "kwok"), "-f", str(EXAMPLES / "inflate" / "inflate.yaml")]
     result = CliRunner().invoke(main, ["plan", *files, "--catalog", "kwok", "--strict", "-o", "json"])
     found = json.loads(result.stdout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.files import named_values
 
 
@@ -27,7 +27,7 @@ def test_values_have_names(given: tuple[str, ...], expected: dict[str, str]) -> 
 
 def test_a_value_without_a_name_is_refused() -> None:
     """The sentence says what was given and what is expected."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(CommandError) as caught:
         named_values(["packing-policy"])
 
     assert str(caught.value) == "--set: 'packing-policy' is not NAME=VALUE"

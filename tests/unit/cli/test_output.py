@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from karpenter.api.pod import Pod
 from karpenter.api.wire import InvalidObject
-from karpenter.cli.errors import Refused, notes, one_line
+from karpenter.cli.errors import CommandError, notes, one_line
 from karpenter.cli.group import LazyGroup
 from karpenter.cli.output import Output, output_option, render, table
 
@@ -73,7 +73,7 @@ def test_refusals_are_lines() -> None:
 
     @click.command()
     def fails() -> None:
-        raise Refused("one\nthing", "another", hint="try this")
+        raise CommandError("one\nthing", "another", hint="try this")
 
     result = CliRunner().invoke(fails)
 

@@ -114,7 +114,7 @@ def test_names_are_whole_at_any_width(width: int) -> None:
     ("group", "catalog", "noted"),
     [
         pytest.param("karpenter.k8s.aws", "kwok", True, id="EC2 does not sell these"),
-        pytest.param("karpenter.k8s.aws", "", False, id="somebody chose a file"),
+        pytest.param("karpenter.k8s.aws", "", False, id="a file was chosen"),
         pytest.param("karpenter.kwok.sh", "kwok", False, id="the cloud in memory does"),
     ],
 )
@@ -161,9 +161,56 @@ def test_json_and_yaml_say_the_same(catalogue: Any) -> None:
     as_yaml = yaml.safe_load(run("--catalog", file, "-o", "yaml").stdout)
 
     assert as_json == as_yaml
-    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "cost"]
+    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "skipped", "cost"]
     assert as_json["newNodes"][0]["pods"] == ["default/a"]
     assert [each["pod"] for each in as_json["unscheduled"]] == ["default/huge"]
+
+
+def test_pods_that_no_pool_may_serve_are_skipped(catalogue: Any) -> None:
+    """The operator leaves them alone, so they are neither placed nor without a place; the page says why."""
+    expressions = [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    objects = [POOL, pod("own", affinity=affinity), pod("a")]
+    file = catalogue()
+    data = json.loads(run("--catalog", file, "-o", "json", objects=objects).stdout)
+    page = run("--catalog", file, "--strict", objects=objects)
+
+    message = "the pod requires a node without karpenter.sh/nodepool, so no NodePool may serve it"
+    assert data["skipped"] == [{"pod": "default/own", "message": message}]
+    assert data["unscheduled"] == []
+    assert page.exit_code == 0
+    assert "Skipped" in page.stdout
+    assert message in " ".join(page.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("status", "used"),
+    [
+        pytest.param(None, True, id="the class has no status"),
+        pytest.param("True", True, id="the class is ready"),
+        pytest.param("Unknown", True, id="it is not known whether the class is ready"),
+        pytest.param("False", False, id="the class is not ready"),
+    ],
+)
+def test_a_node_class_is_read_as_the_operator_reads_it(
+    catalogue: Any, status: str | None, used: bool
+) -> None:
+    """A pool is left out only because of a class that says that it is not ready."""
+    conditions = [{"type": "Ready", "status": status, "reason": "Why", "message": "no subnets"}]
+    own = {
+        "apiVersion": "example.com/v1",
+        "kind": "OtherNodeClass",
+        "metadata": {"name": "default"},
+        "status": {"conditions": conditions if status else []},
+    }
+    ours = json.loads(json.dumps(POOL))
+    reference = {"group": "example.com", "kind": "OtherNodeClass", "name": "default"}
+    ours["spec"]["template"]["spec"]["nodeClassRef"] = reference
+    result = run("--catalog", catalogue(), objects=[ours, own, pod("a")])
+
+    assert ("1 pod on 1 new machine" in result.stdout) == used
+    assert ("its OtherNodeClass default is not ready: no subnets" in result.stdout) == (not used)
 
 
 def test_strict_is_for_scripts() -> None:
@@ -269,14 +316,14 @@ def test_a_pod_beyond_counting_is_refused_not_an_error() -> None:
 
 
 def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried on the way is nobody's plan; in the end one sentence says what is wrong."""
+    """A cluster that does not answer is one sentence on standard error."""
 
     async def read(kubeconfig: str, context: str) -> None:
         structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
-        raise Unreachable("nobody is there", request=Request(method="GET", path="/"))
+        raise Unreachable("connection refused", request=Request(method="GET", path="/"))
 
     monkeypatch.setattr("karpenter.cli.planning.input._read", read)
     result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: GET /: nobody is there\n"
+    assert result.stderr == "error: GET /: connection refused\n"

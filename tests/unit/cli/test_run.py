@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter.cli import main
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.run import refused
-from karpenter.cloud.aws.options import KNOBS
+from karpenter.cloud.aws.options import AWS_SETTINGS
 from karpenter.kube.errors import NotFound, Status
 from karpenter.kube.transport import Request
 from karpenter.operator.options import SETTINGS
@@ -31,7 +31,7 @@ def test_help_documents_every_setting() -> None:
     """Every setting is a flag, with its variable and its default."""
     told = "".join(run("--help").stdout.split())  # where lines are broken does not matter
 
-    for setting in (*SETTINGS, *KNOBS):
+    for setting in (*AWS_SETTINGS, *AWS_SETTINGS):
         assert f"--{setting.name}VALUE" in told
         assert f"[env:{setting.variable};default:{setting.default or 'empty'}]" in told
 
@@ -48,7 +48,9 @@ def test_help_documents_every_setting() -> None:
         pytest.param(
             [], {"METRICS_PORT": "x"}, "setting metrics-port: 'x' is not a whole number", id="a variable"
         ),
-        pytest.param(["--log-output-paths", "/nowhere/log"], {}, "/nowhere/log", id="a log nobody can write"),
+        pytest.param(
+            ["--log-output-paths", "/nowhere/log"], {}, "/nowhere/log", id="a log that cannot be written"
+        ),
     ],
 )
 def test_bad_settings(arguments: list[str], environment: dict[str, str], problem: str) -> None:
@@ -62,7 +64,7 @@ def test_bad_settings(arguments: list[str], environment: dict[str, str], problem
 
 
 def test_a_flag_that_is_not_there() -> None:
-    """A flag that nobody knows is refused."""
+    """An unknown flag is refused."""
     refused = run("--pace", "fast")
 
     assert (refused.exit_code, "No such option" in refused.stderr) == (2, True)
@@ -94,8 +96,8 @@ def test_no_cluster(tmp_path: Path) -> None:
     ],
 )
 def test_a_cluster_without_our_kinds(path: str, hinted: bool) -> None:
-    """Whoever forgot to install them is told how to."""
-    with pytest.raises(Refused) as caught, refused():
+    """Where they are not installed, the hint says how to install them."""
+    with pytest.raises(CommandError) as caught, refused():
         raise NotFound(Status(code=404), request=Request(method="GET", path=path))
 
     assert path in str(caught.value)
@@ -103,7 +105,7 @@ def test_a_cluster_without_our_kinds(path: str, hinted: bool) -> None:
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    """A port that somebody else has is named."""
+    """A port that is in use is named."""
     config = tmp_path / "kubeconfig"
     config.write_text(
         "{apiVersion: v1, kind: Config, current-context: here, users: [{name: me, user: {}}],"

@@ -53,7 +53,7 @@ def test_others_are_not_touched() -> None:
 def test_memory_fades() -> None:
     """An offering is skipped for so long after it failed last, and then tried again."""
     now = 0.0
-    memory = InsufficientCapacityCache(monotonic=lambda: now, remembered=180.0)
+    memory = InsufficientCapacityCache(monotonic=lambda: now, ttl=180.0)
     seen = [memory.now()]
     memory.remember([SPOT_1, SPOT_2])
     now = 100.0

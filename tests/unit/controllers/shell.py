@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.controllers.perform import Performer
-from karpenter.core.state.cluster import Gone, NodeClass, Put, Store
+from karpenter.core.state.cluster import ObjectDeleted, NodeClass, ObjectUpdated, ClusterState
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 
@@ -24,7 +24,7 @@ CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default
 class Noted(Performer):
     """Notes what is to be carried out; claims that are created are there at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ClusterState) -> None:
         self._state = store
         self.effects: list[Effect] = []
         self.error: Exception | None = None
@@ -42,7 +42,7 @@ class Noted(Performer):
         meta = effect.claim.metadata
         named = msgspec.structs.replace(meta, name=f"{meta.generate_name}{len(self.effects)}")
         made = msgspec.structs.replace(effect.claim, metadata=named)
-        self._state.apply(Put(made))
+        self._state.apply(ObjectUpdated(made))
         return made
 
     @property
@@ -59,21 +59,21 @@ class Shell:
     def __init__(self, *objects: Any) -> None:
         self.clock = HandClock()
         self.clock.seconds = (BORN - NOON).total_seconds() + 120  # two minutes after everything was born
-        self.store = Store(serves=OURS)
+        self.store = ClusterState(serves=OURS)
         self.performer = Noted(self.store)
         self.put(*objects)
 
     def put(self, *objects: Any) -> None:
         """Let objects be there."""
         for each in objects:
-            self.store.apply(Put(each))
+            self.store.apply(ObjectUpdated(each))
 
     def drop(self, *objects: Any) -> None:
         """Let objects be gone."""
         for each in objects:
-            self.store.apply(Gone(each))
+            self.store.apply(ObjectDeleted(each))
 
 
 def wakes(controller: Any, item: Any, before: Any = None, *, gone: bool = False) -> list[str]:
     """Return the keys that an event brings to a controller's notice."""
-    return list(controller.wakes(Gone(item) if gone else Put(item), before))
+    return list(controller.wakes(ObjectDeleted(item) if gone else ObjectUpdated(item), before))

@@ -11,9 +11,9 @@ from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.wire import convert
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
-from karpenter.controllers.controller import Inline, Threaded, answer
+from karpenter.controllers.controller import InlineExecutor, ThreadExecutor, call_cloud
 from karpenter.controllers.informer import node_class
-from karpenter.controllers.interruption import Interruptions
+from karpenter.controllers.interruption import InterruptionReconciler
 from karpenter.controllers.provider import PoolCatalogs
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import instance_type
@@ -107,7 +107,7 @@ def heard(shell: Shell, herald: Herald) -> None:
     """Listen for a while."""
 
     async def main() -> None:
-        listening = Interruptions(shell.store, shell.performer, herald, VirtualClock())
+        listening = InterruptionReconciler(shell.store, shell.performer, herald, VirtualClock())
         task = asyncio.get_running_loop().create_task(listening.run())
         await asyncio.sleep(60)
         task.cancel()
@@ -141,9 +141,9 @@ def test_patience() -> None:
     """An answer that does not come in time is one that will not come."""
 
     async def main() -> None:
-        assert await answer(asyncio.sleep(5, "yes")) == "yes"
+        assert await call_cloud(asyncio.sleep(5, "yes")) == "yes"
         with pytest.raises(CloudUnreachable, match="no answer within 10 s"):
-            await answer(asyncio.sleep(50), within=10.0)
+            await call_cloud(asyncio.sleep(50), within=10.0)
 
     run_virtual(main())
 
@@ -152,7 +152,7 @@ def test_workers() -> None:
     """Both compute the same, beside the loop or in it."""
 
     async def main() -> None:
-        for worker in (Threaded(), Inline()):
+        for worker in (ThreadExecutor(), InlineExecutor()):
             assert await worker.run(lambda: 6 * 7) == 42
 
     asyncio.run(main())

@@ -14,17 +14,17 @@ from karpenter.api.wire import convert
 from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.nodeclaim import (
-    ClaimLifecycle,
-    ClaimMarks,
+    NodeClaimLifecycle,
+    NodeClaimDisruption,
     Expiration,
     GarbageCollection,
     PodEvents,
-    Upkeep,
+    NodeClaimConsistency,
 )
 from karpenter.controllers.termination import NodeTermination
 from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 from tests.unit.controllers.shell import CLASS, Shell, wakes
 from tests.unit.core.lifecycle.objects import (
     BORN,
@@ -91,9 +91,9 @@ class Market:
         return Catalog(types=())
 
 
-def lifecycle(shell: Shell, sky: Any = NO_SKY, **more: Any) -> ClaimLifecycle:
+def lifecycle(shell: Shell, sky: Any = NO_SKY, **more: Any) -> NodeClaimLifecycle:
     """Return the controller of claims' lives."""
-    return ClaimLifecycle(shell.store, shell.performer, sky, shell.clock, **more)
+    return NodeClaimLifecycle(shell.store, shell.performer, sky, shell.clock, **more)
 
 
 def test_what_wakes_the_life_of_a_claim() -> None:
@@ -152,7 +152,7 @@ def test_devices_count_where_they_are_switched_on(devices: bool, reason: str) ->
 def test_marks() -> None:
     """A claim is marked with the drift of its provider; a machine that is gone has not drifted."""
     shell = Shell(complete(), pool(), OTHER, claim(name="young"))
-    found = ClaimMarks(shell.store, shell.performer, Sky(drift="ImageDrift"), Market(), shell.clock)  # type: ignore[arg-type]
+    found = NodeClaimDisruption(shell.store, shell.performer, Sky(drift="ImageDrift"), Market(), shell.clock)  # type: ignore[arg-type]
     assert wakes(found, pool()) == ["claim-1", "young"]
     assert wakes(found, OTHER) == ["other"]
     assert wakes(found, CLASS) == []
@@ -164,7 +164,7 @@ def test_marks() -> None:
     assert asyncio.run(found.reconcile("gone")) is None
     assert shell.performer.kinds == []
 
-    lost = ClaimMarks(shell.store, shell.performer, Sky(drift=None), Market(), shell.clock)  # type: ignore[arg-type]
+    lost = NodeClaimDisruption(shell.store, shell.performer, Sky(drift=None), Market(), shell.clock)  # type: ignore[arg-type]
     asyncio.run(lost.reconcile("claim-1"))
     assert "Drifted" not in str(shell.performer.effects)
 
@@ -186,7 +186,7 @@ def test_expiration() -> None:
 def test_upkeep() -> None:
     """What does not name its class is named first; then the node is held to its promise, now and then."""
     shell = Shell(complete(meta={"labels": {NODEPOOL: "default"}}), node())
-    found = Upkeep(shell.store, shell.performer, shell.clock)
+    found = NodeClaimConsistency(shell.store, shell.performer, shell.clock)
     assert wakes(found, node()) == wakes(found, complete()) == ["claim-1"]
     assert wakes(found, pod()) == []
 
@@ -265,7 +265,7 @@ def test_conditions_of_others_do_not_matter() -> None:
     """A claim of a class that is somebody else's is not even held."""
     shell = Shell()
     foreign = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "name": "default"}}
-    shell.store.apply(Put(claim(spec=foreign, status={"conditions": conditions(Launched="Unknown")})))
+    shell.store.apply(ObjectUpdated(claim(spec=foreign, status={"conditions": conditions(Launched="Unknown")})))
 
     assert asyncio.run(lifecycle(shell).reconcile("claim-1")) is None
     assert shell.performer.kinds == []

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.controller import NotYet
-from karpenter.controllers.eviction import Departures, Evictor
+from karpenter.controllers.controller import Requeue
+from karpenter.controllers.eviction import EvictionQueue, EvictionController
 from karpenter.core.effects import Announce, Count, Evict
-from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, refusal
+from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, status_error
 from karpenter.kube.transport import Request, Response
 from tests.unit.controllers.shell import Shell
 from tests.unit.core.lifecycle.objects import NOW, at, pod
@@ -31,7 +31,7 @@ def wish(by: float | None = None) -> Evict:
 def refused(code: int, reason: str, message: str = "no") -> KubeError:
     """Return a refusal of the API server."""
     body = {"kind": "Status", "code": code, "reason": reason, "message": message}
-    return refusal(REQUEST, Response(status=code, body=json.dumps(body).encode()))
+    return status_error(REQUEST, Response(status=code, body=json.dumps(body).encode()))
 
 
 class Server:
@@ -55,17 +55,17 @@ class Server:
             raise self.error
 
 
-def evict(server: Server, item: Any, wanted: Evict) -> tuple[Shell, Departures, Exception | None]:
+def evict(server: Server, item: Any, wanted: Evict) -> tuple[Shell, EvictionQueue, Exception | None]:
     """Let a pod leave, and return what came of it."""
 
-    async def main() -> tuple[Shell, Departures, Exception | None]:
-        shell, departures = Shell(*([item] if item is not None else [])), Departures(WorkQueue[str]())
+    async def main() -> tuple[Shell, EvictionQueue, Exception | None]:
+        shell, departures = Shell(*([item] if item is not None else [])), EvictionQueue(WorkQueue[str]())
         departures.add(wanted)
-        evictor = Evictor(departures, shell.store, server, shell.performer, shell.clock)  # type: ignore[arg-type]
+        evictor = EvictionController(departures, shell.store, server, shell.performer, shell.clock)  # type: ignore[arg-type]
         try:
             await evictor.reconcile(KEY)
             await evictor.reconcile(KEY)  # there is nothing left to be done
-        except (NotYet, KubeError) as error:
+        except (Requeue, KubeError) as error:
             return shell, departures, error
         return shell, departures, None
 
@@ -116,13 +116,13 @@ def test_pods_that_are_gone(error: KubeError, counted: str) -> None:
 @pytest.mark.parametrize(
     ("error", "counted", "expected"),
     [
-        pytest.param(refused(429, "TooManyRequests"), "429", NotYet, id="a budget holds it"),
+        pytest.param(refused(429, "TooManyRequests"), "429", Requeue, id="a budget holds it"),
         pytest.param(
             refused(
                 500, "InternalError", "This pod has more than one PodDisruptionBudget, which is not supported"
             ),
             "500",
-            NotYet,
+            Requeue,
             id="several budgets cover it",
         ),
         pytest.param(refused(500, "InternalError"), "500", ServerFailed, id="the server fails"),
@@ -135,7 +135,7 @@ def test_pods_that_are_held(error: KubeError, counted: str, expected: type[Excep
 
     assert type(raised) is expected
     assert code(shell) == counted
-    assert told(shell) == (["FailedDraining"] if expected is NotYet else [])
+    assert told(shell) == (["FailedDraining"] if expected is Requeue else [])
     assert departures.get(KEY) is not None
 
 
@@ -166,7 +166,7 @@ def test_a_deletion_of_what_is_gone() -> None:
         pytest.param(None, None, id="it was never seen"),
         pytest.param(pod(meta={"deletionTimestamp": at(NOW)}), None, id="it leaves already"),
         pytest.param(
-            pod(meta={"annotations": {"karpenter.sh/do-not-disrupt": "true"}}), NotYet, id="it must not"
+            pod(meta={"annotations": {"karpenter.sh/do-not-disrupt": "true"}}), Requeue, id="it must not"
         ),
     ],
 )
@@ -184,7 +184,7 @@ def test_the_earliest_time_counts() -> None:
     """A pod that is to leave twice leaves once, by the earlier time; only a change of it wakes anybody."""
 
     async def main() -> None:
-        departures = Departures(WorkQueue[str]())
+        departures = EvictionQueue(WorkQueue[str]())
         departures.add(wish(by=50))
         assert await departures.queue.get() == KEY
         departures.queue.done(KEY)

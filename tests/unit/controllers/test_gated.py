@@ -15,10 +15,10 @@ from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment
 from karpenter.base.queue import WorkQueue
 from karpenter.cloud.kwok.cloudprovider import REPAIRS
-from karpenter.controllers.capacitybuffer import BufferKeeper
-from karpenter.controllers.do_not_disrupt import PodWishes
-from karpenter.controllers.health import NodeRepair
-from karpenter.controllers.nodeoverlay import ALL, OverlayKeeper
+from karpenter.controllers.capacitybuffer import CapacityBufferController
+from karpenter.controllers.do_not_disrupt import DoNotDisruptController
+from karpenter.controllers.health import NodeHealth
+from karpenter.controllers.nodeoverlay import ALL, NodeOverlayController
 from karpenter.controllers.static import UNSYNCED, StaticDeprovisioning, StaticProvisioning
 from karpenter.core.effects import CreateClaim
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
@@ -47,7 +47,7 @@ def broken(**meta: Any) -> Node:
 def test_repair_looks_at_nodes_whose_conditions_change() -> None:
     """News that a node still lives is no reason to look; a change of its conditions is."""
     shell = Shell(complete(), broken())
-    found = NodeRepair(shell.store, shell.performer, shell.clock, REPAIRS)
+    found = NodeHealth(shell.store, shell.performer, shell.clock, REPAIRS)
     assert wakes(found, node()) == wakes(found, broken(), node()) == ["node-1"]
     assert wakes(found, broken(labels={"a": "b"}), broken()) == []
     assert wakes(found, node(), gone=True) == wakes(found, pod()) == []
@@ -92,7 +92,7 @@ def test_a_static_pool_shrinks() -> None:
     found = StaticDeprovisioning(shell.store, shell.performer, shell.clock, asyncio.Lock())
     assert asyncio.run(found.reconcile("default")) == UNSYNCED
     shell.store.complete = True
-    shell.store.mark(["c-3"])
+    shell.store.mark_for_deletion(["c-3"])
 
     assert asyncio.run(found.reconcile("default")) == 60.0
     assert shell.performer.kinds == ["DeleteObject", "Count"]
@@ -124,7 +124,7 @@ def overlay(generation: int = 1, **status: Any) -> NodeOverlay:
 def test_overlays_are_judged_together() -> None:
     """Overlays, pools and classes that come, change or go are a reason to judge all; their status is not."""
     shell = Shell(overlay())
-    found = OverlayKeeper(shell.store, shell.performer, Market(), shell.clock)  # type: ignore[arg-type]
+    found = NodeOverlayController(shell.store, shell.performer, Market(), shell.clock)  # type: ignore[arg-type]
     for item in (overlay(), pool(), CLASS):
         assert wakes(found, item) == wakes(found, item, gone=True) == [ALL]
     assert wakes(found, overlay(2), overlay()) == [ALL]
@@ -152,10 +152,10 @@ def buffer(replicas: int | None = None, **spec: Any) -> CapacityBuffer:
     return convert({"metadata": meta, "spec": spec, "status": {"replicas": replicas}}, CapacityBuffer)
 
 
-def keeper(shell: Shell) -> tuple[BufferKeeper, WorkQueue[str], Provisioner]:
+def keeper(shell: Shell) -> tuple[CapacityBufferController, WorkQueue[str], Provisioner]:
     """Return the controller of buffers, its queue, and whom it asks."""
     queue, provisioner = WorkQueue[str](), Provisioner()
-    found = BufferKeeper(queue, shell.store, shell.performer, provisioner, shell.clock)  # type: ignore[arg-type]
+    found = CapacityBufferController(queue, shell.store, shell.performer, provisioner, shell.clock)  # type: ignore[arg-type]
     return found, queue, provisioner
 
 
@@ -222,7 +222,7 @@ def test_wishes_of_pods() -> None:
         meta={"annotations": {DO_NOT_DISRUPT: "5m"}}, status={"phase": "Running", "startTime": at(BORN)}
     )
     shell = Shell(complete(), node(), wishing)
-    found = PodWishes(shell.store, shell.performer, shell.clock)
+    found = DoNotDisruptController(shell.store, shell.performer, shell.clock)
     assert wakes(found, wishing) == wakes(found, wishing, pod()) == ["default/pod-1"]
     assert wakes(found, wishing, wishing) == wakes(found, pod()) == []
     assert wakes(found, wishing, gone=True) == wakes(found, node()) == []

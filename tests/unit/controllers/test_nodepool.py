@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.nodepool import COUNTED_EVERY, UNSYNCED, Outcomes, PoolCounter, PoolKeeper
+from karpenter.controllers.nodepool import COUNTER_PERIOD, UNSYNCED, RegistrationOutcomes, NodePoolCounter, NodePoolController
 from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
@@ -24,10 +24,10 @@ def outcome(*, healthy: bool, uid: str = "pool-uid") -> RegistrationOutcome:
     return RegistrationOutcome(pool="default", pool_uid=uid, healthy=healthy, because="it is so")
 
 
-def keeper(shell: Shell) -> tuple[PoolKeeper, Outcomes]:
+def keeper(shell: Shell) -> tuple[NodePoolController, RegistrationOutcomes]:
     """Return the controller of pools, and where it hears of machines."""
-    outcomes = Outcomes(WorkQueue[str]())
-    return PoolKeeper(outcomes, shell.store, shell.performer, shell.clock, ALL_LABEL_RULES), outcomes
+    outcomes = RegistrationOutcomes(WorkQueue[str]())
+    return NodePoolController(outcomes, shell.store, shell.performer, shell.clock, ALL_LABEL_RULES), outcomes
 
 
 def healthy(shell: Shell) -> list[str]:
@@ -142,11 +142,11 @@ def test_counts() -> None:
 
     async def main() -> None:
         shell = Shell(pool(), complete(status={"capacity": {"cpu": "4"}}))
-        found = PoolCounter(shell.store, shell.performer)
+        found = NodePoolCounter(shell.store, shell.performer)
         assert await found.look() == UNSYNCED
         assert shell.performer.effects == []
         shell.store.complete = True
-        assert await found.look() == COUNTED_EVERY
+        assert await found.look() == COUNTER_PERIOD
         (written,) = shell.performer.effects
         assert isinstance(written, Amend)
         assert written.status["nodes"] == 1

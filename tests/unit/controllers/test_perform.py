@@ -14,7 +14,7 @@ from karpenter.api.meta import ObjectReference
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.wire import convert, to_plain
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Supervisor
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import (
     CloudUnreachable,
@@ -23,7 +23,7 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.controllers.controller import NotYet
+from karpenter.controllers.controller import Requeue
 from karpenter.controllers.informer import Watches
 from karpenter.controllers.perform import Performer
 from karpenter.core.effects import (
@@ -33,16 +33,16 @@ from karpenter.core.effects import (
     CreateClaim,
     DeleteObject,
     Evict,
-    Launch,
     Measure,
     Nominate,
-    Outcome,
+    RegistrationOutcome,
     Terminate,
 )
-from karpenter.core.state.cluster import Store
+from karpenter.core.lifecycle.launch import launch
+from karpenter.core.state.cluster import ClusterState
 from karpenter.kube.errors import Conflict
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.target import untyped
+from karpenter.kube.rest import untyped
 from karpenter.telemetry.metrics import Metrics, claims
 from karpenter.telemetry.metrics import nodes as node_metrics
 from karpenter_local.cluster import LocalCluster
@@ -96,13 +96,13 @@ class Heap:
 class Scene:
     """An API server, and someone who carries out effects on it."""
 
-    def __init__(self, client: Client, watches: Watches, store: Store, clock: VirtualClock) -> None:
+    def __init__(self, client: Client, watches: Watches, store: ClusterState, clock: VirtualClock) -> None:
         self.client = client
         self.store = store
         self.sky = Sky()
         self.metrics = Metrics(clock=clock)
         self.recorder = Recorder(client, clock=clock)
-        self.departures, self.outcomes = Heap(), Heap()
+        self.evictions, self.outcomes = Heap(), Heap()
         self.heard: list[Effect] = []
         self.performer = Performer(
             client=client,
@@ -112,7 +112,7 @@ class Scene:
             recorder=self.recorder,
             metrics=self.metrics,
             clock=clock,
-            departures=self.departures,
+            evictions=self.evictions,
             outcomes=self.outcomes,
         )
         self.performer.subscribe(self.heard.append)
@@ -150,7 +150,7 @@ async def _scene() -> AsyncIterator[Scene]:
     client = LocalCluster(clock).client
     for each in DEFINITIONS:
         await client.create(CRDS, render(each))
-    store = Store(serves=OURS)
+    store = ClusterState(serves=OURS)
     chance = Random(1)  # noqa: S311  jitter
     watches = Watches(client, store, kinds=(NodeClaim, Node), classes={}, chance=chance)
     async with Supervisor(chance=chance) as supervisor:
@@ -230,7 +230,7 @@ async def test_deletions(found: Scene) -> None:
 async def test_a_launch_is_written_down(found: Scene) -> None:
     """The claim of a machine that was started says which one it is."""
     claim = await found.claim()
-    await found.performer.perform([Launch(claim=claim, because="")])
+    await found.performer.perform([launch(claim, "")])
     known = found.store.claim(claim.name)
 
     assert known is not None
@@ -243,8 +243,8 @@ async def test_a_launch_is_written_down(found: Scene) -> None:
     [
         pytest.param(InsufficientCapacity(because="sold out"), False, None, id="sold out"),
         pytest.param(NodeClassNotReady(node_class="default"), False, None, id="the class is not ready"),
-        pytest.param(LaunchRefused(reason="Unauthorized", message="no"), True, NotYet, id="refused"),
-        pytest.param(CloudUnreachable("no"), True, NotYet, id="nobody answers"),
+        pytest.param(LaunchRefused(reason="Unauthorized", message="no"), True, Requeue, id="refused"),
+        pytest.param(CloudUnreachable("no"), True, Requeue, id="nobody answers"),
     ],
 )
 def test_launches_that_fail(error: Exception, left: bool, raised: type[Exception] | None) -> None:
@@ -255,10 +255,10 @@ def test_launches_that_fail(error: Exception, left: bool, raised: type[Exception
             claim = await found.claim()
             found.sky.error = error
             if raised is None:
-                await found.performer.perform([Launch(claim=claim, because="")])
+                await found.performer.perform([launch(claim, "")])
             else:
                 with pytest.raises(raised):
-                    await found.performer.perform([Launch(claim=claim, because="")])
+                    await found.performer.perform([launch(claim, "")])
             there = (await found.client.list(NodeClaim)).items
             assert bool(there) == left
             reasons = {held.reason for each in there for held in each.status.conditions}
@@ -289,7 +289,7 @@ async def test_what_is_handed_on(found: Scene) -> None:
     about = ObjectReference(api_version="v1", kind="Node", name="n")
     effects: list[Effect] = [
         Evict(pod="default/p", uid="u", node="n", because=""),
-        Outcome(pool="default", pool_uid="u", healthy=True, because=""),
+        RegistrationOutcome(pool="default", pool_uid="u", healthy=True, because=""),
         Nominate(node="n", until=now, because=""),
         Measure(metric=node_metrics.LIFETIME_DURATION.name, labels={"nodepool": "default"}, value=-1.0),
         Announce(about=about, reason="Told", message="A test tells."),
@@ -297,7 +297,7 @@ async def test_what_is_handed_on(found: Scene) -> None:
     await found.performer.perform(effects)
     await found.recorder.flush()
 
-    assert found.departures.found == effects[:1]
+    assert found.evictions.found == effects[:1]
     assert found.outcomes.found == effects[1:2]
     assert found.metrics[node_metrics.LIFETIME_DURATION].count(nodepool="default") == 1
     assert [each.reason for each in (await found.client.list(Event)).items] == ["Told"]

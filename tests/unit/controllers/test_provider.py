@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
-from karpenter.controllers.provider import USUAL_WAIT, CareTaker, ChoreRound
+from karpenter.controllers.provider import USUAL_WAIT, ProviderReconciler, ProviderSingleton
 from karpenter.core.effects import Count, Effect, Step
 
 EFFECT = Count(metric="some_total")
@@ -52,7 +52,7 @@ async def test_what_is_due_is_carried_out() -> None:
     """A chore says what is due and when to look again, and does nothing to the cluster itself."""
     performer: Any = Performed()
 
-    wait = await ChoreRound(Scripted(Step(effects=(EFFECT,), again=7.0)), performer).look()
+    wait = await ProviderSingleton(Scripted(Step(effects=(EFFECT,), again=7.0)), performer).look()
 
     assert (performer.effects, wait) == ([EFFECT], 7.0)
 
@@ -61,14 +61,14 @@ async def test_a_chore_that_does_not_say_is_done_every_minute() -> None:
     """Nobody waits for ever."""
     performer: Any = Performed()
 
-    assert await ChoreRound(Scripted(Step()), performer).look() == USUAL_WAIT
+    assert await ProviderSingleton(Scripted(Step()), performer).look() == USUAL_WAIT
 
 
 async def test_failures_are_waited_for_longer_each_time() -> None:
     """Until it goes well once."""
     performer: Any = Performed()
     error = CloudUnreachable("no answer")
-    chore = ChoreRound(Scripted(error, error, Step(again=1.0), error), performer)
+    chore = ProviderSingleton(Scripted(error, error, Step(again=1.0), error), performer)
 
     assert [await chore.look() for _ in range(4)] == [5.0, 10.0, 1.0, 5.0]
 
@@ -77,13 +77,13 @@ async def test_a_cloud_that_asks_for_patience_gets_it() -> None:
     """It is not asked again before it wants to be."""
     performer: Any = Performed()
 
-    assert await ChoreRound(Scripted(Throttled(retry_after=90.0)), performer).look() == 90.0
+    assert await ProviderSingleton(Scripted(Throttled(retry_after=90.0)), performer).look() == 90.0
 
 
 async def test_one_object_is_looked_after() -> None:
     """What is due for it is carried out, and it is looked at again when that was said."""
     performer: Any = Performed()
 
-    again = await CareTaker(Scripted(Step(effects=(EFFECT,), again=3.0)), performer).reconcile("key")
+    again = await ProviderReconciler(Scripted(Step(effects=(EFFECT,), again=3.0)), performer).reconcile("key")
 
     assert (performer.effects, again) == ([EFFECT], 3.0)

@@ -24,10 +24,10 @@ from karpenter.kube.errors import (
     ServerFailed,
     TooManyRequests,
 )
-from karpenter.kube.informer import Event as Told
-from karpenter.kube.informer import Informer, Seen
-from karpenter.kube.leaderelection import Election, LockName
-from karpenter.kube.recorder import Occurrence, Recorder
+from karpenter.kube.informer import InformerEvent as Told
+from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.kube.leaderelection import LeaderElector, LockName
+from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import (
     JsonPatch,
     MergePatch,
@@ -196,7 +196,7 @@ async def following(client: Client, _: Clock) -> None:
     heard: list[str] = []
 
     def listen(event: Told[PriorityClass]) -> None:
-        heard.append(("+" if isinstance(event, Seen) else "-") + event.key)
+        heard.append(("+" if isinstance(event, InformerUpdate) else "-") + event.key)
 
     informer.subscribe(listen)
     async with running(informer.run()):
@@ -244,7 +244,7 @@ async def evicting(client: Client, _: Clock) -> None:
 async def electing(client: Client, clock: Clock) -> None:
     """Of two candidates one leads; when it leaves, the other does."""
     terms = [
-        Election(
+        LeaderElector(
             client, LockName(namespace="default", name="lead", identity=name), clock=clock, chance=chance()
         )
         for name in ("a", "b")
@@ -270,7 +270,7 @@ async def recording(client: Client, clock: Clock) -> None:
     recorder = Recorder(client, clock=clock)
     async with running(recorder.run()):
         recorder.publish(
-            Occurrence(about=about, type="Warning", reason="FailedDraining", message="1 pod left")
+            RecordedEvent(about=about, type="Warning", reason="FailedDraining", message="1 pod left")
         )
         await recorder.flush()
     assert recorder.dropped == 0

@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.kube.client import Bookmark, Change, Client
+from karpenter.kube.client import Bookmark, WatchChange, Client
 from karpenter.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -19,7 +19,7 @@ from karpenter.kube.errors import (
     ServerFailed,
     TooManyRequests,
     Unreachable,
-    Unreadable,
+    UndecodableResponse,
 )
 from karpenter.kube.transport import Response
 from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Selection, untyped
@@ -282,7 +282,7 @@ async def test_an_answer_of_the_wrong_shape(client: Client, toy: Toy, body: byte
     """What cannot be read says so, and carries what came."""
     toy.fault(Response(status=200, body=body), times=2)
 
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UndecodableResponse) as caught:
         await client.get(Node, "n1")
 
     assert caught.value.body == body
@@ -292,7 +292,7 @@ async def test_a_list_of_the_wrong_shape(client: Client, toy: Toy) -> None:
     """A list that is none is unreadable too."""
     toy.fault(answer({"items": "many"}))
 
-    with pytest.raises(Unreadable):
+    with pytest.raises(UndecodableResponse):
         await client.list(NODES)
 
 
@@ -309,7 +309,7 @@ async def test_watch_tells_what_happens(client: Client, toy: Toy) -> None:
         while len(events) < 4:
             events.append(await anext(watched))
 
-    assert [event.type if isinstance(event, Change) else "BOOKMARK" for event in events] == [
+    assert [event.type if isinstance(event, WatchChange) else "BOOKMARK" for event in events] == [
         "ADDED",
         "MODIFIED",
         "BOOKMARK",
@@ -367,7 +367,7 @@ async def test_a_client_beside_another_has_a_rate_of_its_own(toy: Toy, chance: R
     busy = Client(InProcess(toy), chance=chance, bucket=TokenBucket(rate=0.001, burst=1), manager="me")
     toy.put("nodes", "n1")
     await busy.get(Node, "n1")
-    other = busy.beside(TokenBucket(rate=1.0, burst=2))
+    other = busy.with_bucket(TokenBucket(rate=1.0, burst=2))
     began = now()
     await other.get(Node, "n1")
 

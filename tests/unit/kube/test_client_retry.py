@@ -3,8 +3,8 @@
 import pytest
 
 from karpenter.kube import rest
-from karpenter.kube.client import asked_wait, may_repeat
-from karpenter.kube.errors import KubeError, Unreachable, Unreadable, refusal
+from karpenter.kube.client import retry_after_of, may_retry
+from karpenter.kube.errors import KubeError, Unreachable, UndecodableResponse, status_error
 from karpenter.kube.transport import Request
 from karpenter.kube.rest import Apply, JsonPatch, MergePatch, untyped
 from tests.unit.kube.toy import status
@@ -20,10 +20,10 @@ EVICT = rest.evict("web-0", namespace="shop")
 
 NEVER_SENT = Unreachable("connection refused", request=GET, sent=False)
 NO_ANSWER = Unreachable("connection reset", request=GET)
-BUSY = refusal(GET, status(429, "TooManyRequests"))
-DOWN = refusal(GET, status(503, "ServiceUnavailable"))
-TURNED_AWAY = refusal(GET, status(503, "ServiceUnavailable", retry_after=1))
-CONFLICT = refusal(GET, status(409, "Conflict"))
+BUSY = status_error(GET, status(429, "TooManyRequests"))
+DOWN = status_error(GET, status(503, "ServiceUnavailable"))
+TURNED_AWAY = status_error(GET, status(503, "ServiceUnavailable", retry_after=1))
+CONFLICT = status_error(GET, status(409, "Conflict"))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ CONFLICT = refusal(GET, status(409, "Conflict"))
         pytest.param(GET, NO_ANSWER, True, id="a read without an answer"),
         pytest.param(GET, DOWN, True, id="a read that failed"),
         pytest.param(GET, CONFLICT, False, id="not a refusal for good"),
-        pytest.param(GET, Unreadable("?", request=GET), False, id="not an answer that makes no sense"),
+        pytest.param(GET, UndecodableResponse("?", request=GET), False, id="not an answer that makes no sense"),
         pytest.param(APPLY, NO_ANSWER, True, id="applying the same again"),
         pytest.param(CREATE, NO_ANSWER, False, id="not a create that may have happened"),
         pytest.param(MERGE, NO_ANSWER, False, id="not a patch that may have happened"),
@@ -48,7 +48,7 @@ CONFLICT = refusal(GET, status(409, "Conflict"))
 )
 def test_may_repeat(request_: Request, error: KubeError, expected: bool) -> None:
     """Whether a request may be sent again depends on what it does and how it failed."""
-    assert may_repeat(request_, error) is expected
+    assert may_retry(request_, error) is expected
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_may_repeat(request_: Request, error: KubeError, expected: bool) -> None
 )
 def test_asked_wait(error: KubeError, seconds: float) -> None:
     """The server may ask for a pause."""
-    assert asked_wait(error) == seconds
+    assert retry_after_of(error) == seconds

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.kube.client import Broken, Change, WatchEvent, read_events
-from karpenter.kube.errors import Gone, Unreadable
+from karpenter.kube.client import UndecodableObject, WatchChange, WatchEvent, read_events
+from karpenter.kube.errors import Gone, UndecodableResponse
 from karpenter.kube.transport import Request
-from karpenter.kube.rest import Identity, target_of
+from karpenter.kube.rest import ObjectIdentity, target_of
 
 ASKED = Request(method="GET", path="/api/v1/pods")
 
@@ -37,8 +37,8 @@ async def test_a_change_says_which_object() -> None:
         line("MODIFIED", metadata={"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7"})
     )
 
-    assert isinstance(event, Change)
-    assert (event.type, event.which, event.object.key) == ("MODIFIED", Identity("b", "a", "u", "7"), "b/a")
+    assert isinstance(event, WatchChange)
+    assert (event.type, event.which, event.object.key) == ("MODIFIED", ObjectIdentity("b", "a", "u", "7"), "b/a")
 
 
 async def test_empty_lines_are_skipped() -> None:
@@ -59,9 +59,9 @@ async def test_a_broken_object_is_an_event() -> None:
         line("ADDED", metadata={"name": "b"}),
     )
 
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, UndecodableObject)
     assert (broken.which.name, broken.which.version) == ("a", "7")
-    assert isinstance(fine, Change)
+    assert isinstance(fine, WatchChange)
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ async def test_a_broken_object_is_an_event() -> None:
 )
 async def test_garbage_ends_the_watch(garbage: bytes) -> None:
     """A line that is no event means that we do not know what we missed."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UndecodableResponse):
         await read(garbage)

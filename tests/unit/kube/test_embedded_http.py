@@ -9,7 +9,7 @@ from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from karpenter_local.kubeconfig import render, write
 from tests.unit.kube.scenarios import SCENARIOS, Scenario, title
@@ -21,7 +21,7 @@ REAL_TIME = True
 async def test_over_tls(scenario: Scenario, chance: Random, tmp_path: Path) -> None:
     """What a client expects of a server holds over real sockets, found by a kubeconfig."""
     clock = SystemClock()
-    front = HttpFront(Server(clock=clock, seed=1))
+    front = SecureServer(Server(clock=clock, seed=1))
     url = await front.start()
     config = tmp_path / "config"
     write(config, render(name="local", url=url, authority=front.certificates.authority, token=front.token))

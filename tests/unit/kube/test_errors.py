@@ -13,13 +13,13 @@ from karpenter.kube.errors import (
     Gone,
     Invalid,
     NotFound,
-    Refused,
+    StatusError,
     ServerFailed,
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    Unreadable,
-    refusal,
+    UndecodableResponse,
+    status_error,
 )
 from karpenter.kube.transport import Request, Response
 from tests.unit.kube.toy import status
@@ -50,14 +50,14 @@ ASKED = Request(method="GET", path="/api/v1/pods")
         pytest.param(Response(status=404, body=b""), NotFound, id="an empty body counts by its status"),
     ],
 )
-def test_leaf(response: Response, leaf: type[Refused]) -> None:
+def test_leaf(response: Response, leaf: type[StatusError]) -> None:
     """Each status code has its own error."""
-    assert type(refusal(ASKED, response)) is leaf
+    assert type(status_error(ASKED, response)) is leaf
 
 
 def test_an_error_says_what_was_asked_and_what_was_answered() -> None:
     """The text names the request and carries the server's own sentence."""
-    error = refusal(ASKED, status(404, "NotFound", 'pods "web-0" not found', name="web-0", kind="pods"))
+    error = status_error(ASKED, status(404, "NotFound", 'pods "web-0" not found', name="web-0", kind="pods"))
 
     assert str(error) == 'GET /api/v1/pods: pods "web-0" not found'
     assert (error.code, error.reason, error.name, error.kind) == (404, "NotFound", "web-0", "pods")
@@ -74,14 +74,14 @@ def test_an_error_says_what_was_asked_and_what_was_answered() -> None:
 )
 def test_an_error_always_says_something(response: Response, said: str) -> None:
     """Where the server gave no sentence, whatever it gave has to do."""
-    assert str(refusal(ASKED, response)) == f"GET /api/v1/pods: {said}"
+    assert str(status_error(ASKED, response)) == f"GET /api/v1/pods: {said}"
 
 
 def test_an_invalid_object_names_each_field() -> None:
     """Causes are kept, one for each field."""
     cause = {"reason": "FieldValueInvalid", "message": "must be positive", "field": "spec.weight"}
 
-    error = refusal(ASKED, status(422, "Invalid", causes=[cause]))
+    error = status_error(ASKED, status(422, "Invalid", causes=[cause]))
 
     assert error.causes == (errors.Cause("FieldValueInvalid", "must be positive", "spec.weight"),)
 
@@ -102,13 +102,13 @@ def test_an_invalid_object_names_each_field() -> None:
 )
 def test_retry_after(response: Response, seconds: float | None) -> None:
     """How long to wait comes from the header, or else from the details."""
-    assert refusal(ASKED, response).retry_after == seconds
+    assert status_error(ASKED, response).retry_after == seconds
 
 
 def test_an_eviction_that_a_budget_blocks_is_told_apart() -> None:
     """A disruption budget's refusal has a cause of its own."""
-    by_budget = refusal(ASKED, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
-    by_server = refusal(ASKED, status(429, "TooManyRequests"))
+    by_budget = status_error(ASKED, status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}]))
+    by_server = status_error(ASKED, status(429, "TooManyRequests"))
 
     assert isinstance(by_budget, TooManyRequests)
     assert isinstance(by_server, TooManyRequests)
@@ -118,11 +118,11 @@ def test_an_eviction_that_a_budget_blocks_is_told_apart() -> None:
 def test_no_answer_and_a_wrong_answer_say_so() -> None:
     """What is not the server's word is told apart from what is."""
     assert str(Unreachable("no route", request=ASKED)) == "GET /api/v1/pods: no route"
-    assert str(Unreadable("not JSON", request=ASKED)) == "GET /api/v1/pods: cannot read the answer: not JSON"
+    assert str(UndecodableResponse("not JSON", request=ASKED)) == "GET /api/v1/pods: cannot read the answer: not JSON"
 
 
 def test_a_status_of_the_wrong_shape_still_counts() -> None:
     """A body that only looks like a Status falls back to the status code."""
     body = json.dumps({"code": "four hundred", "message": ["?"]}).encode()
 
-    assert isinstance(refusal(ASKED, Response(status=403, body=body)), Forbidden)
+    assert isinstance(status_error(ASKED, Response(status=403, body=body)), Forbidden)

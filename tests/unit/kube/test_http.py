@@ -12,7 +12,7 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound, Unauthorized, Unreachable
-from karpenter.kube.http import RECHECK, Certificate, Endpoint, Fixed, HttpTransport, Tls, Trust
+from karpenter.kube.http import RECHECK, Certificate, Endpoint, StaticCredentials, HttpTransport, Tls, Trust
 from karpenter.kube.informer import Informer
 from karpenter.kube.transport import Pairs, Request, Response, Streaming
 from tests.unit.kube.certificates import Authority
@@ -72,7 +72,7 @@ async def connected(
 ) -> AsyncIterator[HttpTransport]:
     """Connect to a port."""
     endpoint = Endpoint(server=port.url, trust=trust, proxy=proxy)
-    transport = HttpTransport(endpoint, Fixed(token=token, certificate=certificate))
+    transport = HttpTransport(endpoint, StaticCredentials(token=token, certificate=certificate))
     try:
         yield transport
     finally:
@@ -103,7 +103,7 @@ async def test_paths_are_sent_as_they_are(served: Certificate, trust: Trust) -> 
     handler = Scripted()
     async with listening(handler, certificate=served) as port:
         endpoint = Endpoint(server=f"{port.url}/clusters/c-1/", trust=trust)
-        transport = HttpTransport(endpoint, Fixed())
+        transport = HttpTransport(endpoint, StaticCredentials())
         await transport.send(HELLO)
         await transport.close()
 
@@ -196,7 +196,7 @@ async def test_a_connection_that_ends_without_an_answer() -> None:
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         endpoint = Endpoint(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        transport = HttpTransport(endpoint, Fixed())
+        transport = HttpTransport(endpoint, StaticCredentials())
         with pytest.raises(Unreachable, match="ServerDisconnected") as caught:
             await transport.send(Request(method="POST", path="/"))
         await transport.close()
@@ -216,7 +216,7 @@ async def test_an_answer_that_breaks_off() -> None:
     server = await asyncio.start_server(half, "127.0.0.1", 0)
     async with server:
         endpoint = Endpoint(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        transport = HttpTransport(endpoint, Fixed())
+        transport = HttpTransport(endpoint, StaticCredentials())
         with pytest.raises(Unreachable, match="the answer broke off"):
             await transport.send(HELLO)
         await transport.close()
@@ -234,7 +234,7 @@ async def test_a_last_line_without_its_end() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         endpoint = Endpoint(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        transport = HttpTransport(endpoint, Fixed())
+        transport = HttpTransport(endpoint, StaticCredentials())
         async with transport.stream(WATCH) as answer:
             assert isinstance(answer, Streaming)
             assert [line async for line in answer.lines] == [b"one", b"two"]
@@ -306,7 +306,7 @@ async def test_through_a_proxy(served: Certificate, trust: Trust) -> None:
 
 async def test_a_closed_transport_sends_nothing(trust: Trust) -> None:
     """Closing is final, also for a transport that was never used."""
-    transport = HttpTransport(Endpoint(server="https://127.0.0.1:1", trust=trust), Fixed())
+    transport = HttpTransport(Endpoint(server="https://127.0.0.1:1", trust=trust), StaticCredentials())
     await transport.close()
 
     with pytest.raises(Unreachable, match="closed"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.typing import EventDict
 
-from karpenter.kube.http import Certificate, Fixed, TokenFile, bearer
+from karpenter.kube.http import Certificate, StaticCredentials, TokenFile, bearer
 from karpenter_local.virtual import VirtualClock
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 
 async def test_fixed_credentials_never_change() -> None:
     """There is nothing else to try when they are refused."""
-    fixed: Credentials = Fixed(token="t", certificate=CERTIFICATE, extra=(("impersonate-user", "me"),))
+    fixed: Credentials = StaticCredentials(token="t", certificate=CERTIFICATE, extra=(("impersonate-user", "me"),))
 
     shown = await fixed.headers()
 

@@ -13,7 +13,7 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.informer import Event, Informer, Seen
+from karpenter.kube.informer import InformerEvent, Informer, InformerUpdate
 from karpenter.kube.transport import Request, Response
 from karpenter.kube.rest import Selection, untyped
 from tests.unit.kube.toy import Toy, status
@@ -30,9 +30,9 @@ class Story:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def __call__(self, event: Event[Any]) -> None:
+    def __call__(self, event: InformerEvent[Any]) -> None:
         """Note an event."""
-        self.heard.append(f"{'+' if isinstance(event, Seen) else '-'}{event.key}")
+        self.heard.append(f"{'+' if isinstance(event, InformerUpdate) else '-'}{event.key}")
 
 
 @asynccontextmanager

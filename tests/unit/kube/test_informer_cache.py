@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.typing import EventDict
 
-from karpenter.kube.client import Change
-from karpenter.kube.informer import Cache, Event, Removed, Seen, is_after
+from karpenter.kube.client import WatchChange
+from karpenter.kube.informer import Cache, InformerEvent, InformerDelete, InformerUpdate, is_after
 from karpenter.kube.rest import Plain, untyped
 
 PODS = untyped("v1", "pods", kind="Pod", namespaced=True)
@@ -19,9 +19,9 @@ def pod(version: int | str, *, name: str = "a", uid: str = "u1") -> Plain:
     return {"metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": str(version)}}
 
 
-def change(type_: Literal["ADDED", "MODIFIED", "DELETED"], item: Plain) -> Change[Plain]:
+def change(type_: Literal["ADDED", "MODIFIED", "DELETED"], item: Plain) -> WatchChange[Plain]:
     """Return a watch event."""
-    return Change(type_, PODS.identify(item), item)
+    return WatchChange(type_, PODS.identify(item), item)
 
 
 class Story:
@@ -30,10 +30,10 @@ class Story:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def __call__(self, event: Event[Plain]) -> None:
+    def __call__(self, event: InformerEvent[Plain]) -> None:
         """Note an event."""
         meta = event.object["metadata"]
-        told = "seen" if isinstance(event, Seen) else "removed"
+        told = "seen" if isinstance(event, InformerUpdate) else "removed"
         self.heard.append(f"{told} {meta['name']} {meta['uid']}@{meta['resourceVersion']}")
 
 
@@ -83,7 +83,7 @@ def test_a_list_then_a_watch(cache: Cache[Plain], story: Story) -> None:
         pytest.param(change("ADDED", pod(4, name="b")), ["seen a u1@6"], id="one that was gone before"),
     ],
 )
-def test_old_news(cache: Cache[Plain], story: Story, repeated: Change[Plain], heard: list[str]) -> None:
+def test_old_news(cache: Cache[Plain], story: Story, repeated: WatchChange[Plain], heard: list[str]) -> None:
     """What was told, or was true before what was told, is not told."""
     list_(cache, at=5)
     cache.changed(change("ADDED", pod(6)))
@@ -216,7 +216,7 @@ def test_narrow_decides_what_is_held() -> None:
     cache = Cache[str](
         PODS, narrow=lambda item: item["metadata"].get("label"), indexers={"first": lambda word: word[:1]}
     )
-    heard: list[Event[str]] = []
+    heard: list[InformerEvent[str]] = []
     cache.subscribe(heard.append)
     labelled = pod(6)
     labelled["metadata"]["label"] = "blue"
@@ -226,18 +226,18 @@ def test_narrow_decides_what_is_held() -> None:
     assert cache.store.find("first", "b") == ("blue",)
     cache.changed(change("MODIFIED", pod(7)))
 
-    assert heard == [Seen("ns/a", "blue"), Removed("ns/a", "blue")]
+    assert heard == [InformerUpdate("ns/a", "blue"), InformerDelete("ns/a", "blue")]
     assert list(cache.store) == []
 
 
 def test_a_change_says_what_was_before(cache: Cache[Plain]) -> None:
     """Listeners can compare with what they were told last."""
-    heard: list[Event[Plain]] = []
+    heard: list[InformerEvent[Plain]] = []
     cache.subscribe(heard.append)
     list_(cache, pod(3), at=5)
     cache.changed(change("MODIFIED", pod(6)))
 
-    assert heard == [Seen("ns/a", pod(3)), Seen("ns/a", pod(6), pod(3))]
+    assert heard == [InformerUpdate("ns/a", pod(3)), InformerUpdate("ns/a", pod(6), pod(3))]
 
 
 def test_a_late_listener_hears_what_is_held(cache: Cache[Plain]) -> None:
@@ -256,7 +256,7 @@ def test_a_late_listener_hears_what_is_held(cache: Cache[Plain]) -> None:
 def test_a_listener_that_fails_is_logged(cache: Cache[Plain], story: Story, logs: list[EventDict]) -> None:
     """Its bug does not keep the story from others, nor from the cache."""
 
-    def fail(_: Event[Plain]) -> None:
+    def fail(_: InformerEvent[Plain]) -> None:
         raise RuntimeError("out of cheese")
 
     cache.subscribe(fail)
@@ -270,7 +270,7 @@ class Life:
     """A server's true history of a few objects, to be told badly."""
 
     def __init__(self, steps: list[tuple[str, bool]]) -> None:
-        self.events: list[Change[Plain]] = []
+        self.events: list[WatchChange[Plain]] = []
         self.states: list[dict[str, Plain]] = [{}]
         alive: dict[str, Plain] = {}
         for version, (name, delete) in enumerate(steps, start=1):
@@ -297,7 +297,7 @@ def test_however_it_is_told(steps: list[tuple[str, bool]], data: st.DataObject) 
     cache: Cache[Plain] = Cache(PODS, narrow=lambda item: item)
     heard: list[tuple[str, str, int]] = []
 
-    def listen(event: Event[Plain]) -> None:
+    def listen(event: InformerEvent[Plain]) -> None:
         meta: dict[str, Any] = event.object["metadata"]
         heard.append((meta["uid"], type(event).__name__, int(meta["resourceVersion"])))
 
@@ -324,8 +324,8 @@ def test_however_it_is_told(steps: list[tuple[str, bool]], data: st.DataObject) 
         f"ns/{name}": item for name, item in life.states[-1].items()
     }
     for uid in {uid for uid, _, _ in heard}:
-        versions = [version for one, kind, version in heard if one == uid and kind == "Seen"]
+        versions = [version for one, kind, version in heard if one == uid and kind == "InformerUpdate"]
         ends = [kind for one, kind, _ in heard if one == uid]
         assert versions == sorted(set(versions)), "each version once, in order"
-        assert ends.count("Removed") <= 1, "one end"
-        assert "Removed" not in ends[:-1], "nothing after the end"
+        assert ends.count("InformerDelete") <= 1, "one end"
+        assert "InformerDelete" not in ends[:-1], "nothing after the end"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.pod import Container, Pod, PodSpec
-from karpenter.kube.informer import FAMILIES, Cache, share
+from karpenter.kube.informer import MAX_EXTRA_FAMILIES, Cache, share
 from karpenter.kube.rest import target_of, untyped
 
 
@@ -156,11 +156,11 @@ def test_a_new_version_shares_what_did_not_change() -> None:
 def test_families_that_are_gone_are_forgotten() -> None:
     """Memory does not grow with the number of owners that ever were."""
     cache = Cache(target_of(Pod), narrow=lambda item: item)
-    for number in range(3 * FAMILIES):
+    for number in range(3 * MAX_EXTRA_FAMILIES):
         cache.completed({cache.listed(pod("a", owner=str(number)))}, "1")
         cache.completed(set(), "1")
 
-    assert len(cache._siblings) <= FAMILIES + 2
+    assert len(cache._siblings) <= MAX_EXTRA_FAMILIES + 2
 
 
 def test_plain_objects_share_nothing() -> None:

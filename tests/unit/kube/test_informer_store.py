@@ -1,8 +1,8 @@
 """Objects are found by key and by index, in the order they came."""
 
-from karpenter.kube.informer import Stamp, Store
+from karpenter.kube.informer import ObjectVersion, IndexedStore
 
-OLD, NEW = Stamp("u", "1"), Stamp("u", "2")
+OLD, NEW = ObjectVersion("u", "1"), ObjectVersion("u", "2")
 
 
 def by_node(pod: dict[str, str]) -> tuple[str, ...]:
@@ -17,7 +17,7 @@ def letters(word: str) -> str:
 
 def test_an_object_is_found_by_its_key() -> None:
     """Putting returns what was there before."""
-    store = Store[str]()
+    store = IndexedStore[str]()
 
     assert (store.put("a", "first", OLD), store.put("a", "second", NEW)) == (None, "first")
     assert (store.get("a"), store.stamp("a"), "a" in store, len(store)) == ("second", NEW, True, 1)
@@ -25,14 +25,14 @@ def test_an_object_is_found_by_its_key() -> None:
 
 def test_nothing_is_found_under_an_unknown_key() -> None:
     """What is not held has no object and no stamp."""
-    store = Store[str]()
+    store = IndexedStore[str]()
 
     assert (store.get("a"), store.stamp("a"), "a" in store, store.remove("a")) == (None, None, False, None)
 
 
 def test_an_index_follows_changes() -> None:
     """An object is under the value it has now, and under no other."""
-    store = Store(indexers={"node": by_node})
+    store = IndexedStore(indexers={"node": by_node})
     store.put("a", {"node": "n1"}, OLD)
     store.put("b", {"node": "n1"}, OLD)
     store.put("c", {}, OLD)
@@ -44,7 +44,7 @@ def test_an_index_follows_changes() -> None:
 
 def test_an_empty_value_disappears_from_its_index() -> None:
     """A value without objects is not listed."""
-    store = Store(indexers={"node": by_node})
+    store = IndexedStore(indexers={"node": by_node})
     store.put("a", {"node": "n1"}, OLD)
     store.remove("a")
 
@@ -53,7 +53,7 @@ def test_an_empty_value_disappears_from_its_index() -> None:
 
 def test_an_object_may_be_under_several_values() -> None:
     """An index may repeat a value without harm."""
-    store = Store(indexers={"letter": letters})
+    store = IndexedStore(indexers={"letter": letters})
     store.put("a", "abba", OLD)
     store.remove("a")
 
@@ -62,7 +62,7 @@ def test_an_object_may_be_under_several_values() -> None:
 
 def test_everything_comes_in_the_order_it_came() -> None:
     """Iteration is the same on every run."""
-    store = Store(indexers={"letter": letters})
+    store = IndexedStore(indexers={"letter": letters})
     for key in ("c", "a", "b"):
         store.put(key, f"x{key}", OLD)
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.typing import EventDict
 
 from karpenter.kube.client import Client
-from karpenter.kube.leaderelection import Election, LeadershipLost, LockName, Terms
+from karpenter.kube.leaderelection import LeaderElector, LeadershipLost, LockName, Terms
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import VirtualClock
 from tests.unit.kube.toy import Toy, status
@@ -27,7 +27,7 @@ class Candidate:
     def __init__(self, toy: Toy, name: str) -> None:
         self.transport = InProcess(toy)
         chance = Random(name)  # noqa: S311  jitter is no secret
-        self.election = Election(
+        self.election = LeaderElector(
             Client(self.transport, chance=chance, attempts=1),
             LockName(namespace="kube-system", name="karpenter", identity=name),
             clock=VirtualClock(),

@@ -12,7 +12,7 @@ from structlog.typing import EventDict
 
 from karpenter.api.meta import ObjectReference
 from karpenter.kube.client import Client
-from karpenter.kube.recorder import LONGEST_MESSAGE, REMEMBERED, WAITING, Occurrence, Recorder
+from karpenter.kube.recorder import LONGEST_MESSAGE, REMEMBERED, WAITING, RecordedEvent, Recorder
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import VirtualClock
 from tests.unit.kube.toy import Toy, status
@@ -21,14 +21,14 @@ POD = ObjectReference(api_version="v1", kind="Pod", namespace="shop", name="web-
 NODE = ObjectReference(api_version="v1", kind="Node", name="n1", uid="v")
 
 
-def evicted(about: ObjectReference = POD, **fields: Any) -> Occurrence:
+def evicted(about: ObjectReference = POD, **fields: Any) -> RecordedEvent:
     """Return an occurrence."""
-    return Occurrence(
+    return RecordedEvent(
         about=about, **{"type": "Normal", "reason": "Evicted", "message": "Evicted pod: Drifted", **fields}
     )
 
 
-def nominated(number: int) -> Occurrence:
+def nominated(number: int) -> RecordedEvent:
     """Return a nomination of one of many pods."""
     return evicted(ObjectReference(kind="Pod", namespace="shop", name=f"p{number}"), reason="Nominated")
 
@@ -115,7 +115,7 @@ async def test_the_same_event_is_quiet_for_a_while(
         pytest.param(evicted(type="Warning"), False, id="another type alone makes no difference"),
     ],
 )
-async def test_what_makes_an_event_the_same(recorder: Recorder, other: Occurrence, told: bool) -> None:
+async def test_what_makes_an_event_the_same(recorder: Recorder, other: RecordedEvent, told: bool) -> None:
     """By default reason, object and message do."""
     recorder.publish(evicted())
 

@@ -10,7 +10,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import InvalidObject
-from karpenter.kube.rest import Identity, Target, Typed, identify, target_of, untyped
+from karpenter.kube.rest import ObjectIdentity, Target, Typed, identify, target_of, untyped
 
 PODS = target_of(Pod)
 ANY = untyped("apps/v1", "deployments", kind="Deployment", namespaced=True)
@@ -43,7 +43,7 @@ def test_reading_one_object() -> None:
     """A typed object has the fields of its struct; unknown fields are dropped."""
     pod = PODS.read(json.dumps(named("web-0", unknown=1)).encode())
 
-    assert (pod.key, PODS.identify(pod)) == ("shop/web-0", Identity("shop", "web-0", "u", "7"))
+    assert (pod.key, PODS.identify(pod)) == ("shop/web-0", ObjectIdentity("shop", "web-0", "u", "7"))
 
 
 def test_null_counts_as_absent() -> None:
@@ -96,7 +96,7 @@ def test_untyped_objects_keep_every_field() -> None:
 
 def test_untyped_objects_are_identified() -> None:
     """A dictionary is identified by its metadata, if it has any."""
-    assert ANY.identify(named("a")) == Identity("shop", "a", "u", "7")
+    assert ANY.identify(named("a")) == ObjectIdentity("shop", "a", "u", "7")
     assert ANY.identify({}).key == ""
 
 
@@ -120,5 +120,5 @@ def test_writing_says_the_kind() -> None:
 
 def test_identify_reads_only_the_head() -> None:
     """Which object some bytes are can be known even where the rest cannot be read."""
-    assert identify(json.dumps(named("a", spec=7)).encode()) == Identity("shop", "a", "u", "7")
-    assert Identity("", "n1", "", "").key == "n1"
+    assert identify(json.dumps(named("a", spec=7)).encode()) == ObjectIdentity("shop", "a", "u", "7")
+    assert ObjectIdentity("", "n1", "", "").key == "n1"

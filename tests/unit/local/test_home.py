@@ -33,7 +33,7 @@ async def test_a_cluster_comes_home_as_it_left(tmp_path: Path) -> None:
 
 
 async def test_clients_find_it_where_it_was(tmp_path: Path) -> None:
-    """The port is remembered; if somebody else has it by then, another one will do."""
+    """The port is remembered; if another process has it by then, another one will do."""
     urls = []
     for _ in range(2):
         async with Home(tmp_path) as home:

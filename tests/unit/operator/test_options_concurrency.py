@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.operator.options import COMMON, LIFECYCLE, Span
+from karpenter.operator.options import COMMON, LIFECYCLE, ConcurrencyRange
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ from karpenter.operator.options import COMMON, LIFECYCLE, Span
         pytest.param(COMMON, 0, 10, id="nothing said"),
         pytest.param(COMMON, -5, 10, id="less than nothing said"),
         pytest.param(LIFECYCLE, 1000, 1000, id="claims are many at a time from the start"),
-        pytest.param(Span(1, 1), 60000, 1, id="what is done one by one stays so"),
+        pytest.param(ConcurrencyRange(1, 1), 60000, 1, id="what is done one by one stays so"),
     ],
 )
-def test_more_cores_more_at_a_time(span: Span, millicores: int, expected: int) -> None:
+def test_more_cores_more_at_a_time(span: ConcurrencyRange, millicores: int, expected: int) -> None:
     """Between one core and sixty the number grows in a straight line."""
     assert span.at(millicores) == expected

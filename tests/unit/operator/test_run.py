@@ -16,10 +16,14 @@ from karpenter.kube.errors import NotConfigured
 from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.kube.rest import MergePatch
 from karpenter.operator.options import SettingError, parse_settings
-from karpenter.operator.run import Process, Which, resident, run
+from karpenter.operator.run import OperatorProcess, OperatorTarget, resident, run
 from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.apiserver.notice import ClusterDirectory
 from karpenter_local.cluster import LocalCluster
-from karpenter_local.operator import companion, install
+from karpenter_local.sandbox.cluster import install_definitions
+from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
+from karpenter_local.serving import LocalOptions, serve
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.operator.leading import leading, until_it_leads
 
@@ -31,12 +35,12 @@ FREE_PORTS = {"metrics-port": "0", "health-probe-port": "0"}
 LOCK = "karpenter-leader-election"
 
 
-def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> Process:
+def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> OperatorProcess:
     """Return a replica of the operator that has not been started."""
     stated = {name.replace("_", "-"): value for name, value in settings.items()}
-    return Process(
+    return OperatorProcess(
         InProcess(cluster.server),
-        which=Which(),
+        target=OperatorTarget(),
         settings=parse_settings({**FREE_PORTS, **stated}),
         namespace="kube-system",
         clock=cluster.clock,
@@ -53,8 +57,8 @@ def in_cluster(
     """Run a test beside a cluster that knows our kinds, in virtual time."""
 
     async def scenario() -> None:
-        async with LocalCluster(VirtualClock(), seed=1) as cluster:
-            await install(cluster.client)
+        async with Sandbox(cloud=KwokOptions(in_operator=True), operators=0) as sandbox:
+            cluster = sandbox.cluster
             await test(cluster)
 
     def wrapped() -> None:
@@ -140,7 +144,7 @@ def test_not_ready() -> None:
         async with LocalCluster(VirtualClock(), seed=1) as cluster:
             replica = process(cluster)
             assert (await replica._missing()).startswith("NodePool cannot be read")
-            await install(cluster.client)
+            await install_definitions(cluster.client)
             assert (await replica._missing()).startswith("NodePool cannot be read")
             await asyncio.sleep(11)
             assert await replica._missing() == ""
@@ -157,17 +161,19 @@ async def test_memory(cluster: LocalCluster) -> None:
         task = await leading(replica)
         await cancelled(task)
 
-    assert [each["limit"] for each in logs if each["event"] == "memory.short"] == [1]
+    assert [each["limit"] for each in logs if each["event"] == "memory.nearly_exhausted"] == [1]
 
 
 async def test_a_signal_ends_it(tmp_path: Path) -> None:
     """SIGTERM ends the operator in order: the work, the lease, the endpoints."""
     config = tmp_path / "kubeconfig"
-    async with LocalCluster(seed=1, http=True) as cluster:
-        await install(cluster.client)
-        config.write_text(cluster.kubeconfig())
+    sandbox = Sandbox(
+        clock="real", cluster=ClusterOptions(http=True), cloud=KwokOptions(in_operator=True), operators=0
+    )
+    async with sandbox:
+        config.write_text(sandbox.running.kubeconfig)
         settings = parse_settings(FREE_PORTS)
-        which = Which(kubeconfig=str(config))
+        which = OperatorTarget(kubeconfig=str(config))
         with capture_logs() as logs:
             task = asyncio.create_task(run(settings, which, clock=SystemClock(), environ={}))
             async with asyncio.timeout(20):
@@ -183,7 +189,7 @@ async def test_a_signal_ends_it(tmp_path: Path) -> None:
         "operator.leads",
         "lease.released",
         "operator.stopped",
-        "operator.was_told_to_stop",
+        "operator.signalled",
     ]
 
 
@@ -192,13 +198,21 @@ async def test_no_cluster(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured):
         await run(
             parse_settings(FREE_PORTS),
-            Which(kubeconfig=str(tmp_path / "none")),
+            OperatorTarget(kubeconfig=str(tmp_path / "none")),
             clock=SystemClock(),
             environ={},
         )
 
 
-def test_a_companion_with_a_bad_setting() -> None:
+def test_a_bad_setting_of_the_operator_beside_a_local_cluster(tmp_path: Path) -> None:
     """What the environment states wrongly is refused before anything starts."""
     with pytest.raises(SettingError, match="setting batch-idle-duration"):
-        companion({"BATCH_IDLE_DURATION": "soon"}, SystemClock())
+        asyncio.run(
+            serve(
+                LocalOptions(with_karpenter=True),
+                ClusterDirectory(tmp_path),
+                lambda _: None,
+                environ={"BATCH_IDLE_DURATION": "soon"},
+            )
+        )
+    assert not list(tmp_path.iterdir())

@@ -10,14 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from karpenter.api.meta import ObjectReference
-from karpenter.controllers.controller import Inline, Recorded
-from karpenter.core.disruption.command import DisruptionDecision
-from karpenter.core.disruption.disrupt import DisruptionSettings, propose
+from karpenter.controllers.controller import InlineExecutor, RecordingExecutor
+from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
-from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.cluster import Gone, NodeClass, Put, Store
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.operator.operator import flight_recorder
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.replay import recorder as recording
@@ -29,28 +28,25 @@ from tests.unit.telemetry.clocks import HandClock
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from karpenter.core.disruption.disrupt import DisruptionDecision
+
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True)
 
 
-def recorder(path: Path, store: Store) -> FlightRecorder:
+def recorder(path: Path, store: ClusterState) -> FlightRecorder:
     """Return a recorder that has begun."""
     made = FlightRecorder(path, limit=2**30, store=store, serves=[], clock=HandClock())
     made.open()
     return made
 
 
-def question(store: Store, **rules: Any) -> partial[DisruptionDecision]:
+def question(
+    store: ClusterState, *, overdue: frozenset[str] = frozenset(), **facts: Any
+) -> partial[DisruptionDecision]:
     """Return the question what may go from a cluster."""
-    return partial(
-        propose,
-        store.view(),
-        EMPTY,
-        now=NOON,
-        options=Options(),
-        policy=SchedulingPolicy(),
-        rules=DisruptionSettings(**rules),
-    )
+    memory = DisruptionMemory(overdue=overdue)
+    return partial(disrupt, store.view(), EMPTY, memory, now=NOON, context=DisruptionContext(**facts))
 
 
 def replayed(path: Path) -> list[str]:
@@ -61,14 +57,14 @@ def replayed(path: Path) -> list[str]:
 
 async def test_what_is_known_already_comes_first(tmp_path: Path) -> None:
     """A record that begins in the middle of things begins with all of them; what goes is told, too."""
-    store, path = Store(serves=[]), tmp_path / "flight"
-    store.apply(Put(CLASS))
-    store.apply(Put(pod("a")))
+    store, path = ClusterState(serves=[]), tmp_path / "flight"
+    store.apply(ObjectUpdated(CLASS))
+    store.apply(ObjectUpdated(pod("a")))
     flight = recorder(path, store)
-    store.apply(Put(pod("b")))
-    store.apply(Gone(pod("a")))
-    store.apply(Gone(CLASS))
-    await Recorded(Inline(), flight).run(question(store))
+    store.apply(ObjectUpdated(pod("b")))
+    store.apply(ObjectDeleted(pod("a")))
+    store.apply(ObjectDeleted(CLASS))
+    await RecordingExecutor(InlineExecutor(), flight).run(question(store))
     flight.close()
 
     assert [line.split('"')[3] for line in path.read_text().splitlines()] == [
@@ -89,7 +85,7 @@ async def test_a_record_that_is_there_is_kept(tmp_path: Path) -> None:
     """Whoever starts again moves the record of before aside."""
     path = tmp_path / "flight"
     path.write_text("before")
-    recorder(path, Store(serves=[])).close()
+    recorder(path, ClusterState(serves=[])).close()
 
     assert (tmp_path / "flight.1").read_text() == "before"
 
@@ -97,7 +93,7 @@ async def test_a_record_that_is_there_is_kept(tmp_path: Path) -> None:
 async def test_other_work_is_not_recorded(tmp_path: Path) -> None:
     """What is no question to the core is computed and not written down."""
     path = tmp_path / "flight"
-    worker = Recorded(Inline(), flight := recorder(path, Store(serves=[])))
+    worker = RecordingExecutor(InlineExecutor(), flight := recorder(path, ClusterState(serves=[])))
 
     assert await worker.run(lambda: 1) == 1
     assert await worker.run(partial(int, "2")) == 2
@@ -107,19 +103,19 @@ async def test_other_work_is_not_recorded(tmp_path: Path) -> None:
 
 async def test_a_decision_that_fails(tmp_path: Path) -> None:
     """A question that ends in an error has no answer, and the error goes where it would have gone."""
-    store, path = Store(serves=[]), tmp_path / "flight"
+    store, path = ClusterState(serves=[]), tmp_path / "flight"
     flight = recorder(path, store)
 
-    class Broken(Inline):
+    class Broken(InlineExecutor):
         """Breaks down over every question."""
 
         async def run(self, compute: Any) -> Any:
             """Break down."""
             raise ArithmeticError(str(compute.func.__name__))
 
-    with pytest.raises(ArithmeticError, match="propose"):
-        await Recorded(Broken(), flight).run(question(store))
-    await Recorded(Inline(), flight).run(question(store))
+    with pytest.raises(ArithmeticError, match="disrupt"):
+        await RecordingExecutor(Broken(), flight).run(question(store))
+    await RecordingExecutor(InlineExecutor(), flight).run(question(store))
     flight.close()
 
     assert replayed(path) == ["same"]
@@ -127,10 +123,12 @@ async def test_a_decision_that_fails(tmp_path: Path) -> None:
 
 async def test_a_decision_that_tells_how_far_it_is(tmp_path: Path) -> None:
     """Whoever is told what was tried is no part of the question."""
-    store, path = Store(serves=[]), tmp_path / "flight"
+    store, path = ClusterState(serves=[]), tmp_path / "flight"
     flight = recorder(path, store)
     tried: list[str] = []
-    await Recorded(Inline(), flight).run(question(store, tried=tried.append, overdue=frozenset({"a"})))
+    await RecordingExecutor(InlineExecutor(), flight).run(
+        question(store, tried=tried.append, overdue=frozenset({"a"}))
+    )
     flight.close()
 
     assert tried == ["Empty", "Drifted", "Underutilized"]
@@ -139,34 +137,34 @@ async def test_a_decision_that_tells_how_far_it_is(tmp_path: Path) -> None:
 
 async def test_a_decision_that_runs_out_of_time(tmp_path: Path) -> None:
     """A question whose time ran out says so."""
-    store, path = Store(serves=[]), tmp_path / "flight"
+    store, path = ClusterState(serves=[]), tmp_path / "flight"
     flight = recorder(path, store)
     call = question(store, stop=lambda: True)
 
-    class Impatient(Inline):
+    class Impatient(InlineExecutor):
         """Looks at the clock before it computes."""
 
         async def run(self, compute: Any) -> Any:
             """Ask whether time is up, as a search does."""
-            assert compute.keywords["rules"].stop()
+            assert compute.keywords["context"].stop()
             return await super().run(compute)
 
-    await Recorded(Impatient(), flight).run(call)
+    await RecordingExecutor(Impatient(), flight).run(call)
     flight.close()
     assert '"cut":true' in path.read_text()
 
 
 async def test_a_full_disk_ends_the_recording_only(tmp_path: Path) -> None:
     """When the file cannot be written any more, that is logged once, and decisions go on."""
-    store = Store(serves=[])
+    store = ClusterState(serves=[])
     flight = FlightRecorder(tmp_path / "flight", limit=2**30, store=store, serves=[], clock=HandClock())
     flight.open()
     flight.close()
     flight._file = open("/dev/full", "wb")  # noqa: ASYNC230, PTH123, SIM115  the recorder's own to close
-    worker = Recorded(Inline(), flight)
+    worker = RecordingExecutor(InlineExecutor(), flight)
     with capture_logs() as logs:
         for _ in range(3):
-            assert await worker.run(question(store)) == DisruptionDecision()
+            assert (await worker.run(question(store))).commands == ()
 
     assert [each["event"] for each in logs] == ["flight_record.ended"]
 
@@ -179,12 +177,12 @@ async def test_a_mistake_of_ours_ends_the_recording_only(
     def break_down(*_: object, **__: object) -> None:
         raise ValueError("no words for it")
 
-    store, path = Store(serves=[]), tmp_path / "flight"
+    store, path = ClusterState(serves=[]), tmp_path / "flight"
     flight = recorder(path, store)
     monkeypatch.setattr(recording, "given", break_down)
     with capture_logs() as logs:
-        assert await Recorded(Inline(), flight).run(question(store)) == DisruptionDecision()
-        store.apply(Put(pod("a")))
+        assert (await RecordingExecutor(InlineExecutor(), flight).run(question(store))).commands == ()
+        store.apply(ObjectUpdated(pod("a")))
         flight.done(Announce(about=ObjectReference(kind="Pod", name="a"), reason="Heard", message="heard"))
         flight.close()
 
@@ -196,4 +194,4 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     settings = parse_settings({"flight-record": str(tmp_path / "file" / "flight")})
     with pytest.raises(SettingError, match="setting flight-record: "):
-        flight_recorder(settings, Store(serves=[]), (), HandClock())
+        flight_recorder(settings, ClusterState(serves=[]), (), HandClock())

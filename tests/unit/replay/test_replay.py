@@ -13,14 +13,14 @@ from karpenter.replay.replay import Replay, Unreadable
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGUN = b'{"line":"begun","format":1,"version":"0.0.1","at":"2025-01-01T00:00:00Z","serves":[]}\n'
+BEGUN = b'{"line":"begun","format":2,"version":"0.0.1","at":"2025-01-01T00:00:00Z","serves":[]}\n'
 SOLD = (
     b'{"line":"sold","number":1,"new":[],"types":[],"by_pool":{},'
     b'"rest":{"well_known":[],"restricted_domains":[],"reservation_label":""}}\n'
 )
 ASKED = (
     b'{"line":"asked","number":1,"question":"provision",'
-    b'"now":"2025-01-01T00:00:00Z","catalog":1,"given":{}}\n'
+    b'"now":"2025-01-01T00:00:00Z","catalog":1,"given":{"memory":{}}}\n'
 )
 
 
@@ -37,21 +37,23 @@ ASKED = (
         ),
         pytest.param([ASKED], "line 1: a record begins with what it is", id="no beginning"),
         pytest.param(
-            [BEGUN.replace(b":1,", b":9,")], "a record of format 9; this version reads 1", id="newer"
+            [BEGUN.replace(b":2,", b":1,")],
+            "the record has format 1, and this version reads format 2: replay it with karpenter 0.0.1",
+            id="of another format",
         ),
         pytest.param(
             [BEGUN, ASKED],
-            "line 2: what was sold is not in the record \\(catalogue 1\\)",
+            "line 2: the catalog 1 that it refers to is not in the record",
             id="a catalogue that is not there",
         ),
         pytest.param(
             [BEGUN, SOLD, ASKED.replace(b"provision", b"wonder")],
-            "line 3: nobody knows the question wonder",
-            id="a question that nobody asks",
+            "line 3: there is no question wonder; expected one of provision, disrupt, validate",
+            id="no such question",
         ),
         pytest.param(
             [BEGUN, SOLD, ASKED],
-            "line 3: the question provision is not whole: missing a required argument: 'options'",
+            "line 3: the question provision is not whole: missing a required argument: 'settings'",
             id="half a question",
         ),
         pytest.param(
@@ -61,7 +63,7 @@ ASKED = (
         ),
         pytest.param(
             [BEGUN, b'{"line":"seen","kind":"Dragon","object":{}}\n'],
-            "line 2: nobody knows the kind Dragon",
+            "line 2: there is no kind Dragon",
             id="no such kind",
         ),
         pytest.param(

@@ -1,6 +1,6 @@
 """Every metric counted once, so that every one is shown."""
 
-from karpenter.telemetry.metrics import METRICS, Counter, Gauge, Histogram, Metrics, Summary
+from karpenter.telemetry.metrics import METRICS, CounterMetric, GaugeMetric, HistogramMetric, Metrics, SummaryMetric
 
 
 def exercise(metrics: Metrics) -> None:
@@ -9,9 +9,9 @@ def exercise(metrics: Metrics) -> None:
         instrument = metrics[declared]
         labels = dict.fromkeys(instrument.labels, 'a "quoted"\nvalue\\')
         match instrument:
-            case Counter():
+            case CounterMetric():
                 instrument.add(2.0, **labels)
-            case Gauge():
+            case GaugeMetric():
                 instrument.set(2.0, **labels)
-            case Histogram() | Summary():
+            case HistogramMetric() | SummaryMetric():
                 instrument.observe(2.0, **labels)

@@ -8,7 +8,7 @@ from pathlib import Path
 import karpenter
 from karpenter.telemetry.metrics import METRICS
 from karpenter.telemetry.metrics import conditions as declared_conditions
-from karpenter.telemetry.metrics.store import Declared
+from karpenter.telemetry.metrics.instruments import MetricSpec
 from karpenter.telemetry.metrics.table import (
     claims,
     disruption,
@@ -54,7 +54,7 @@ def named_in(tree: ast.Module) -> set[str]:
             found.add(node.value)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases:
             metric = getattr(TABLES[aliases[node.value.id]], node.attr, None)
-            if isinstance(metric, Declared):
+            if isinstance(metric, MetricSpec):
                 found.add(metric.name)
     return found
 

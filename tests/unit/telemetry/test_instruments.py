@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     WINDOW,
-    Age,
-    Counter,
-    Gauge,
-    Histogram,
+    AgeMetric,
+    CounterMetric,
+    GaugeMetric,
+    HistogramMetric,
     Instrument,
     Sample,
-    Summary,
+    SummaryMetric,
     WrongLabels,
     nearest_rank,
 )
@@ -28,14 +28,14 @@ def shown(instrument: Instrument) -> dict[tuple[str, ...], float]:
     }
 
 
-def summary(clock: HandClock, most: int = 1000) -> Summary:
+def summary(clock: HandClock, most: int = 1000) -> SummaryMetric:
     """Return a summary of the usual quantiles."""
-    return Summary("s", ("pool",), quantiles=(0.0, 0.5, 0.9, 0.99, 1.0), monotonic=clock.monotonic, most=most)
+    return SummaryMetric("s", ("pool",), quantiles=(0.0, 0.5, 0.9, 0.99, 1.0), monotonic=clock.monotonic, most=most)
 
 
 def test_a_counter_counts_per_series() -> None:
     """Each combination of label values is counted for itself."""
-    counter = Counter("c_total", ("zone",))
+    counter = CounterMetric("c_total", ("zone",))
     counter.add(zone="a")
     counter.add(2.5, zone="a")
     counter.add(zone="b")
@@ -47,7 +47,7 @@ def test_a_counter_counts_per_series() -> None:
 def test_a_counter_never_counts_down() -> None:
     """Counting down would look like a restart to Prometheus."""
     with pytest.raises(ValueError, match="counter c_total cannot count down"):
-        Counter("c_total", ()).add(-1)
+        CounterMetric("c_total", ()).add(-1)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_a_counter_never_counts_down() -> None:
 def test_wrong_labels(given: dict[str, str], text: str) -> None:
     """Labels that a metric does not have are refused in one sentence."""
     with pytest.raises(WrongLabels, match=text):
-        Gauge("g", ("pool", "zone")).set(1.0, **given)
+        GaugeMetric("g", ("pool", "zone")).set(1.0, **given)
 
 
 def test_a_gauge_is_set_moved_and_removed() -> None:
     """A gauge shows the last value of each series until it is removed."""
-    gauge = Gauge("g", ("pool",))
+    gauge = GaugeMetric("g", ("pool",))
     gauge.set(5.0, pool="a")
     gauge.add(-2.0, pool="a")
     gauge.set(1.0, pool="b")
@@ -80,7 +80,7 @@ def test_a_gauge_is_set_moved_and_removed() -> None:
 
 def test_an_owner_replaces_what_it_published() -> None:
     """What an object published before and does not any longer is gone; others keep theirs."""
-    gauge = Gauge("g", ("node", "resource"))
+    gauge = GaugeMetric("g", ("node", "resource"))
     gauge.publish("n1", [(1.0, {"node": "n1", "resource": "cpu"}), (2.0, {"node": "n1", "resource": "gpu"})])
     gauge.publish("n2", [(3.0, {"node": "n2", "resource": "cpu"})])
     gauge.publish("n1", [(4.0, {"node": "n1", "resource": "cpu"})])
@@ -90,7 +90,7 @@ def test_an_owner_replaces_what_it_published() -> None:
 
 def test_an_owner_that_left_shows_nothing() -> None:
     """Retracting removes all series of an owner, and twice is no harm."""
-    gauge = Gauge("g", ("node",))
+    gauge = GaugeMetric("g", ("node",))
     gauge.publish("n1", [(1.0, {"node": "n1"})])
     gauge.retract("n1")
     gauge.retract("n1")
@@ -100,7 +100,7 @@ def test_an_owner_that_left_shows_nothing() -> None:
 
 def test_a_histogram_counts_in_buckets() -> None:
     """A value is counted in its bucket, upper end included, and in every larger one."""
-    histogram = Histogram("h", (), buckets=(1.0, 2.5))
+    histogram = HistogramMetric("h", (), buckets=(1.0, 2.5))
     for value in (0.5, 1.0, 2.0, 9.0):
         histogram.observe(value)
 
@@ -118,7 +118,7 @@ def test_a_histogram_counts_in_buckets() -> None:
 def test_buckets_rise(buckets: tuple[float, ...]) -> None:
     """Buckets that do not rise would count wrongly."""
     with pytest.raises(ValueError, match="must be given, and rise"):
-        Histogram("h", (), buckets=buckets)
+        HistogramMetric("h", (), buckets=buckets)
 
 
 def test_a_summary_shows_quantiles() -> None:
@@ -184,7 +184,7 @@ def test_nearest_rank(values: list[float], quantile: float) -> None:
 def test_histograms_agree_with_counting(values: list[float]) -> None:
     """Each bucket holds exactly the values up to its bound."""
     bounds = (-1.0, 0.0, 0.5, 10.0)
-    histogram = Histogram("h", (), buckets=bounds)
+    histogram = HistogramMetric("h", (), buckets=bounds)
     histogram.seed(())
     for value in values:
         histogram.observe(value)
@@ -196,7 +196,7 @@ def test_histograms_agree_with_counting(values: list[float]) -> None:
 def test_ages_grow_by_themselves() -> None:
     """An age is told a moment, and shows the seconds since then whenever somebody reads."""
     now = [100.0]
-    instrument = Age("a", ("name",), now=lambda: now[0])
+    instrument = AgeMetric("a", ("name",), now=lambda: now[0])
     instrument.publish("owner", [(40.0, {"name": "x"})])
     assert [each.value for each in instrument.samples()] == [60.0]
     now[0] = 101.5

@@ -7,12 +7,12 @@ import subprocess
 import pytest
 
 from karpenter.telemetry.metrics import METRICS, Metrics
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     DURATIONS,
     NODE_CLASSES,
     WELL_KNOWN,
-    Declared,
     Instrument,
+    MetricSpec,
     render_bound,
 )
 from tests.unit.telemetry.clocks import HandClock
@@ -176,7 +176,7 @@ def test_the_durations() -> None:
 
 
 @pytest.mark.parametrize("metric", [pytest.param(metric, id=metric.name) for metric in METRICS])
-def test_a_declaration_is_in_order(metric: Declared[Instrument]) -> None:
+def test_a_declaration_is_in_order(metric: MetricSpec[Instrument]) -> None:
     """Names and labels are words, counters end in _total, help is a sentence, buckets can be written."""
     names = (metric.name, *(label for label in metric.labels if label not in {WELL_KNOWN, NODE_CLASSES}))
 

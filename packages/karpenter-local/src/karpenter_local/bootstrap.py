@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver.writing import Intent, create
+from karpenter_local.apiserver.writing import WriteOptions, create
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
@@ -15,7 +15,7 @@ _PRIORITIES = (
     ("system-node-critical", 2000001000, "For pods that must stay on the node where they are."),
     ("system-cluster-critical", 2000000000, "For pods that the cluster needs, on whichever node."),
 )
-_INTENT = Intent(manager="kube-apiserver")
+_INTENT = WriteOptions(manager="kube-apiserver")
 
 
 def fill(backend: Backend) -> None:

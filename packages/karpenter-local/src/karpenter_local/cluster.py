@@ -5,7 +5,7 @@ A whole cluster in one event loop: API server, controllers, scheduler and kubele
         await cluster.add_nodes(3)
         await cluster.client.create(Pod, {...}, namespace="default")
 
-Under a virtual loop time jumps when everybody waits, and the same seed gives the same history, byte for
+Under a virtual loop time jumps when every task waits, and the same seed gives the same history, byte for
 byte. With ``http=True`` the server also listens on loopback for kubectl and other programs. With a
 ``data_dir`` everything outlives the process. This is the only place where the parts of the embedded cluster
 are built.
@@ -18,23 +18,23 @@ from typing import Self
 
 from karpenter.api.node import Node
 from karpenter.base.clock import Clock, SystemClock
+from karpenter.base.queue import Supervisor
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.base.tasks import Supervisor
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.apiserver.server import Server
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
+from karpenter_local.controllers.controllermanager import ControllerManager
 from karpenter_local.controllers.informers import Informers
-from karpenter_local.controllers.suite import Suite
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.home import Home
-from karpenter_local.kubelet.fleet import Fleet
+from karpenter_local.kubelet.hollownodes import HollowNodes
 from karpenter_local.kubelet.machine import demo_node
 from karpenter_local.kubelet.settings import Settings
-from karpenter_local.scheduler.loop import Scheduler
+from karpenter_local.scheduler.loop import KubeScheduler
 
 ZONES = ("local-1a", "local-1b", "local-1c")
 
@@ -50,14 +50,17 @@ class LocalCluster:
         data_dir: Path | None = None,
         http: bool = False,
         port: int = 0,
-        fleet: Settings | None = None,
+        kubelets: Settings | None = None,
+        controllers: bool = True,
     ) -> None:
+        """Without `controllers` there is an API server alone: nothing in the cluster moves by itself."""
         self.clock = clock or SystemClock()
         self.seed = seed
         self._http = http
+        self._runs_controllers = controllers
         self._port = port
         self._home = Home(data_dir) if data_dir is not None else None
-        store = self._home.store if self._home is not None else Store()
+        store = self._home.store if self._home is not None else ObjectStore()
         self.server = Server(clock=self.clock, store=store, seed=seed)
         self.client = self.connect("kubectl")
         self._controllers = self.connect("kube-controller-manager")
@@ -72,31 +75,33 @@ class LocalCluster:
                 ("kubelet", self._kubelets),
             )
         }
-        self.suite = Suite(
+        self.suite = ControllerManager(
             self.informers,
             self._writer(self._controllers, "controllermanager"),
             self.clock,
             chance=self._chance("collector"),
         )
-        self.scheduler = Scheduler(
+        self.scheduler = KubeScheduler(
             self.informers, self._writer(self._scheduling, "default-scheduler"), self.clock, seed=seed
         )
-        self.fleet = Fleet(
-            self.informers, self._writer(self._kubelets, "kubelet"), self.clock, seed=seed, settings=fleet
+        self.hollow_nodes = HollowNodes(
+            self.informers, self._writer(self._kubelets, "kubelet"), self.clock, seed=seed, settings=kubelets
         )
-        self.front: HttpFront | None = None
+        self.front: SecureServer | None = None
         self._supervisor = Supervisor(chance=self._chance("supervisor"))
 
     async def __aenter__(self) -> Self:
         if self._http:
             await self._listen()
+        if not self._runs_controllers:
+            return self
         for name, recorder in self._recorders.items():
             self._supervisor.start(f"events/{name}", recorder.run)
         self.informers.start(self._supervisor)
         await self.informers.wait_synced()
         self.suite.start(self._supervisor)
         self.scheduler.start(self._supervisor)
-        self.fleet.start(self._supervisor)
+        self.hollow_nodes.start(self._supervisor)
         return self
 
     async def __aexit__(
@@ -109,9 +114,9 @@ class LocalCluster:
             await self._home.close()
 
     async def _listen(self) -> None:
-        """Open the server's door; a cluster that is kept keeps its address, token and certificates, too."""
+        """Listen on a port; a durable cluster keeps its address, token and certificates, too."""
         if self._home is None:
-            self.front = HttpFront(self.server)
+            self.front = SecureServer(self.server)
             await self.front.start(self._port)
         else:
             self.front = self._home.front(self.server)

@@ -11,10 +11,10 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Self
 
-from karpenter_local.apiserver.certificates import Certificates, generate
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.journal import FileJournal
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
+from karpenter_local.certificates import ServerCertificates, server_certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,16 +30,16 @@ class Home:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.journal = FileJournal(directory)
-        self.store = Store()
+        self.store = ObjectStore()
         self.journal.open(self.store)
         self.certificates = _certificates(directory)
         self.token = _token(directory / "token")
 
-    def front(self, server: Server) -> HttpFront:
-        """Return the door of `server`, with the certificates and the token that clients know."""
-        return HttpFront(server, token=self.token, certificates=self.certificates)
+    def front(self, server: Server) -> SecureServer:
+        """Return the HTTP front of `server`, with the certificates and the token that clients know."""
+        return SecureServer(server, token=self.token, certificates=self.certificates)
 
-    async def listen(self, front: HttpFront, port: int = 0) -> None:
+    async def listen(self, front: SecureServer, port: int = 0) -> None:
         """Begin to listen: where the caller says, else where the last time, else anywhere."""
         kept = self.directory / "port"
         last = int(kept.read_text()) if kept.exists() else 0
@@ -48,7 +48,7 @@ class Home:
         except OSError:
             if port or not last:
                 raise
-            await front.start()  # somebody else has taken the old one
+            await front.start()  # another process has taken the old one
         _write(kept, front.url.rpartition(":")[2].encode())
 
     async def close(self) -> None:
@@ -62,11 +62,11 @@ class Home:
         await self.close()
 
 
-def _certificates(directory: Path) -> Certificates:
+def _certificates(directory: Path) -> ServerCertificates:
     paths = {key: directory / name for key, name in _CERTIFICATES.items()}
     if all(path.exists() for path in paths.values()):
-        return Certificates(**{key: path.read_bytes() for key, path in paths.items()})
-    made = generate()
+        return ServerCertificates(**{key: path.read_bytes() for key, path in paths.items()})
+    made = server_certificates()
     for key, path in paths.items():
         _write(path, getattr(made, key))
     return made

@@ -2,7 +2,7 @@
 Simulated kubelets on their own, for the nodes of any API server: that of the real control plane, above all.
 
     async with Kubelets(client) as kubelets:
-        kubelets.fleet.make("node-1", "silent")
+        kubelets.hollow_nodes.make("node-1", "silent")
 
 The embedded cluster builds its own in :mod:`.cluster`, where they share what they see with the controllers.
 """
@@ -17,7 +17,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
-from karpenter_local.kubelet.fleet import Fleet
+from karpenter_local.kubelet.hollownodes import HollowNodes
 from karpenter_local.kubelet.settings import Settings
 
 
@@ -30,7 +30,7 @@ class Kubelets:
         clock = clock or SystemClock()
         informers = Informers(client, chance=Random(seed))  # noqa: S311  jitter, not secrets
         recorder = Recorder(client, clock=clock, component="kubelet", limits={})
-        self.fleet = Fleet(
+        self.hollow_nodes = HollowNodes(
             informers, Writer(client, informers, recorder), clock, seed=seed, settings=settings
         )
         self._informers = informers
@@ -41,7 +41,7 @@ class Kubelets:
         self._supervisor.start("events/kubelet", self._recorder.run)
         self._informers.start(self._supervisor)
         await self._informers.wait_synced()
-        self.fleet.start(self._supervisor)
+        self.hollow_nodes.start(self._supervisor)
         return self
 
     async def __aexit__(

@@ -1,45 +1,44 @@
 """
-A cluster that stands until it is told to go: started, announced, and stopped in order.
+``karpenter local up``: a sandbox that runs until this process is told to stop, and is announced to others.
 
-Two sorts of control plane stand behind the same seam (:class:`ControlPlane`): the embedded one, and the real
-one with simulated kubelets. Both leave a kubeconfig; neither knows who waits for it.
+It writes a kubeconfig and a notice of itself; the sandbox does the rest.
 """
+
+from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from random import Random
 from secrets import randbits
-from typing import Protocol
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from karpenter.api.node import Node
-from karpenter.base.clock import SystemClock
-from karpenter.base.ratelimiting import TokenBucket
-from karpenter.kube.client import Client
-from karpenter.kube.errors import AlreadyExists
-from karpenter.kube.http import HttpTransport
-from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.transport import Transport
+from karpenter.operator.options import parse_settings
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.inprocess import InProcess
-from karpenter_local.apiserver.notice import Facts, Notice
-from karpenter_local.cluster import ZONES, LocalCluster
-from karpenter_local.controlplane import RealControlPlane, find_binaries
-from karpenter_local.kubelet.fleet import Fleet
-from karpenter_local.kubelet.machine import demo_node
-from karpenter_local.kubelet.settings import Settings
-from karpenter_local.kubelets import Kubelets
+from karpenter_local.apiserver.notice import Facts
+from karpenter_local.kubelet.settings import Settings as KubeletSettings
+from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
 
-_SEED_BITS = 63
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from karpenter_local.apiserver.notice import Notice
+    from karpenter_local.sandbox.options import AwsOptions, CloudOptions
+
+_SEED_BITS: Final = 63
+_SINGLE_REPLICA: Final = {"disable-leader-election": "true"}
+"""The one setting that makes no sense for a single replica on a laptop."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What cluster is asked for."""
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """What ``karpenter local up`` was asked for."""
+
+    name: str = "local"
+    """How the cluster is called in the cloud."""
 
     control_plane: str = "embedded"
     port: int = 0
@@ -47,114 +46,72 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     keep: bool = False
     """Whether the state outlives the process."""
 
-
-class Standing(msgspec.Struct, frozen=True):
-    """A control plane that answers."""
-
-    url: str
-    kubeconfig: str
-    client: Client
-    transport: Transport
-    """The way to it for whoever runs beside it in this process."""
-
-    kubelets: Fleet
+    with_karpenter: bool = False
+    aws: AwsOptions | None = None
+    """The embedded AWS, if there is one beside the cluster."""
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs beside a control plane."""
-
-    karpenter: str = ""
-    """Where the operator shows its metrics; empty if none runs."""
-
-    environment: Mapping[str, str] = {}
-    """What programs have to find in their environment to use it."""
-
-
-class Companion(Protocol):
-    """Runs something beside a control plane for as long as the context lasts, and says what it is."""
-
-    def __call__(self, standing: Standing) -> AbstractAsyncContextManager[Beside]:
-        """Start it; if it fails later, whoever entered is cancelled and the context raises why."""
-        ...
-
-
-class ControlPlane(Protocol):
-    """Starts a control plane for as long as the context lasts."""
-
-    def __call__(self, wish: Wish, notice: Notice) -> AbstractAsyncContextManager[Standing]:
-        """Start it; leaving the context stops it."""
-        ...
-
-
-@asynccontextmanager
-async def embedded(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
-    """Run our own API server, controllers, scheduler and kubelets in this process."""
-    cluster = LocalCluster(
-        seed=randbits(_SEED_BITS),
-        data_dir=notice.directory / "state" if wish.keep else None,
+def local_sandbox(options: LocalOptions, notice: Notice) -> Sandbox:
+    """Return the sandbox of ``karpenter local up``."""
+    real = options.control_plane == "real"
+    directory = notice.directory / ("real" if real else "state")
+    cluster = ClusterOptions(
+        control_plane=options.control_plane,
         http=True,
-        port=wish.port,
-        fleet=Settings(narrate=True),
+        port=options.port,
+        state=directory if real or options.keep else None,
+        durable=options.keep,
+        definitions=options.with_karpenter,
+        nodes=options.nodes,
+        kubelets=KubeletSettings(narrate=True),
     )
-    async with cluster:
-        assert cluster.front is not None
-        beside = InProcess(cluster.server, headers=(("user-agent", "karpenter"),))
-        yield Standing(cluster.front.url, cluster.kubeconfig(), cluster.client, beside, cluster.fleet)
-
-
-@asynccontextmanager
-async def real(wish: Wish, notice: Notice) -> AsyncIterator[Standing]:
-    """Run etcd and the programs of Kubernetes as child processes, with our kubelets."""
-    directory = notice.directory / "real"
-    started = RealControlPlane(directory, binaries=find_binaries(), durable=wish.keep, port=wish.port)
-    async with started as plane:
-        clock = SystemClock()
-        cluster = await from_kubeconfig(str(plane.kubeconfig), environ={}, clock=clock)
-        transport = HttpTransport(cluster.endpoint, cluster.credentials)
-        client = Client(
-            transport,
-            chance=Random(randbits(_SEED_BITS)),  # noqa: S311  jitter, not secrets
-            bucket=TokenBucket(rate=1000, burst=1000),
-        )
-        async with Kubelets(client, clock=clock, settings=Settings(narrate=True)) as kubelets:
-            yield Standing(plane.url, plane.kubeconfig.read_text(), client, transport, kubelets.fleet)
-        await client.close()
-
-
-PLANES: dict[str, ControlPlane] = {"embedded": embedded, "real": real}
-
-
-@asynccontextmanager
-async def alone(standing: Standing) -> AsyncIterator[Beside]:
-    """Run nothing beside a cluster."""
-    del standing
-    yield Beside()
+    cloud: CloudOptions = options.aws or KwokOptions(in_operator=True, node_class=options.with_karpenter)
+    return Sandbox(
+        name=options.name,
+        seed=randbits(_SEED_BITS),
+        clock="real",
+        cluster=cluster,
+        cloud=cloud,
+        operators=0,
+    )
 
 
 async def serve(
-    wish: Wish, notice: Notice, announce: Callable[[Facts], None], *, companion: Companion = alone
+    options: LocalOptions,
+    notice: Notice,
+    announce: Callable[[Facts], None],
+    *,
+    environ: Mapping[str, str] | None = None,
+    use_environment: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> None:
     """
-    Run a cluster, and a companion beside it, until this process is told to stop.
+    Run a cluster, and the operator if it was asked for, until this process is told to stop.
+
+    `environ` holds the settings of the operator; `use_environment` is given what the SDK needs to find the
+    cloud, before the operator starts.
 
     Raises:
         AlreadyRunning: one runs in the notice's directory.
+        SettingError: naming a setting of the operator that cannot be used.
     """
+    environ = os.environ if environ is None else environ
+    if options.with_karpenter:
+        parse_settings(_SINGLE_REPLICA, environ)  # refuse a bad setting before anything starts
     notice.hold()
     try:
-        async with PLANES[wish.control_plane](wish, notice) as standing:
-            await _add_nodes(standing.client, wish.nodes)
-            async with companion(standing) as beside:
-                kubeconfig.write(notice.kubeconfig, standing.kubeconfig)
+        async with local_sandbox(options, notice) as sandbox:
+            use_environment(sandbox.cloud.environment)
+            async with _operator(sandbox, options, environ) as metrics:
+                kubeconfig.write(notice.kubeconfig, sandbox.running.kubeconfig)
                 facts = Facts(
                     pid=os.getpid(),
-                    url=standing.url,
+                    url=sandbox.running.url,
                     kubeconfig=str(notice.kubeconfig.resolve()),
-                    control_plane=wish.control_plane,
+                    control_plane=options.control_plane,
                     started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                    data_dir=str(notice.directory.resolve()) if wish.keep else "",
-                    karpenter=beside.karpenter,
-                    environment=dict(beside.environment),
+                    data_dir=str(notice.directory.resolve()) if options.keep else "",
+                    karpenter=metrics,
+                    environment=dict(sandbox.cloud.environment),
                 )
                 notice.post(facts)
                 announce(facts)
@@ -163,13 +120,17 @@ async def serve(
         notice.withdraw()
 
 
-async def _add_nodes(client: Client, count: int) -> None:
-    """Make the nodes that were asked for, but for those that an earlier run left."""
-    for number in range(1, count + 1):
-        try:
-            await client.create(Node, demo_node(number, zones=ZONES))
-        except AlreadyExists:
-            continue
+@asynccontextmanager
+async def _operator(
+    sandbox: Sandbox, options: LocalOptions, environ: Mapping[str, str]
+) -> AsyncIterator[str]:
+    """Run the operator if it was asked for; yield where it shows its metrics, or nothing."""
+    if not options.with_karpenter:
+        yield ""
+        return
+    provider = "aws" if options.aws is not None else "kwok"
+    async with sandbox.serve_operator(environ, provider=provider, options=_SINGLE_REPLICA) as process:
+        yield f"http://127.0.0.1:{process.endpoints.ports['metrics']}/metrics"
 
 
 async def _told_to_stop() -> None:

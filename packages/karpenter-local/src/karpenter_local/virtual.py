@@ -1,9 +1,9 @@
 """
-An event loop whose time passes only when nobody has anything to do.
+An event loop whose time passes only when no task has anything to do, and the clocks that read it.
 
 When no callback is ready, no socket is readable and no executor work is under way, the loop does not wait
 for its next timer: it jumps there. Every asyncio sleep and timeout is then exact, free and repeatable, and
-the code under it is not changed or told.
+the code under it needs no change.
 
     async def main() -> datetime:
         await asyncio.sleep(3600)
@@ -11,11 +11,9 @@ the code under it is not changed or told.
 
     run_virtual(main(), start=datetime(2025, 1, 1, tzinfo=UTC))  # 2025-01-01 01:00, at once
 
-Two promises for simulation: time never moves while executor work (``asyncio.to_thread``) is under way, and a
-loop where everything waits and nothing can ever happen raises :class:`Stalled` instead of hanging. Real
+Simulation relies on two guarantees: time never moves while executor work (``asyncio.to_thread``) is under
+way, and a loop in which every task waits and no timer is set raises :class:`Stalled` instead of hanging. Real
 sockets work, but their timing is the machine's: what must be repeatable talks in process.
-
-The clock on an operator's machine: it may be wrong for a while, as clocks are.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
-"""Where virtual time begins unless told otherwise."""
+"""Where virtual time begins by default."""
 
 _DIGITS = 6
 """
-Virtual time moves in whole microseconds. A timer is never early, so that whoever waits for a moment and finds
-it still to come does not wait for ever, a billionth of a second at a time; and timers a rounding error apart
-are due together.
+Virtual time moves in whole microseconds. A timer is never early, so that a task that waits for a moment and
+finds it still to come does not wait for ever, a billionth of a second at a time; and timers a rounding error
+apart are due together.
 """
 
 _TICK = 10.0**-_DIGITS
@@ -70,7 +68,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         hurried = timeout is not None and timeout <= 0
         if hurried and not self.outside and len(self.get_map()) <= _SELF_PIPE:
-            return []  # callbacks are ready, and there is nobody outside to hear of
+            return []  # callbacks are ready, and no event can come from outside
         events = super().select(0)
         if events or hurried:
             return events
@@ -150,7 +148,7 @@ class VirtualClock:
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let virtual time pass, and everyone else run."""
+        """Let virtual time pass, and other tasks run."""
         await asyncio.sleep(seconds)
 
 

@@ -1,3 +1,3 @@
-"""Karpenter: the right machines for the pods that wait, at the lowest price that can be proven."""
+"""Karpenter: a node autoscaler for Kubernetes, compatible with Karpenter 1.14."""
 
 __version__ = "0.1.0"

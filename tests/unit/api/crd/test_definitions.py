@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.crd.definitions import DEFINITIONS, Definition, definition_of, render
+from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition, definition_of, render
 from karpenter.api.crd.reference import render_page
 from karpenter.api.kinds import ALL_KINDS, kind_of
 from karpenter.api.manifests import render_documents
@@ -19,7 +19,7 @@ CHART = ROOT / "charts/karpenter/crds"
 REFERENCE = ROOT / "docs/reference"
 
 
-def by_name(definition: Definition) -> str:
+def by_name(definition: CustomResourceDefinition) -> str:
     """Return the name of a definition."""
     return definition.name
 
@@ -34,7 +34,7 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
             yield from nodes(schema[key], f"{path}[]")
 
 
-def all_nodes(definition: Definition) -> list[tuple[str, dict[str, Any]]]:
+def all_nodes(definition: CustomResourceDefinition) -> list[tuple[str, dict[str, Any]]]:
     """Return every node of a definition's schema."""
     return list(nodes(render(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
 
@@ -46,7 +46,7 @@ def columns(kind: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_the_chart_is_not_stale(definition: Definition) -> None:
+def test_the_chart_is_not_stale(definition: CustomResourceDefinition) -> None:
     """The chart holds the definitions as they are generated; if not: make crds."""
     written = (CHART / definition.file_name).read_text("utf-8")
 
@@ -54,7 +54,7 @@ def test_the_chart_is_not_stale(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_the_reference_is_not_stale(definition: Definition) -> None:
+def test_the_reference_is_not_stale(definition: CustomResourceDefinition) -> None:
     """The page of each kind says what its definition says."""
     page = (REFERENCE / f"{definition.kind.name.lower()}.md").read_text("utf-8")
 
@@ -77,7 +77,7 @@ def test_kinds_of_kubernetes_are_not_defined_by_us() -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_everything_is_inlined_and_typed(definition: Definition) -> None:
+def test_everything_is_inlined_and_typed(definition: CustomResourceDefinition) -> None:
     """A structural schema refers to nothing, and every node has a type or says why not."""
     for path, node in all_nodes(definition):
         assert "$ref" not in node, path
@@ -85,7 +85,7 @@ def test_everything_is_inlined_and_typed(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_every_field_is_explained(definition: Definition) -> None:
+def test_every_field_is_explained(definition: CustomResourceDefinition) -> None:
     """Each field says what it is for; the items and values of lists and maps need not."""
     unexplained = [
         path
@@ -96,7 +96,7 @@ def test_every_field_is_explained(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_every_rule_has_a_message_and_can_be_evaluated(definition: Definition) -> None:
+def test_every_rule_has_a_message_and_can_be_evaluated(definition: CustomResourceDefinition) -> None:
     """No user is told ``failed rule``, and no rule is beyond our own evaluator."""
     silent = [
         (path, rule["rule"])
@@ -109,7 +109,7 @@ def test_every_rule_has_a_message_and_can_be_evaluated(definition: Definition) -
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_what_rules_iterate_is_bounded(definition: Definition) -> None:
+def test_what_rules_iterate_is_bounded(definition: CustomResourceDefinition) -> None:
     """A rule over all members of a list or map stands beside their greatest number."""
     for path, node in all_nodes(definition):
         for rule in node.get("x-kubernetes-validations", ()):
@@ -118,7 +118,7 @@ def test_what_rules_iterate_is_bounded(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=by_name)
-def test_no_mark_of_our_own_is_written_out(definition: Definition) -> None:
+def test_no_mark_of_our_own_is_written_out(definition: CustomResourceDefinition) -> None:
     """Only keywords that Kubernetes knows are in a definition."""
     plain = (
         "type format description properties additionalProperties items required default anyOf enum pattern"

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from karpenter.api.schema import ABSENT, FieldProblem, check, fill_in, find_bad_rules, load, take_out_unknown
+from karpenter.api.schema import (
+    ABSENT,
+    FieldProblem,
+    apply_defaults,
+    check,
+    find_bad_rules,
+    load,
+    prune_unknown_fields,
+)
 from karpenter.api.schema.field import NOWHERE
 from tests.unit.api.schema.thing import SCHEMA, Answer, decode_answers
 
@@ -27,10 +35,10 @@ def told(problem: FieldProblem) -> tuple[str, str, str]:
 @pytest.mark.parametrize("answer", ANSWERS, ids=name_of)
 def test_problems(answer: Answer) -> None:
     """The same problems, in the same words."""
-    known, _ = take_out_unknown(THING, answer.object(answer.spec))
-    old = ABSENT if answer.old is None else fill_in(THING, answer.object(answer.old))
+    known, _ = prune_unknown_fields(THING, answer.object(answer.spec))
+    old = ABSENT if answer.old is None else apply_defaults(THING, answer.object(answer.old))
 
-    found = check(THING, fill_in(THING, known), old=old)
+    found = check(THING, apply_defaults(THING, known), old=old)
 
     assert sorted(told(problem) for problem in found) == list(answer.problems)
 
@@ -38,9 +46,9 @@ def test_problems(answer: Answer) -> None:
 @pytest.mark.parametrize("answer", [each for each in ANSWERS if each.stored is not None], ids=name_of)
 def test_stored(answer: Answer) -> None:
     """The same defaults filled in, and the same fields taken out."""
-    known, _ = take_out_unknown(THING, answer.object(answer.spec))
+    known, _ = prune_unknown_fields(THING, answer.object(answer.spec))
 
-    assert fill_in(THING, known)["spec"] == answer.stored
+    assert apply_defaults(THING, known)["spec"] == answer.stored
 
 
 def test_rules_compile() -> None:

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.schema import ABSENT, check, check_rules, fill_in, find_bad_rules, load, take_out_unknown
+from karpenter.api.schema import (
+    ABSENT,
+    apply_defaults,
+    check,
+    check_rules,
+    find_bad_rules,
+    load,
+    prune_unknown_fields,
+)
 from karpenter.api.schema.cel import matches, to_ascii_classes
 from karpenter.api.schema.field import render
 from karpenter.api.schema.formats import is_of_format
@@ -174,7 +182,7 @@ def test_a_message_that_cannot_be_made_is_replaced(expression: str) -> None:
 
 
 def test_a_rule_without_a_message_is_shown() -> None:
-    """Where nobody wrote a message, the rule itself is shown."""
+    """A rule without a message is shown itself."""
     schema = load({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}]})
 
     assert [str(each) for each in check_rules(schema, 1, "a")] == [
@@ -214,7 +222,10 @@ def test_unknown_fields_below_unknown_lists() -> None:
     """Fields below something without a schema are unknown, whatever lies between."""
     schema = load({"type": "object", "properties": {"a": {"type": "array"}}})
 
-    assert take_out_unknown(schema, {"a": [{"b": 1}], "c": 2}, root=False) == ({"a": [{}]}, ("a[0].b", "c"))
+    assert prune_unknown_fields(schema, {"a": [{"b": 1}], "c": 2}, root=False) == (
+        {"a": [{}]},
+        ("a[0].b", "c"),
+    )
 
 
 def test_embedded_objects_keep_their_metadata() -> None:
@@ -224,14 +235,14 @@ def test_embedded_objects_keep_their_metadata() -> None:
     )
     plain = {"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}}
 
-    assert take_out_unknown(schema, plain)[1] == ("e.spec",)
+    assert prune_unknown_fields(schema, plain)[1] == ("e.spec",)
 
 
 def test_defaults_are_copies() -> None:
     """Filling in a default twice does not tie two objects together."""
     schema = load({"properties": {"a": {"type": "array", "default": [1], "items": {"type": "integer"}}}})
 
-    first, second = fill_in(schema, {}), fill_in(schema, {})
+    first, second = apply_defaults(schema, {}), apply_defaults(schema, {})
 
     assert first["a"] is not second["a"]
 
@@ -240,7 +251,7 @@ def test_items_have_defaults() -> None:
     """A null in a list stands for the default of its items, where they have one."""
     schema = load({"type": "array", "items": {"type": "integer", "default": 3}})
 
-    assert fill_in(schema, [None, 1]) == [3, 1]
+    assert apply_defaults(schema, [None, 1]) == [3, 1]
 
 
 def test_what_an_update_leaves_alone_is_not_judged_again() -> None:

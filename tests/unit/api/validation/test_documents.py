@@ -89,7 +89,7 @@ def test_kinds_of_kubernetes_are_read() -> None:
 
 
 def test_other_kinds_are_named_and_left_alone() -> None:
-    """A kind that nobody knows here is no problem."""
+    """A kind that is not in the table is no problem."""
     assert list(check_document(Document("f.yaml", {"apiVersion": "x/v1", "kind": "Foo"}))) == [
         Skipped(source="f.yaml", subject="Foo", api_version="x/v1")
     ]

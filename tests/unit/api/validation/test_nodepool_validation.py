@@ -7,9 +7,9 @@ import pytest
 from karpenter.api.labels import ALL_LABEL_RULES, CORE_LABEL_RULES
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.validation.nodeoverlay_validation import check_overlay
-from karpenter.api.validation.nodepool_validation import check_pool
-from karpenter.api.validation.objects import check_meaning
+from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
+from karpenter.api.validation.nodepool_validation import validate_nodepool
+from karpenter.api.validation.objects import runtime_validate
 from karpenter.api.wire import convert
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.overlays import OVERLAY
@@ -20,7 +20,7 @@ from tests.unit.api.cases.templates import LABELS, REQUIREMENTS, STARTUP, TAINTS
 def told(changes: dict[str, Any]) -> list[str]:
     """Return what is said about a pool with some changes."""
     pool = convert(changed(POOL, changes), NodePool)
-    return [str(problem) for problem in check_pool(pool, rules=CORE_LABEL_RULES)]
+    return [str(problem) for problem in validate_nodepool(pool, rules=CORE_LABEL_RULES)]
 
 
 def fields(changes: dict[str, Any]) -> list[str]:
@@ -106,15 +106,15 @@ def test_providers_decide_what_is_restricted() -> None:
     """The same pool is judged by the labels of the provider at hand."""
     pool = convert(changed(POOL, require(requirement("karpenter.k8s.aws/custom", "Exists"))), NodePool)
 
-    assert check_pool(pool, rules=CORE_LABEL_RULES) == ()
-    assert check_pool(pool, rules=ALL_LABEL_RULES) != ()
+    assert validate_nodepool(pool, rules=CORE_LABEL_RULES) == ()
+    assert validate_nodepool(pool, rules=ALL_LABEL_RULES) != ()
 
 
 def test_overlays() -> None:
     """An overlay's NotIn needs values, which a pool's does not."""
     overlay = convert(changed(OVERLAY, {"spec.requirements": [requirement("a", "NotIn")]}), NodeOverlay)
 
-    assert [problem.field for problem in check_overlay(overlay, rules=CORE_LABEL_RULES)] == [
+    assert [problem.field for problem in validate_nodeoverlay(overlay, rules=CORE_LABEL_RULES)] == [
         "spec.requirements[0].values"
     ]
 
@@ -123,4 +123,4 @@ def test_meaning_is_judged_by_kind() -> None:
     """Pools and overlays are judged as what they are."""
     pool = convert(changed(POOL, {LABELS: {"a b": "x"}}), NodePool)
 
-    assert check_meaning(pool, rules=CORE_LABEL_RULES) == check_pool(pool, rules=CORE_LABEL_RULES)
+    assert runtime_validate(pool, rules=CORE_LABEL_RULES) == validate_nodepool(pool, rules=CORE_LABEL_RULES)

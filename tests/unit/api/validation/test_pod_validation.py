@@ -6,7 +6,7 @@ import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.api.pod import Pod
-from karpenter.api.validation.pod_validation import check_pod
+from karpenter.api.validation.pod_validation import validate_pod
 from karpenter.api.wire import convert
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -17,7 +17,7 @@ TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
 def problems(spec: dict[str, Any]) -> list[str]:
     """Return the fields that keep a pod from being considered."""
     pod = convert({"kind": "Pod", "metadata": {"name": "a"}, "spec": spec}, Pod)
-    return [problem.field for problem in check_pod(pod, rules=ALL_LABEL_RULES)]
+    return [problem.field for problem in validate_pod(pod, rules=ALL_LABEL_RULES)]
 
 
 def needing(*terms: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.aws.metrics import METRICS, ProviderMetrics
 from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
-from karpenter.core.state.view import ClusterView
+from karpenter.core.state.cluster import ClusterView
 from karpenter.telemetry.metrics import Metrics
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import REFERENCE
@@ -34,7 +34,7 @@ class ScriptedAws(AwsApi):
         self.answers = dict(answers or {})
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def call(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """Answer; a list holds one answer for each call, and the last one stays."""
         del service
         self.calls.append((operation, parameters))
@@ -45,9 +45,9 @@ class ScriptedAws(AwsApi):
             raise script
         return script(parameters) if callable(script) else script
 
-    async def listen(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def long_poll(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """Answer, as always."""
-        return await self.ask(service, operation, **parameters)
+        return await self.call(service, operation, **parameters)
 
     def asked(self, operation: str) -> list[dict[str, Any]]:
         """Return the parameters of every call of an operation."""
@@ -59,10 +59,10 @@ class ScriptedAws(AwsApi):
 
 
 def instrumented(clock: VirtualClock) -> tuple[ProviderMetrics, Metrics]:
-    """Return meters, and the instruments behind them."""
-    metrics, meters = Metrics(clock=clock, also=METRICS), ProviderMetrics()
-    meters.use(metrics)
-    return meters, metrics
+    """Return provider_metrics, and the instruments behind them."""
+    metrics, provider_metrics = Metrics(clock=clock, also=METRICS), ProviderMetrics()
+    provider_metrics.use(metrics)
+    return provider_metrics, metrics
 
 
 def virtually(work: Callable[[VirtualClock], Awaitable[T]], *, start: datetime = NOW) -> T:

@@ -69,7 +69,7 @@ def test_active(told: list[dict[str, Any]], expected: set[str]) -> None:
 
 
 def test_a_shift_ends_by_itself() -> None:
-    """It is not waited for that anybody says so."""
+    """It ends without a call."""
 
     async def main(clock: VirtualClock) -> list[frozenset[str]]:
         shifts = shifts_of(scripted([shift()]), clock)
@@ -118,7 +118,9 @@ def announced(
 
     async def main(clock: VirtualClock) -> list[tuple[str, str]]:
         objects = ObjectsInMemory(*([simple_class(subnets=SUBNETS)] if classes else []))
-        watch = ZonalShiftController(shifts=shifts_of(scripted(*answers), clock), objects=objects, view=seen(wanted))
+        watch = ZonalShiftController(
+            shifts=shifts_of(scripted(*answers), clock), objects=objects, view=seen(wanted)
+        )
         found: list[tuple[str, str]] = []
         for _ in answers:
             step = await watch.look()
@@ -135,7 +137,7 @@ ACTIVE, CLEARED = ("Warning", "ZonalShiftActive"), ("Normal", "ZonalShiftCleared
 @pytest.mark.parametrize(
     ("answers", "wanted", "classes", "expected"),
     [
-        pytest.param([[]], pool_in(), True, [], id="without a shift nobody is told"),
+        pytest.param([[]], pool_in(), True, [], id="without a shift there is no event"),
         pytest.param([[shift()]], pool_in(), True, [ACTIVE], id="a pool that can use the zone is told"),
         pytest.param([[shift()], [shift()]], pool_in(), True, [ACTIVE], id="once"),
         pytest.param([[shift()], []], pool_in(), True, [ACTIVE, CLEARED], id="and when it is over"),
@@ -153,7 +155,7 @@ def test_pools_are_told(
 
 
 def test_machines_in_a_shifted_zone_are_left_alone() -> None:
-    """They are as they were seen last, and nobody ends or tags them; those elsewhere are not concerned."""
+    """They are returned as they were seen last, and neither terminated nor tagged; those elsewhere are."""
 
     async def main(clock: VirtualClock) -> Any:
         aws = scripted()
@@ -163,7 +165,7 @@ def test_machines_in_a_shifted_zone_are_left_alone() -> None:
             aws,
             cluster="ours",
             clock=clock,
-            meters=instrumented(clock)[0],
+            metrics=instrumented(clock)[0],
             zone_id={"us-west-2a": "usw2-az1"}.__getitem__,
             shifted=lambda: frozenset(shifted),
         )
@@ -172,7 +174,7 @@ def test_machines_in_a_shifted_zone_are_left_alone() -> None:
         aws.calls.clear()
         again = await instances.get("i-1")
         for act in (instances.terminate(found), instances.tag(found, {"a": "b"})):
-            with pytest.raises(CloudUnreachable, match="shifted away"):
+            with pytest.raises(CloudUnreachable, match="zonal shift"):
                 await act
         return again == found, aws.calls
 
@@ -191,7 +193,7 @@ def test_machines_in_a_shifted_zone_stay_in_the_list() -> None:
             aws,
             cluster="ours",
             clock=clock,
-            meters=instrumented(clock)[0],
+            metrics=instrumented(clock)[0],
             zone_id={"us-west-2a": "usw2-az1"}.__getitem__,
             shifted=lambda: frozenset(shifted),
         )

@@ -1,4 +1,4 @@
-"""Calls that are put together, and what was found and is remembered."""
+"""Requests that are sent together, and values that are cached."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.batcher import RequestBatcher, Window
+from karpenter.base.batcher import BatchWindow
+from karpenter.cloud.aws.batcher import RequestBatcher
 from karpenter.cloud.aws.cache import TTLCache
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import virtually
 
-WINDOW = Window(idle=0.1, longest=1.0, most=5)
+WINDOW = BatchWindow(idle=0.1, longest=1.0, max_items=5)
 
 
 class Sender:
@@ -49,7 +50,7 @@ def together(*times: tuple[float, str], takes: float = 0.0, **more: Any) -> tupl
 
         async def ask(after: float, question: str) -> str:
             await clock.sleep(after)
-            return await batch.ask(question)
+            return await batch.add(question)
 
         found = await asyncio.gather(*(ask(*each) for each in times), return_exceptions=True)
         return found, sender
@@ -76,13 +77,13 @@ def together(*times: tuple[float, str], takes: float = 0.0, **more: Any) -> tupl
     ],
 )
 def test_windows(times: list[tuple[float, str]], sent: list[Any]) -> None:
-    """A window closes when nobody comes, when it is full, or when it was open for long enough."""
+    """A window closes when it is idle, when it is full, or when it was open for its longest time."""
     assert together(*times)[1].sent == sent
 
 
 def test_a_window_is_not_open_for_ever() -> None:
-    """Whoever was first has waited a second."""
-    window = Window(idle=0.5, longest=1.0, most=100)
+    """The first request waits for a second at most."""
+    window = BatchWindow(idle=0.5, longest=1.0, max_items=100)
 
     async def main(clock: VirtualClock) -> list[Any]:
         sender = Sender(clock)
@@ -90,7 +91,7 @@ def test_a_window_is_not_open_for_ever() -> None:
 
         async def ask(number: int) -> None:
             await clock.sleep(number * 0.4)
-            await batch.ask(str(number))
+            await batch.add(str(number))
 
         await asyncio.gather(*map(ask, range(4)))
         return sender.sent
@@ -111,7 +112,7 @@ def test_one_that_is_refused_does_not_spoil_the_others() -> None:
 
 
 def test_a_call_that_fails_fails_for_everyone() -> None:
-    """Nobody waits for ever."""
+    """Every caller gets the error."""
     found, _ = together((0, "a"), (0, "broken"))
 
     assert [type(each) for each in found] == [ConnectionError, ConnectionError]
@@ -119,7 +120,7 @@ def test_a_call_that_fails_fails_for_everyone() -> None:
 
 def test_only_what_is_alike_is_put_together() -> None:
     """Each sort has a call of its own."""
-    _, sender = together((0, "a1"), (0, "b1"), (0, "a2"), alike=lambda question: question[0])
+    _, sender = together((0, "a1"), (0, "b1"), (0, "a2"), group_by=lambda question: question[0])
 
     assert [questions for _, questions in sender.sent] == [("a1", "a2"), ("b1",)]
 
@@ -128,7 +129,7 @@ def test_so_many_calls_at_once_and_no_more() -> None:
     """The others wait."""
     times = [(0.0, f"{number}") for number in range(4)]
 
-    _, sender = together(*times, takes=1.0, alike=lambda question: question, at_once=2)
+    _, sender = together(*times, takes=1.0, group_by=lambda question: question, at_once=2)
 
     assert (sender.most_at_once, len(sender.sent)) == (2, 4)
 
@@ -140,14 +141,14 @@ def test_what_is_put_together_is_measured() -> None:
     assert [(round(seconds, 3), size) for seconds, size in sender.measured] == [(0.15, 2)]
 
 
-def test_whoever_gives_up_is_not_asked_for() -> None:
+def test_a_cancelled_request_is_not_sent() -> None:
     """Their question is not sent, if there is time."""
 
     async def main(clock: VirtualClock) -> Any:
         sender = Sender(clock)
         batch = sender.batch()
-        task = asyncio.ensure_future(batch.ask("a"))
-        other = asyncio.ensure_future(batch.ask("b"))
+        task = asyncio.ensure_future(batch.add("a"))
+        other = asyncio.ensure_future(batch.add("b"))
         await asyncio.sleep(0)
         task.cancel()
         return await other, sender.sent
@@ -155,13 +156,13 @@ def test_whoever_gives_up_is_not_asked_for() -> None:
     assert virtually(main) == ("B", [(0.1, ("b",))])
 
 
-def test_whoever_gives_up_later_does_not_harm_the_others() -> None:
-    """An answer to nobody is dropped."""
+def test_a_request_that_is_cancelled_later_does_not_affect_the_others() -> None:
+    """The result of a cancelled request is dropped."""
 
     async def main(clock: VirtualClock) -> Any:
         sender = Sender(clock, takes=1.0)
         batch = sender.batch()
-        task, other = (asyncio.ensure_future(batch.ask(each)) for each in "ab")
+        task, other = (asyncio.ensure_future(batch.add(each)) for each in "ab")
         await clock.sleep(0.5)
         task.cancel()
         return await other
@@ -177,14 +178,14 @@ def test_three_hundred_at_once() -> None:
     assert len(sender.sent) == 60
 
 
-class TestMemory:
+class TestTTLCache:
     """What was found, remembered for a while."""
 
-    def remembered(self, work: Any) -> Any:
-        """Run work with a memory of ten seconds, and a finder that counts."""
+    def cached(self, work: Any) -> Any:
+        """Run work with a cache of ten seconds, and a finder that counts."""
 
         async def main(clock: VirtualClock) -> Any:
-            memory: TTLCache[str, int] = TTLCache(seconds=10.0, monotonic=clock.monotonic)
+            cache: TTLCache[str, int] = TTLCache(seconds=10.0, monotonic=clock.monotonic)
             found: list[int] = []
 
             async def find() -> int:
@@ -194,68 +195,68 @@ class TestMemory:
                     raise ConnectionError
                 return found[-1]
 
-            return await work(memory, find, clock)
+            return await work(cache, find, clock)
 
         return virtually(main)
 
     def test_it_is_found_once(self) -> None:
         """And again when the time is over."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
-            first = [await memory.get("a", find) for _ in range(2)]
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
+            first = [await cache.get("a", find) for _ in range(2)]
             await clock.sleep(10.1)
-            return [*first, await memory.get("a", find)]
+            return [*first, await cache.get("a", find)]
 
-        assert self.remembered(work) == [1, 1, 2]
+        assert self.cached(work) == [1, 1, 2]
 
     def test_those_who_ask_at_once_share_the_search(self) -> None:
         """It is looked for once."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
             del clock
-            return list(await asyncio.gather(*(memory.get("a", find) for _ in range(5))))
+            return list(await asyncio.gather(*(cache.get("a", find) for _ in range(5))))
 
-        assert self.remembered(work) == [1] * 5
+        assert self.cached(work) == [1] * 5
 
-    def test_whoever_gives_up_does_not_end_the_search(self) -> None:
+    def test_a_cancelled_caller_does_not_end_the_load(self) -> None:
         """The others still wait for it."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
-            first = asyncio.ensure_future(memory.get("a", find))
-            second = asyncio.ensure_future(memory.get("a", find))
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
+            first = asyncio.ensure_future(cache.get("a", find))
+            second = asyncio.ensure_future(cache.get("a", find))
             await clock.sleep(0.5)
             first.cancel()
             return await second
 
-        assert self.remembered(work) == 1
+        assert self.cached(work) == 1
 
     def test_what_cannot_be_found_is_looked_for_again(self) -> None:
         """An error is not remembered."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
             del clock
 
             async def fail() -> int:
                 raise ConnectionError
 
             with pytest.raises(ConnectionError):
-                await memory.get("a", fail)
-            found: int = await memory.get("a", find)
+                await cache.get("a", fail)
+            found: int = await cache.get("a", find)
             return found
 
-        assert self.remembered(work) == 1
+        assert self.cached(work) == 1
 
     def test_it_can_be_looked_at_put_and_forgotten(self) -> None:
         """Without looking for anything."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> Any:
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> Any:
             del find
-            memory.put("a", 1)
-            memory.put("b", 2, seconds=100.0)
-            before = memory.peek("a")
+            cache.put("a", 1)
+            cache.put("b", 2, seconds=100.0)
+            before = cache.peek("a")
             await clock.sleep(11.0)
-            left = dict(memory.items())
-            memory.forget("b")
-            return before, memory.peek("a"), left, memory.peek("b")
+            left = dict(cache.items())
+            cache.forget("b")
+            return before, cache.peek("a"), left, cache.peek("b")
 
-        assert self.remembered(work) == (1, None, {"b": 2}, None)
+        assert self.cached(work) == (1, None, {"b": 2}, None)

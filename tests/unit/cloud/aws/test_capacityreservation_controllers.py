@@ -39,7 +39,7 @@ def instance(**more: Any) -> dict[str, Any]:
         "Placement": {"AvailabilityZone": "us-west-2a"},
         **more,
     }
-    return {"CapacityReservationProvider": [{"InstanceProvider": [told]}]}
+    return {"Reservations": [{"Instances": [told]}]}
 
 
 HELD = {
@@ -53,7 +53,7 @@ def demoted(answer: dict[str, Any], *objects: NodeClaim | Node) -> tuple[Step, S
 
     async def main(clock: VirtualClock) -> tuple[Step, ScriptedAws]:
         aws = ScriptedAws({"DescribeInstances": answer})
-        instances = InstanceProvider(aws, cluster="ours", clock=clock, meters=instrumented(clock)[0])
+        instances = InstanceProvider(aws, cluster="ours", clock=clock, metrics=instrumented(clock)[0])
         return await CapacityTypeController(view=seen(*objects), instances=instances).look(), aws
 
     return virtually(main)
@@ -64,7 +64,7 @@ def demoted(answer: dict[str, Any], *objects: NodeClaim | Node) -> tuple[Step, S
     [
         pytest.param(instance(**HELD), [], id="one that has its reservation stays reserved"),
         pytest.param(instance(), ["default-1"], id="one that has lost it is on demand"),
-        pytest.param({"CapacityReservationProvider": []}, [], id="one that is gone is left alone"),
+        pytest.param({"Reservations": []}, [], id="one that is gone is left alone"),
     ],
 )
 def test_a_machine_that_has_lost_its_reservation_is_on_demand(
@@ -117,8 +117,10 @@ def expired(answer: dict[str, Any], *claims: NodeClaim) -> tuple[list[str], Scri
 
     async def main(clock: VirtualClock) -> tuple[list[str], ScriptedAws]:
         aws = ScriptedAws({"DescribeCapacityReservations": answer})
-        chore = ReservationExpirationController(view=seen(*claims), reservations=CapacityReservationProvider(aws, clock=clock))
-        effects = (await chore.look()).effects
+        controller = ReservationExpirationController(
+            view=seen(*claims), reservations=CapacityReservationProvider(aws, clock=clock)
+        )
+        effects = (await controller.look()).effects
         return [each.name for each in effects if isinstance(each, DeleteObject)], aws
 
     return virtually(main)
@@ -132,7 +134,7 @@ def expired(answer: dict[str, Any], *claims: NodeClaim) -> tuple[list[str], Scri
         pytest.param(block(1, "default"), RESERVED, [], id="an ordinary reservation takes nothing back"),
         pytest.param(block(1), launched(), [], id="a machine outside of it stays"),
         pytest.param(block(1), launched(labels=LABELS, leaving=True), [], id="one that leaves is left alone"),
-        pytest.param({"CapacityReservations": []}, RESERVED, [], id="a reservation that nobody knows"),
+        pytest.param({"CapacityReservations": []}, RESERVED, [], id="a reservation that EC2 does not know"),
     ],
 )
 def test_machines_leave_before_their_block_ends(

@@ -8,10 +8,9 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaimStatus
-from karpenter.cloud.aws.cloudprovider import REPAIRS
+from karpenter.cloud.aws.cloudprovider import REPAIRS, AwsProvider
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.labels import PLACEMENT_GROUP, PLACEMENT_PARTITION
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.cloudprovider import ControllerContext, SingletonController
 from karpenter.cloud.errors import InsufficientCapacity, LaunchRefused, MachineNotFound, NodeClassNotReady
 from karpenter.telemetry.metrics import Metrics
@@ -52,8 +51,8 @@ def ready(status: str, generation: int = 1) -> Condition:
 def test_a_class_must_be_ready(change: dict[str, Any], error: type[Exception], problem: str) -> None:
     """Nothing is launched from one that is not, and EC2 is not asked."""
 
-    async def work(made: Assembled) -> str:
-        found = await made.classes.get("default")
+    async def work(provider: AwsProvider) -> str:
+        found = await provider.services.node_classes.get("default")
         assert found is not None
         if "conditions" in change:
             status = msgspec.structs.replace(found.status, conditions=change["conditions"])
@@ -64,7 +63,7 @@ def test_a_class_must_be_ready(change: dict[str, Any], error: type[Exception], p
         else:
             world().objects._kept.pop(("EC2NodeClass", "default"))
         with pytest.raises(error) as caught:
-            await made.provider.launch(claim(ON_DEMAND, name="unready"))
+            await provider.launch(claim(ON_DEMAND, name="unready"))
         assert world().account.calls("CreateFleet") == []
         return str(caught.value)
 
@@ -74,8 +73,8 @@ def test_a_class_must_be_ready(change: dict[str, Any], error: type[Exception], p
 def machine_of(name: str, *requirements: Any, **spec: Any) -> Any:
     """Return the machine that a launch gives."""
 
-    async def work(made: Assembled) -> Any:
-        return await made.provider.launch(claim(M5, *requirements, name=name))
+    async def work(provider: AwsProvider) -> Any:
+        return await provider.launch(claim(M5, *requirements, name=name))
 
     return world().launching(work, **spec)
 
@@ -107,10 +106,10 @@ def test_what_a_machine_says() -> None:
 def test_a_machine_says_the_same_when_it_is_asked_for() -> None:
     """Launched, looked at, and listed."""
 
-    async def work(made: Assembled) -> Any:
-        first = await made.provider.launch(claim(M5, ON_DEMAND, name="same"))
-        again = await made.provider.get(first.provider_id)
-        listed = next(each for each in await made.provider.list() if each.provider_id == first.provider_id)
+    async def work(provider: AwsProvider) -> Any:
+        first = await provider.launch(claim(M5, ON_DEMAND, name="same"))
+        again = await provider.get(first.provider_id)
+        listed = next(each for each in await provider.list() if each.provider_id == first.provider_id)
         return first, again, listed
 
     first, again, listed = world().launching(work)
@@ -123,10 +122,10 @@ def test_a_machine_says_the_same_when_it_is_asked_for() -> None:
 def test_what_is_no_machine_of_ours_is_not_found(act: str) -> None:
     """Whatever it is called."""
 
-    async def work(made: Assembled) -> None:
+    async def work(provider: AwsProvider) -> None:
         for number in ("aws:///us-west-2a/i-00000000000000000", "kwok://node-1", ""):
             with pytest.raises(MachineNotFound):
-                await getattr(made.provider, act)(number)
+                await getattr(provider, act)(number)
 
     world().launching(work)
 
@@ -134,18 +133,18 @@ def test_what_is_no_machine_of_ours_is_not_found(act: str) -> None:
 def drifted(change: Any) -> str:
     """Return why a machine has drifted after its class has changed."""
 
-    async def work(made: Assembled) -> str:
-        machine = await made.provider.launch(claim(M5, ON_DEMAND, name="drifting"))
+    async def work(provider: AwsProvider) -> str:
+        machine = await provider.launch(claim(M5, ON_DEMAND, name="drifting"))
         owner = msgspec.structs.replace(
             claim(M5, ON_DEMAND, name="drifting", annotations=machine.annotations),
             status=NodeClaimStatus(provider_id=machine.provider_id, image_id=machine.image_id),
         )
-        found = await made.classes.get("default")
+        found = await provider.services.node_classes.get("default")
         assert found is not None
         stamped = {key: value for key, value in machine.annotations.items() if "hash" in key}
         metadata = msgspec.structs.replace(found.metadata, annotations=stamped)
         world().objects.put(change(msgspec.structs.replace(found, metadata=metadata)))
-        return await made.provider.drift(owner)
+        return await provider.drift(owner)
 
     return world().launching(work)
 
@@ -202,24 +201,24 @@ def test_drift(change: Any, expected: str) -> None:
 def test_without_a_class_nothing_has_drifted() -> None:
     """There is nothing to compare with."""
 
-    async def work(made: Assembled) -> str:
-        machine = await made.provider.launch(claim(M5, ON_DEMAND, name="orphan"))
+    async def work(provider: AwsProvider) -> str:
+        machine = await provider.launch(claim(M5, ON_DEMAND, name="orphan"))
         world().objects._kept.pop(("EC2NodeClass", "default"))
         owner = msgspec.structs.replace(
             claim(name="orphan"), status=NodeClaimStatus(provider_id=machine.provider_id)
         )
-        return await made.provider.drift(owner)
+        return await provider.drift(owner)
 
     assert world().launching(work) == ""
 
 
 def test_the_same_catalogue_comes_back_until_something_changes() -> None:
-    """So that whoever computes from it can tell."""
+    """So that callers can compare by identity."""
 
-    async def work(made: Assembled) -> Any:
-        first, second = await made.provider.catalog(pool()), await made.provider.catalog(pool())
-        made.unavailable.mark_capacity_type("spot")
-        return first is second, await made.provider.catalog(pool()) is first
+    async def work(provider: AwsProvider) -> Any:
+        first, second = await provider.catalog(pool()), await provider.catalog(pool())
+        provider.services.unavailable.mark_capacity_type("spot")
+        return first is second, await provider.catalog(pool()) is first
 
     assert world().launching(work) == (True, False)
 
@@ -227,10 +226,10 @@ def test_the_same_catalogue_comes_back_until_something_changes() -> None:
 def test_a_pool_without_a_class_buys_nothing() -> None:
     """It is told."""
 
-    async def work(made: Assembled) -> None:
+    async def work(provider: AwsProvider) -> None:
         world().objects._kept.pop(("EC2NodeClass", "default"))
         with pytest.raises(NodeClassNotReady, match="does not exist"):
-            await made.provider.catalog(pool())
+            await provider.catalog(pool())
 
     world().launching(work)
 
@@ -246,8 +245,8 @@ def test_a_pool_without_a_class_buys_nothing() -> None:
 def test_nodes_wait_for_their_partition(labels: dict[str, str], held: bool) -> None:
     """Pods may be spread over partitions."""
 
-    async def work(made: Assembled) -> bool:
-        return bool(await made.provider.registration_holds(launched(labels=labels), joined()))
+    async def work(provider: AwsProvider) -> bool:
+        return bool(await provider.registration_holds(launched(labels=labels), joined()))
 
     assert world().run(work) is held
 
@@ -289,11 +288,11 @@ def test_duties(given: dict[str, str], without: set[str]) -> None:
         "cloudprovider.metrics",
     }
 
-    async def work(made: Assembled) -> set[str]:
-        metrics = Metrics(clock=made.clock, also=made.provider.metrics)
-        duties = made.provider.chores(ControllerContext(view=seen(), metrics=metrics))
-        assert all(isinstance(each, SingletonController) or each.workers > 0 for each in duties)
-        return {each.name for each in duties}
+    async def work(provider: AwsProvider) -> set[str]:
+        metrics = Metrics(clock=provider.services.clock, also=provider.metrics)
+        controllers = provider.controllers(ControllerContext(view=seen(), metrics=metrics))
+        assert all(isinstance(each, SingletonController) or each.workers > 0 for each in controllers)
+        return {each.name for each in controllers}
 
     assert world().run(work, given=given) == every - without
 
@@ -302,13 +301,13 @@ def test_the_machine_of_a_claim_that_does_not_know_it_is_not_taken_for_a_leftove
     """After a restart the tags say for which claims a machine was launched, and one of them still waits."""
     wanted = claim(M5, ON_DEMAND, name="waiting")
 
-    async def launch(made: Assembled) -> str:
-        return (await made.provider.launch(wanted)).provider_id
+    async def launch(provider: AwsProvider) -> str:
+        return (await provider.launch(wanted)).provider_id
 
-    async def look(made: Assembled) -> dict[str, str]:
-        metrics = Metrics(clock=made.clock, also=made.provider.metrics)
-        made.provider.chores(ControllerContext(view=seen(wanted), metrics=metrics))
-        return {each.provider_id: each.claim_uid for each in await made.provider.list()}
+    async def look(provider: AwsProvider) -> dict[str, str]:
+        metrics = Metrics(clock=provider.services.clock, also=provider.metrics)
+        provider.controllers(ControllerContext(view=seen(wanted), metrics=metrics))
+        return {each.provider_id: each.claim_uid for each in await provider.list()}
 
     number = world().launching(launch)
 
@@ -332,9 +331,9 @@ def test_conditions_that_mean_that_a_node_is_broken() -> None:
 
 def test_claims_are_found_by_their_instances() -> None:
     """Those whose machine has no proper name are not."""
-    roster = InstanceClaims(seen(launched("a", "i-1"), launched("b", ""), launched("c", "i-3")))
+    by_instance = InstanceClaims(seen(launched("a", "i-1"), launched("b", ""), launched("c", "i-3")))
 
-    assert [found.name if found else None for found in map(roster.claim_of, ("i-1", "i-3", "i-9"))] == [
+    assert [found.name if found else None for found in map(by_instance.claim_of, ("i-1", "i-3", "i-9"))] == [
         "a",
         "c",
         None,

@@ -87,7 +87,7 @@ def test_denials_are_explained(message: str, explained: str) -> None:
 def test_a_fault_of_the_server() -> None:
     """An error with a status of 500 and more may come after the call was carried out."""
     assert [
-        isinstance(error, AwsApiError) and error.is_fault_of_server
+        isinstance(error, AwsApiError) and error.is_server_error
         for error in (told("InternalError", status=500), told("InvalidParameter", status=400))
     ] == [True, False]
 
@@ -101,7 +101,7 @@ def test_sentences_are_short() -> None:
 
 
 def test_everything_is_an_error_of_a_cloud() -> None:
-    """Whoever does not care for details can take any of these for a cloud that does not answer."""
+    """Each of them is a CloudUnreachable."""
     errors = [
         told("X"),
         told("UnauthorizedOperation"),

@@ -7,13 +7,13 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.garbagecollection import (
     InstanceGarbageCollection,
     InstanceProfileGarbageCollection,
     LaunchTemplateGarbageCollection,
 )
 from karpenter.cloud.aws.labels import PROFILE_NAME
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudUnreachable, MachineNotFound
 from karpenter.core.effects import DeleteObject, Step
@@ -81,13 +81,13 @@ def collected(machines: Machines, *objects: NodeClaim | Node) -> Step:
             ["i-0", "i-1", "i-2", "i-4"],
             id="of many only those without a claim",
         ),
-        pytest.param([], [launched()], [], id="a claim without a machine is somebody else's business"),
+        pytest.param([], [launched()], [], id="a claim without a machine is left alone"),
     ],
 )
 def test_instances_without_a_claim_end(
     found: list[Machine], claims: list[NodeClaim], ended: list[str]
 ) -> None:
-    """Whatever runs and nobody asked for costs money."""
+    """An instance without a claim costs money."""
     machines = Machines(*found)
 
     collected(machines, *claims)
@@ -130,8 +130,8 @@ def test_rounds_are_frequent_at_first() -> None:
 
     async def main(clock: VirtualClock) -> list[float | None]:
         provider: Any = Machines()
-        chore = InstanceGarbageCollection(provider=provider, view=seen(), clock=clock)
-        return [(await chore.look()).again for _ in range(22)]
+        controller = InstanceGarbageCollection(provider=provider, view=seen(), clock=clock)
+        return [(await controller.look()).again for _ in range(22)]
 
     assert virtually(main) == [10.0] * 20 + [120.0] * 2
 
@@ -145,14 +145,18 @@ def world() -> World:
 def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wait: float) -> bool:
     """Return whether a profile is still there after a while and a round."""
 
-    async def work(made: Assembled) -> bool:
-        name = await made.profiles.ensure(node_class(world))
-        await made.clock.sleep(wait)
+    async def work(provider: AwsProvider) -> bool:
+        name = await provider.services.instance_profiles.ensure(node_class(world))
+        await provider.services.clock.sleep(wait)
         world.objects.put(simple_class(instance_profile=name if used_by_class else "another"))
         claims = [launched(annotations={PROFILE_NAME: name})] if used_by_claim else []
-        chore = InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen(*claims))
-        assert (await chore.look()).again == 1800.0
-        return name in await made.profiles.list()
+        controller = InstanceProfileGarbageCollection(
+            profiles=provider.services.instance_profiles,
+            objects=provider.services.objects,
+            view=seen(*claims),
+        )
+        assert (await controller.look()).again == 1800.0
+        return name in await provider.services.instance_profiles.list()
 
     return world.run(work)
 
@@ -160,13 +164,13 @@ def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wai
 @pytest.mark.parametrize(
     ("used_by_class", "used_by_claim", "wait", "expected"),
     [
-        pytest.param(False, False, 3601, False, id="one that nobody has goes"),
+        pytest.param(False, False, 3601, False, id="one that is not used is deleted"),
         pytest.param(True, False, 3601, True, id="that of a class stays"),
         pytest.param(False, True, 3601, True, id="that of a machine stays"),
         pytest.param(False, False, 3599, True, id="one that was just made stays"),
     ],
 )
-def test_profiles_that_nobody_has_go(
+def test_profiles_that_are_not_used_are_deleted(
     world: World, used_by_class: bool, used_by_claim: bool, wait: float, expected: bool
 ) -> None:
     """A profile is deleted when no class gives it, no machine has it, and none may be about to have it."""
@@ -179,8 +183,10 @@ def test_profiles_of_others_stay(world: World) -> None:
     """Only what is under the path of the cluster is ours."""
     world.iam.create_instance_profile(InstanceProfileName="theirs", Path="/karpenter/us-west-2/theirs/uid/")
 
-    async def work(made: Assembled) -> None:
-        await InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
+    async def work(provider: AwsProvider) -> None:
+        await InstanceProfileGarbageCollection(
+            profiles=provider.services.instance_profiles, objects=provider.services.objects, view=seen()
+        ).look()
 
     world.run(work)
 
@@ -189,7 +195,7 @@ def test_profiles_of_others_stay(world: World) -> None:
 
 
 def test_templates_that_were_left_behind_go(world: World) -> None:
-    """They are found by their tag when we begin, and go when nobody has used them for a minute."""
+    """They are found by their tag at the start, and deleted after a minute without use."""
     tags = [{"Key": "eks:eks-cluster-name", "Value": "test-cluster"}]
     for name, tagged in (("ours", tags), ("theirs", [])):
         world.ec2.create_launch_template(
@@ -198,14 +204,14 @@ def test_templates_that_were_left_behind_go(world: World) -> None:
             TagSpecifications=[{"ResourceType": "launch-template", "Tags": tagged}] if tagged else [],
         )
 
-    async def work(made: Assembled) -> list[list[str]]:
-        chore = LaunchTemplateGarbageCollection(made.templates)
+    async def work(provider: AwsProvider) -> list[list[str]]:
+        controller = LaunchTemplateGarbageCollection(provider.services.launch_templates)
         rounds = []
         for _ in range(2):
-            await chore.look()
+            await controller.look()
             found = world.ec2.describe_launch_templates()["LaunchTemplates"]
             rounds.append([each["LaunchTemplateName"] for each in found])
-            await made.clock.sleep(60.0)
+            await provider.services.clock.sleep(60.0)
         return rounds
 
     assert world.run(work) == [["ours", "theirs"], ["theirs"]]

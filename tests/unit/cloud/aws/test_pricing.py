@@ -7,7 +7,7 @@ import pytest
 
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.operator import Assembled
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.pricing import PricingProvider, shipped_prices, stated_prices
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter_local.virtual import VirtualClock
@@ -62,11 +62,11 @@ def test_a_type_without_a_price_can_be_bought_at_the_price_of_the_user() -> None
     world = shared_world()
     world.objects.put(overlay(requirements=[{**NAMED, "values": ["m5.large"]}], price="7"))
 
-    async def work(made: Assembled) -> list[set[float]]:
-        del made.prices._on_demand["m5.large"]
+    async def work(provider: AwsProvider) -> list[set[float]]:
+        del provider.services.pricing._on_demand["m5.large"]
         found = []
         for _ in range(2):
-            catalog = await made.provider.catalog(pool())
+            catalog = await provider.catalog(pool())
             kind = catalog.by_name.get("m5.large")
             found.append({each.price for each in kind.offerings} if kind else set())
         return found

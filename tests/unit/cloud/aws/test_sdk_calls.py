@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AccessDenied, NoResponse, ResourceNotFound
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, ApiCall, AwsApi, NoRegion, find_region
 from karpenter.cloud.errors import CloudError, Throttled
-from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.scripted import instrumented, virtually
 from tests.unit.cloud.aws.world import World, shared_world
@@ -20,7 +20,7 @@ async def ask(world: World, operation: str, **parameters: Any) -> Any:
     """Ask EC2 once."""
     aws = AwsApi(world.clients)
     try:
-        return await aws.ask("ec2", operation, **parameters)
+        return await aws.call("ec2", operation, **parameters)
     finally:
         aws.close()
 
@@ -37,7 +37,7 @@ def test_pages_are_followed() -> None:
 
     async def main() -> int:
         aws = AwsApi(shared_world().clients)
-        found = await aws.every(
+        found = await aws.list_all(
             "ec2",
             "DescribeInstanceTypeOfferings",
             "InstanceTypeOfferings",
@@ -58,16 +58,22 @@ def test_pages_are_followed() -> None:
     ("fault", "kind", "said"),
     [
         pytest.param(
-            Refuse(code="UnauthorizedOperation", status=403),
+            RefuseCall(code="UnauthorizedOperation", status=403),
             AccessDenied,
             "not allowed to call ec2:DescribeSubnets",
             id="a permission that is missing is named",
         ),
         pytest.param(
-            Refuse(code="InvalidInstanceID.NotFound"), ResourceNotFound, "NotFound", id="what is not there is missing"
+            RefuseCall(code="InvalidInstanceID.NotFound"),
+            ResourceNotFound,
+            "NotFound",
+            id="what is not there is missing",
         ),
         pytest.param(
-            Refuse(code="RequestLimitExceeded", status=503), Throttled, "slow down", id="throttling is told"
+            RefuseCall(code="RequestLimitExceeded", status=503),
+            Throttled,
+            "slow down",
+            id="throttling is told",
         ),
         pytest.param(LoseAnswer(), NoResponse, "did not answer ec2:DescribeSubnets", id="silence is told"),
     ],
@@ -127,9 +133,9 @@ def test_the_region_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody knows the region, one sentence says so."""
+    """If the region is not known, one sentence says so."""
     monkeypatch.delenv("AWS_REGION", raising=False)
-    monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_machine", lambda: None)
+    monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_instance", lambda: None)
 
     with pytest.raises(NoRegion, match="hint: set AWS_REGION"):
         find_region(Session(None))  # type: ignore[arg-type]  # as above
@@ -139,10 +145,10 @@ def noted(world: World, operation: str = "DescribeSubnets") -> list[ApiCall]:
     """Return what is noted of one call."""
     found: list[ApiCall] = []
 
-    async def work(made: Assembled) -> None:
-        made.aws.note = found.append
+    async def work(provider: AwsProvider) -> None:
+        provider.services.aws.on_call = found.append
         with suppress(CloudError):
-            await made.aws.ask("ec2", operation)
+            await provider.services.aws.call("ec2", operation)
 
     world.run(work)
     return found
@@ -152,11 +158,11 @@ def noted(world: World, operation: str = "DescribeSubnets") -> list[ApiCall]:
     ("fault", "status"),
     [
         pytest.param(None, "200", id="an answer"),
-        pytest.param(Refuse(code="InvalidParameterValue", status=400), "400", id="a refusal"),
-        pytest.param(Refuse(code="UnauthorizedOperation", status=403), "403", id="a denial"),
+        pytest.param(RefuseCall(code="InvalidParameterValue", status=400), "400", id="a refusal"),
+        pytest.param(RefuseCall(code="UnauthorizedOperation", status=403), "403", id="a denial"),
     ],
 )
-def test_every_call_is_noted(fault: Refuse | None, status: str) -> None:
+def test_every_call_is_noted(fault: RefuseCall | None, status: str) -> None:
     """With the status of its answer, under the names that dashboards know."""
     world = shared_world()
     if fault is not None:
@@ -176,12 +182,12 @@ def test_every_attempt_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the SDK sends again is one call with several attempts, and all of them are shown."""
     monkeypatch.setattr("time.sleep", lambda _: None)  # the SDK waits between its attempts
     world = World(types=("m5.large",))
-    world.account.faults.next("DescribeSubnets", Refuse(code="InternalError", status=500), LoseAnswer())
+    world.account.faults.next("DescribeSubnets", RefuseCall(code="InternalError", status=500), LoseAnswer())
     (called,) = noted(world)
 
     async def shown(clock: VirtualClock) -> str:
-        meters, metrics = instrumented(clock)
-        meters.note_call(called)
+        provider_metrics, metrics = instrumented(clock)
+        provider_metrics.note_call(called)
         return metrics.exposition().decode()
 
     assert [each.code for each in called.attempts] == ["500", "0", "200"]
@@ -200,24 +206,24 @@ def test_calls_that_others_make_for_us_are_noted() -> None:
     """What is asked page by page is noted page by page."""
     found: list[ApiCall] = []
 
-    async def work(made: Assembled) -> None:
-        made.aws.note = found.append
-        await made.shop.refresh()
+    async def work(provider: AwsProvider) -> None:
+        provider.services.aws.on_call = found.append
+        await provider.services.instance_types.refresh()
 
     shared_world().run(work)
 
     assert {each.action for each in found} == {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 
 
-@pytest.mark.parametrize("fault", [None, Refuse(code="AWS.SimpleQueueService.NonExistentQueue")])
-async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
+@pytest.mark.parametrize("fault", [None, RefuseCall(code="AWS.SimpleQueueService.NonExistentQueue")])
+async def test_listening_is_answered_as_asking_is(fault: RefuseCall | None) -> None:
     """With what there is, or with an error."""
     world = shared_world()
     aws = AwsApi(world.clients)
     if fault is not None:
         world.account.faults.next("DescribeSubnets", fault)
     try:
-        answer = await aws.listen("ec2", "DescribeSubnets")
+        answer = await aws.long_poll("ec2", "DescribeSubnets")
     except ResourceNotFound:
         assert fault is not None
     else:
@@ -226,10 +232,10 @@ async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
         aws.close()
 
 
-async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
-    """The answer comes to nobody, and that is all."""
+async def test_a_cancelled_long_poll_leaves_nothing_behind() -> None:
+    """Its response is dropped."""
     aws = AwsApi(shared_world().clients)
-    task = asyncio.ensure_future(aws.listen("ec2", "DescribeSubnets"))
+    task = asyncio.ensure_future(aws.long_poll("ec2", "DescribeVpcs"))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

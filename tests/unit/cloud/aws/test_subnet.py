@@ -85,7 +85,7 @@ def test_zones_are_told() -> None:
 def test_the_largest_comes_first() -> None:
     """Subnets are in the order of their free addresses, then of their ids."""
     world = World(types=("m5.large",))
-    vpc = world.ec2.describe_subnets(SubnetIds=[world.estate.subnets[0]])["SubnetProvider"][0]["VpcId"]
+    vpc = world.ec2.describe_subnets(SubnetIds=[world.estate.subnets[0]])["Subnets"][0]["VpcId"]
     small = world.estate.add_subnet(vpc, "us-west-2a", "10.0.200.0/28")
     large = world.estate.add_subnet(vpc, "us-west-2a", "10.0.128.0/18")
     found = [each.id for each in find(world, {"tags": OURS})]
@@ -106,16 +106,16 @@ class Counting:
         self.clock.seconds += 1
         for name, count in free.items():
             self.subnets._free[name] = count
-            self.subnets._looked[name] = self.clock.seconds
-            self.subnets._under_way.pop(name, None)
+            self.subnets._described[name] = self.clock.seconds
+            self.subnets._in_flight.pop(name, None)
         self.clock.seconds += 1
 
 
-def test_launches_under_way_count() -> None:
+def test_launches_in_flight_count() -> None:
     """Addresses that a launch will take are not offered to the next one."""
     counting = Counting(a=10)
-    counting.subnets.take({"a": 4})
-    counting.subnets.take({"a": 4})
+    counting.subnets.reserve({"a": 4})
+    counting.subnets.reserve({"a": 4})
 
     assert counting.subnets.free("a") == 2
 
@@ -123,8 +123,8 @@ def test_launches_under_way_count() -> None:
 def test_what_was_not_used_is_given_back() -> None:
     """A fleet uses one of the subnets that it was offered; the others are as free as before."""
     counting = Counting(a=10, b=10)
-    taken = counting.subnets.take({"a": 4, "b": 4})
-    counting.subnets.give_back(taken, used=["a"])
+    taken = counting.subnets.reserve({"a": 4, "b": 4})
+    counting.subnets.release(taken, used=["a"])
 
     assert (counting.subnets.free("a"), counting.subnets.free("b")) == (6, 10)
 
@@ -132,10 +132,10 @@ def test_what_was_not_used_is_given_back() -> None:
 def test_nothing_is_given_back_twice() -> None:
     """When EC2 has been asked in the meantime, its count is right already."""
     counting = Counting(a=10)
-    taken = counting.subnets.take({"a": 4})
+    taken = counting.subnets.reserve({"a": 4})
     counting.refresh(a=8)
-    counting.subnets.take({"a": 1})
-    counting.subnets.give_back(taken)
+    counting.subnets.reserve({"a": 1})
+    counting.subnets.release(taken)
 
     assert counting.subnets.free("a") == 7
 
@@ -143,14 +143,14 @@ def test_nothing_is_given_back_twice() -> None:
 def test_an_exhausted_subnet() -> None:
     """A subnet that turned out to be full has no addresses, whatever was counted."""
     counting = Counting(a=10)
-    counting.subnets.take({"a": 4})
+    counting.subnets.reserve({"a": 4})
     counting.subnets.exhausted("a")
 
     assert counting.subnets.free("a") == 0
 
 
 def test_an_unknown_subnet() -> None:
-    """A subnet that nobody has looked at has no addresses."""
+    """A subnet that was not described has no addresses."""
     assert Counting().subnets.free("a") == 0
 
 
@@ -165,7 +165,7 @@ def test_an_unknown_subnet() -> None:
 def test_choosing(taken: dict[str, int], chosen: dict[str, str]) -> None:
     """Each zone offers the subnet that has the most addresses left."""
     counting = Counting(a=10, b=20, c=5)
-    counting.subnets.take(taken)
+    counting.subnets.reserve(taken)
     subnets = [Subnet(id="a", zone="z1"), Subnet(id="b", zone="z1"), Subnet(id="c", zone="z2")]
 
     assert {zone: each.id for zone, each in counting.subnets.choose(subnets).items()} == chosen

@@ -19,7 +19,7 @@ from karpenter.cloud.aws.tagging import (
     missing_tags,
 )
 from karpenter.core.effects import Amend, Step
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import NOW, ScriptedAws, instrumented, joined, launched, seen, virtually
@@ -41,12 +41,12 @@ def instance(*, tags: dict[str, str] | None = None, **more: Any) -> dict[str, An
         "Placement": {"AvailabilityZone": "us-west-2a"},
         **more,
     }
-    return {"Reservations": [{"InstanceProvider": [told]}]}
+    return {"Reservations": [{"Instances": [told]}]}
 
 
 def instances_of(aws: ScriptedAws, clock: VirtualClock) -> InstanceProvider:
     """Return what looks instances up."""
-    return InstanceProvider(aws, cluster="ours", clock=clock, meters=instrumented(clock)[0])
+    return InstanceProvider(aws, cluster="ours", clock=clock, metrics=instrumented(clock)[0])
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_the_partition_is_written_once_ec2_tells(number: int, changes: Any, agai
         aws = ScriptedAws({"DescribeInstances": instance(Placement=placement)})
         claim = launched(labels={**GROUP, PLACEMENT_PARTITION: ""})
         care = PartitionController(view=seen(claim), instances=instances_of(aws, clock))
-        assert list(care.wakes(Put(claim), None)) == ["default-1"]
+        assert list(care.wakes(ObjectUpdated(claim), None)) == ["default-1"]
         return await care.reconcile("default-1")
 
     step = virtually(main)
@@ -228,7 +228,7 @@ def test_memory_is_learned_from_nodes(image: str, memory: str, expected: int | N
             view=seen(launched(image=image), node),
             discovered=discovered,
         )
-        assert list(care.wakes(Put(node), None)) == ["node-1"]
+        assert list(care.wakes(ObjectUpdated(node), None)) == ["node-1"]
         await care.reconcile("node-1")
         return discovered.memory("m5.large", ("ami-1", "ami-2"))
 
@@ -244,9 +244,9 @@ def test_a_node_is_learned_from_once() -> None:
         )
         unregistered = joined(labels={"karpenter.sh/registered": "false"})
         return [
-            *care.wakes(Put(joined()), joined()),
-            *care.wakes(Put(unregistered), None),
-            *care.wakes(Put(joined()), unregistered),
+            *care.wakes(ObjectUpdated(joined()), joined()),
+            *care.wakes(ObjectUpdated(unregistered), None),
+            *care.wakes(ObjectUpdated(joined()), unregistered),
         ]
 
     assert virtually(main) == ["node-1"]

@@ -49,7 +49,7 @@ def test_how_long(seconds: float, again: float | None, expected: bool) -> None:
 
 
 def test_the_same_value_comes_back_until_something_changes() -> None:
-    """So that whoever computes from it can tell."""
+    """So that callers can compare by identity."""
 
     async def main(clock: VirtualClock) -> Any:
         unavailable = UnavailableOfferings(monotonic=clock.monotonic)
@@ -69,7 +69,9 @@ PARTITIONED = OfferingKey("m5.large", "us-west-2a", "spot", "pg-1", "2")
     ("marks", "place", "subnets", "expected"),
     [
         pytest.param(UnavailableSnapshot(), SPOT_A, ("s",), False, id="nothing"),
-        pytest.param(UnavailableSnapshot(offerings=frozenset({SPOT_A})), SPOT_A, ("s",), True, id="the offering"),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({SPOT_A})), SPOT_A, ("s",), True, id="the offering"
+        ),
         pytest.param(
             UnavailableSnapshot(offerings=frozenset({SPOT_A})),
             OfferingKey("m5.large", "us-west-2b", "spot"),
@@ -84,26 +86,54 @@ PARTITIONED = OfferingKey("m5.large", "us-west-2a", "spot", "pg-1", "2")
             False,
             id="another capacity type",
         ),
-        pytest.param(UnavailableSnapshot(capacity_types=frozenset({"spot"})), SPOT_A, ("s",), True, id="all of spot"),
-        pytest.param(UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, ("s",), True, id="the only subnet"),
-        pytest.param(UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, ("s", "t"), False, id="one of two subnets"),
-        pytest.param(UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, (), False, id="no subnets to speak of"),
-        pytest.param(UnavailableSnapshot(offerings=frozenset({SPOT_A})), GROUPED, ("s",), True, id="in any group"),
         pytest.param(
-            UnavailableSnapshot(offerings=frozenset({GROUPED})), SPOT_A, ("s",), False, id="not outside of a group"
+            UnavailableSnapshot(capacity_types=frozenset({"spot"})), SPOT_A, ("s",), True, id="all of spot"
         ),
         pytest.param(
-            UnavailableSnapshot(offerings=frozenset({GROUPED})), PARTITIONED, ("s",), True, id="in any partition of it"
+            UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, ("s",), True, id="the only subnet"
         ),
         pytest.param(
-            UnavailableSnapshot(offerings=frozenset({PARTITIONED})), GROUPED, ("s",), False, id="not in the whole group"
+            UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, ("s", "t"), False, id="one of two subnets"
         ),
         pytest.param(
-            UnavailableSnapshot(offerings=frozenset({PARTITIONED})), PARTITIONED, ("s",), True, id="in this partition"
+            UnavailableSnapshot(subnets=frozenset({"s"})), SPOT_A, (), False, id="no subnets to speak of"
+        ),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({SPOT_A})), GROUPED, ("s",), True, id="in any group"
+        ),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({GROUPED})),
+            SPOT_A,
+            ("s",),
+            False,
+            id="not outside of a group",
+        ),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({GROUPED})),
+            PARTITIONED,
+            ("s",),
+            True,
+            id="in any partition of it",
+        ),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({PARTITIONED})),
+            GROUPED,
+            ("s",),
+            False,
+            id="not in the whole group",
+        ),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({PARTITIONED})),
+            PARTITIONED,
+            ("s",),
+            True,
+            id="in this partition",
         ),
     ],
 )
-def test_skips(marks: UnavailableSnapshot, place: OfferingKey, subnets: tuple[str, ...], expected: bool) -> None:
+def test_skips(
+    marks: UnavailableSnapshot, place: OfferingKey, subnets: tuple[str, ...], expected: bool
+) -> None:
     """What failed somewhere is skipped there, and in whatever is a part of it."""
     assert marks.skips(place, subnets) is expected
 
@@ -128,7 +158,11 @@ EVERYTHING = {(kind, zone) for kind in ("spot", "on-demand") for zone in "abc"}
     ("marks", "expected"),
     [
         pytest.param(UnavailableSnapshot(), EVERYTHING, id="nothing failed"),
-        pytest.param(UnavailableSnapshot(offerings=frozenset({SPOT_A})), EVERYTHING - {("spot", "a")}, id="one offering"),
+        pytest.param(
+            UnavailableSnapshot(offerings=frozenset({SPOT_A})),
+            EVERYTHING - {("spot", "a")},
+            id="one offering",
+        ),
         pytest.param(
             UnavailableSnapshot(capacity_types=frozenset({"spot"})),
             {each for each in EVERYTHING if each[0] != "spot"},
@@ -156,10 +190,14 @@ def test_marked(marks: UnavailableSnapshot, expected: set[tuple[str, str]]) -> N
     [
         pytest.param(UnavailableSnapshot(), 1, True, id="one is left"),
         pytest.param(UnavailableSnapshot(), 0, False, id="none is left"),
-        pytest.param(UnavailableSnapshot(zones=frozenset({"usw2-az2"})), 1, False, id="its zone is shifted away"),
+        pytest.param(
+            UnavailableSnapshot(zones=frozenset({"usw2-az2"})), 1, False, id="its zone is shifted away"
+        ),
     ],
 )
-def test_reservations_are_available_while_something_is_left(marks: UnavailableSnapshot, left: int, expected: bool) -> None:
+def test_reservations_are_available_while_something_is_left(
+    marks: UnavailableSnapshot, left: int, expected: bool
+) -> None:
     """Counts change with every launch."""
     found = available(marks, left, reservations=(reservation(),))
 
@@ -173,7 +211,9 @@ def test_partitions_are_marked_one_by_one() -> None:
     kind = built("m5.large", wanted)
     assert kind is not None
 
-    shown = apply_unavailable(Catalog(types=(kind,)), wanted, UnavailableSnapshot(offerings=frozenset({place})), lambda _: 0)
+    shown = apply_unavailable(
+        Catalog(types=(kind,)), wanted, UnavailableSnapshot(offerings=frozenset({place})), lambda _: 0
+    )
 
     assert [each.available for each in shown.types[0].offerings].count(False) == 1
 
@@ -184,6 +224,8 @@ def test_labels_say_what_can_still_be_had() -> None:
     kind = built("m5.large", wanted)
     assert kind is not None
 
-    shown = apply_unavailable(Catalog(types=(kind,)), wanted, UnavailableSnapshot(capacity_types=frozenset({"spot"})), lambda _: 0)
+    shown = apply_unavailable(
+        Catalog(types=(kind,)), wanted, UnavailableSnapshot(capacity_types=frozenset({"spot"})), lambda _: 0
+    )
 
     assert shown.types[0].requirements["karpenter.sh/capacity-type"].values == {"on-demand"}

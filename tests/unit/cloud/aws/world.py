@@ -32,11 +32,12 @@ from karpenter.api.nodeclaim import (
 )
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
 from karpenter.api.wire import convert
-from karpenter.cloud.aws.operator import Assembled, assemble
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients, open_clients
+from karpenter.cloud.aws.services import new_services
 from karpenter_local.aws.account import Account
-from karpenter_local.aws.estate import DISCOVERY, Estate
+from karpenter_local.aws.estate import DISCOVERY, ClusterResources
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -89,16 +90,16 @@ class World:
         self.clients = clients_for(embedded(), self.account)
         self.ec2 = self.clients.by_name["ec2"]
         self.iam = self.clients.by_name["iam"]
-        self.estate = Estate(self.account, self.clients.by_name, CLUSTER)
+        self.estate = ClusterResources(self.account, self.clients.by_name, CLUSTER)
         self.estate.build()
         self.objects = ObjectsInMemory()
-        self._sold: tuple[Any, ...] | None = None
+        self._described: tuple[Any, ...] | None = None
         self._resolved: dict[str, EC2NodeClass] = {}
         self.account.forget_calls()
 
     def run(
         self,
-        work: Callable[[Assembled], Awaitable[T]],
+        work: Callable[[AwsProvider], Awaitable[T]],
         *,
         given: Mapping[str, str] | None = None,
         types: bool = False,
@@ -108,18 +109,20 @@ class World:
 
         async def main() -> T:
             aws = AwsApi(self.clients)
-            made = assemble(
-                aws,
-                read_settings(CLUSTER, {**GIVEN, **(given or {})}),
-                objects=self.objects,
-                clock=VirtualClock(),
-                chance=Random(7),  # noqa: S311  chance that can be repeated
-                long_poll=long_poll,
+            provider = AwsProvider(
+                new_services(
+                    aws,
+                    read_settings(CLUSTER, {**GIVEN, **(given or {})}),
+                    objects=self.objects,
+                    clock=VirtualClock(),
+                    chance=Random(7),  # noqa: S311  chance that can be repeated
+                    long_poll=long_poll,
+                )
             )
             try:
                 if types:
-                    await self._learn(made)
-                return await work(made)
+                    await self._learn(provider)
+                return await work(provider)
             finally:
                 aws.close()
 
@@ -127,37 +130,37 @@ class World:
 
     def launching(
         self,
-        work: Callable[[Assembled], Awaitable[T]],
+        work: Callable[[AwsProvider], Awaitable[T]],
         *,
         given: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> T:
         """Run work with a provider that could launch: its class is resolved and put into the cluster."""
 
-        async def main(made: Assembled) -> T:
+        async def main(provider: AwsProvider) -> T:
             known = self._resolved.get(repr((spec, given)))
             if known is None:
-                known = await self.resolve(made, node_class(self, **spec))
+                known = await self.resolve(provider, node_class(self, **spec))
                 self._resolved[repr((spec, given))] = known
             self.objects.put(known)
             self.account.forget_calls()
-            return await work(made)
+            return await work(provider)
 
         return self.run(main, given=given, types=True)
 
-    async def _learn(self, made: Assembled) -> None:
-        """Let a provider know what is sold: EC2 is asked once, and tells everybody the same."""
-        shop, prices = made.shop, made.prices
-        if self._sold is None:
-            await shop.refresh()
+    async def _learn(self, provider: AwsProvider) -> None:
+        """Let a provider know what is sold: EC2 is asked once, and always returns the same."""
+        types, prices = provider.services.instance_types, provider.services.pricing
+        if self._described is None:
+            await types.refresh()
             await prices.refresh_spot(NOW)
-            self._sold = (shop.types, shop.zones, prices._spot)
-        shop.types, shop.zones, prices._spot = self._sold
-        shop.version = prices.version = 1
+            self._described = (types.types, types.zones, prices._spot)
+        types.types, types.zones, prices._spot = self._described
+        types.version = prices.version = 1
 
-    async def resolve(self, made: Assembled, wanted: EC2NodeClass) -> EC2NodeClass:
+    async def resolve(self, provider: AwsProvider, wanted: EC2NodeClass) -> EC2NodeClass:
         """Resolve a class, which must work, and put it into the cluster."""
-        resolved = await made.resolver.resolve(wanted)
+        resolved = await provider.node_class_status.resolve(wanted)
         assert [str(error) for error in resolved.errors] == []
         ready = msgspec.structs.replace(wanted, status=resolved.status)
         self.objects.put(ready)

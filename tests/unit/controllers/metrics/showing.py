@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.state.cluster import Store
+from karpenter.core.state.cluster import ClusterState
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
 from tests.unit.core.lifecycle.objects import CLASS_LABEL
 from tests.unit.telemetry.clocks import HandClock
 
 if TYPE_CHECKING:
-    from karpenter.telemetry.metrics import Declared, Gauge
+    from karpenter.telemetry.metrics import MetricSpec, GaugeMetric
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 
@@ -20,10 +20,10 @@ class Showing:
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.store = Store(serves=OURS)
+        self.store = ClusterState(serves=OURS)
         self.metrics = Metrics(clock=self.clock, labels=ProviderLabels(node_classes=(CLASS_LABEL,)))
 
-    def rows(self, declared: Declared[Gauge], *labels: str) -> dict[tuple[str, ...], float]:
+    def rows(self, declared: MetricSpec[GaugeMetric], *labels: str) -> dict[tuple[str, ...], float]:
         """Return what a gauge shows once it is up to date, by the values of some of its labels."""
         self.metrics.refresh()
         instrument = self.metrics[declared]

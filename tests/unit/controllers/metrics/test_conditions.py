@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from karpenter.api.labels import INITIALIZED, NODEPOOL, TERMINATION_FINALIZER
-from karpenter.controllers.metrics.conditions import ConditionGauges
-from karpenter.core.state.cluster import Gone, Put
+from karpenter.controllers.metrics.conditions import StatusConditionMetrics
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import conditions as declared
 from tests.unit.controllers.metrics.showing import Showing
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, at, claim, node, pod, pool
@@ -25,7 +25,7 @@ class Shown(Showing):
     def __init__(self, *objects: Any) -> None:
         super().__init__()
         self.told: list[Announce] = []
-        gauges = ConditionGauges(
+        gauges = StatusConditionMetrics(
             self.metrics, self.clock, class_labels=[CLASS_LABEL], announce=self.told.append
         )
         self.store.subscribe(gauges.hear)
@@ -34,7 +34,7 @@ class Shown(Showing):
     def see(self, *objects: Any) -> None:
         """Take objects in."""
         for each in objects:
-            self.store.apply(Put(each))
+            self.store.apply(ObjectUpdated(each))
 
 
 def held(status: str, seconds: float, reason: str = "Because", message: str = "") -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_each_change_counts_and_is_told() -> None:
     assert next(s.value for s in timed.samples() if s.suffix == "_sum") == 7.0
     (told,) = found.told
     assert (told.about.kind, told.reason, told.type, told.minor) == ("NodeClaim", "Launched", "Normal", True)
-    assert told.message == "The condition Launched went from Unknown to True (Launched)."
+    assert told.message == "Status condition transitioned: Launched is True, was Unknown (Launched)."
 
 
 def test_conditions_that_are_new() -> None:
@@ -100,8 +100,8 @@ def test_conditions_that_are_new() -> None:
     assert found.told == []
     found.see(node(), node(status={"conditions": [{"type": "New", "status": "True"}]}))
     assert [each.message for each in found.told] == [
-        "The condition Ready went from False to True.",
-        "The condition New went from nothing to True.",
+        "Status condition transitioned: Ready is True, was False.",
+        "Status condition transitioned: New is True.",
     ]
 
 
@@ -124,7 +124,7 @@ def test_objects_that_leave() -> None:
     found.see(claim(meta={**going, "finalizers": []}, status={"conditions": [held("True", 0)]}))
     assert [each.reason for each in found.told] == ["Finalized"]
     assert TERMINATION_FINALIZER in found.told[0].message
-    found.store.apply(Gone(claim()))
+    found.store.apply(ObjectDeleted(claim()))
 
     duration = found.metrics[declared.EVERY_KIND.termination_duration]
     assert duration.count(kind="NodeClaim", group="karpenter.sh") == 1
@@ -138,7 +138,7 @@ def test_an_end_that_was_missed_is_told() -> None:
     """An object that is gone before we saw its finalizer go is told of all the same."""
     going = {"deletionTimestamp": at(THEN)}
     found = Shown(claim(meta=going))
-    found.store.apply(Gone(claim()))
+    found.store.apply(ObjectDeleted(claim()))
 
     assert [each.reason for each in found.told] == ["Finalized"]
 
@@ -146,7 +146,7 @@ def test_an_end_that_was_missed_is_told() -> None:
 def test_what_is_not_asked_after() -> None:
     """Objects without conditions of ours, and ends that nobody asked for, leave no trace."""
     found = Shown(pod(), pool(Ready="True"))
-    found.store.apply(Gone(pool()))
+    found.store.apply(ObjectDeleted(pool()))
 
     assert found.told == []
     assert found.rows(declared.NODEPOOL.count) == found.rows(declared.EVERY_KIND.count) == {}

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from karpenter.api.labels import INSTANCE_TYPE, NODEPOOL
-from karpenter.controllers.metrics.node import NodeGauges
-from karpenter.core.state.cluster import Gone, Put
+from karpenter.controllers.metrics.node import NodeMetrics
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import nodes as declared
 from tests.unit.controllers.metrics.showing import Showing
 from tests.unit.core.lifecycle.objects import at, complete, node, pod
@@ -42,8 +42,8 @@ def shown() -> Showing:
         },
     )
     for each in (there, complete(), pod(spec=BOTH), pod("daemon", meta=DAEMON, spec=BOTH)):
-        found.store.apply(Put(each))
-    NodeGauges(found.store, found.metrics, found.clock)
+        found.store.apply(ObjectUpdated(each))
+    NodeMetrics(found.store, found.metrics, found.clock)
     return found
 
 
@@ -80,10 +80,10 @@ def test_what_changes_and_goes() -> None:
     """A node that changes is shown as it is now; one that is gone is not shown."""
     found = shown()
     assert found.rows(declared.TOTAL_POD_REQUESTS, "resource_type")[("cpu",)] == 0.5
-    found.store.apply(Put(pod("second", spec=BOTH)))
+    found.store.apply(ObjectUpdated(pod("second", spec=BOTH)))
     assert found.rows(declared.TOTAL_POD_REQUESTS, "resource_type")[("cpu",)] == 1.0
 
-    found.store.apply(Gone(node()))
+    found.store.apply(ObjectDeleted(node()))
     for gauge in (declared.TOTAL_POD_REQUESTS, declared.CURRENT_LIFETIME, declared.ALLOCATABLE):
         assert found.rows(gauge) == {}
     assert found.rows(declared.UTILIZATION) == {}
@@ -92,7 +92,7 @@ def test_what_changes_and_goes() -> None:
 def test_a_node_that_cannot_be_read() -> None:
     """A node whose amounts make no sense is shown without them."""
     found = shown()
-    found.store.apply(Put(node(status={"allocatable": {"cpu": "lots"}})))
+    found.store.apply(ObjectUpdated(node(status={"allocatable": {"cpu": "lots"}})))
 
     assert found.rows(declared.ALLOCATABLE) == {}
     assert len(found.rows(declared.CURRENT_LIFETIME)) == 1
@@ -101,7 +101,7 @@ def test_a_node_that_cannot_be_read() -> None:
 def test_nodes_of_others() -> None:
     """A node without a claim is shown, and said to be nobody's."""
     found = Showing()
-    NodeGauges(found.store, found.metrics, found.clock)
-    found.store.apply(Put(node(meta={"creationTimestamp": None})))
+    NodeMetrics(found.store, found.metrics, found.clock)
+    found.store.apply(ObjectUpdated(node(meta={"creationTimestamp": None})))
 
     assert found.rows(declared.CURRENT_LIFETIME, "managed") == {("false",): 0.0}

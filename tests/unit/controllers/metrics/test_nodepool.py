@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
-from karpenter.controllers.metrics.nodepool import PoolGauges
+from karpenter.controllers.metrics.nodepool import NodePoolMetrics
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.state.cluster import Gone, Put
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import nodepools as declared
 from karpenter_local.testing.builders import instance_type
 from tests.unit.controllers.metrics.showing import Showing
@@ -43,8 +43,8 @@ def shown(latest: Catalog | None) -> Showing:
     found = Showing()
     limited = pool(spec={"limits": {"cpu": "10", "memory": "1Ki"}}, status={"resources": {"cpu": "2500m"}})
     for each in (limited, bought("a"), bought("b"), bought("c", "unheard-of")):
-        found.store.apply(Put(each))
-    PoolGauges(found.store, found.metrics, Answered(latest))
+        found.store.apply(ObjectUpdated(each))
+    NodePoolMetrics(found.store, found.metrics, Answered(latest))
     return found
 
 
@@ -72,9 +72,9 @@ def test_costs() -> None:
 def test_pools_that_are_gone() -> None:
     """A pool that is gone is not shown, and neither is a limit that cannot be read."""
     found = shown(Catalog(types=(SMALL,)))
-    found.store.apply(Put(pool(spec={"limits": {"cpu": "lots"}})))
+    found.store.apply(ObjectUpdated(pool(spec={"limits": {"cpu": "lots"}})))
     assert found.rows(declared.LIMIT) == {}
     assert len(found.rows(declared.COST)) == 1
 
-    found.store.apply(Gone(pool()))
+    found.store.apply(ObjectDeleted(pool()))
     assert found.rows(declared.COST) == {}

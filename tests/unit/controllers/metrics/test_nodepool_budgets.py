@@ -9,9 +9,9 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.controllers.controller import Inline
-from karpenter.controllers.metrics.nodepool import PERIOD, BudgetGauges
-from karpenter.core.state.cluster import Put
+from karpenter.controllers.controller import InlineExecutor
+from karpenter.controllers.metrics.nodepool import PERIOD, DisruptionBudgetMetrics
+from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import disruption, nodepools
 from tests.unit.controllers.metrics.showing import Showing
 from tests.unit.controllers.metrics.test_nodepool import Answered
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Shown(Showing):
     """What is shown of machines."""
 
-    gauges: BudgetGauges
+    gauges: DisruptionBudgetMetrics
 
     def eligible(self) -> dict[str, int]:
         """Return how many machines could go for each reason, after another look."""
@@ -42,8 +42,8 @@ def shown(*objects: Any, latest: Catalog | None = MARKET) -> Shown:
     found.store.complete = True
     found.clock.seconds = (NOW - NOON).total_seconds()
     for each in objects:
-        found.store.apply(Put(each))
-    found.gauges = BudgetGauges(found.store, found.metrics, Answered(latest), Inline(), found.clock)
+        found.store.apply(ObjectUpdated(each))
+    found.gauges = DisruptionBudgetMetrics(found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock)
     return found
 
 
@@ -58,12 +58,12 @@ def test_what_budgets_allow() -> None:
         ("default", "Underutilized"): 2.0,
     }
 
-    found.store.mark(["n-0"])
+    found.store.mark_for_deletion(["n-0"])
     assert set(found.rows(nodepools.ALLOWED_DISRUPTIONS, *names).values()) == {2.0}
     assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {1.0}
 
     ending = Condition(type="InstanceTerminating", status="True")
-    found.store.apply(Put(machine("n-0", conditions=(ending,))[1]))
+    found.store.apply(ObjectUpdated(machine("n-0", conditions=(ending,))[1]))
     assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {0.0}
 
 
@@ -125,5 +125,5 @@ def test_what_has_not_changed_is_not_looked_at_again() -> None:
     assert found.eligible()["empty"] == 9
 
     for each in machine("idle"):
-        found.store.apply(Put(each))
+        found.store.apply(ObjectUpdated(each))
     assert found.eligible()["empty"] == 1

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import NODEPOOL, ZONE
-from karpenter.controllers.metrics.pod import PodGauges, PodWaits
+from karpenter.controllers.metrics.pod import PodMetrics, PodLatencyMetrics
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
-from karpenter.core.state.cluster import Gone, Put
-from karpenter.telemetry.metrics import Histogram, Summary
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.telemetry.metrics import HistogramMetric, SummaryMetric
 from karpenter.telemetry.metrics import pods as declared
 from tests.unit.controllers.metrics.showing import Showing
 from tests.unit.core.lifecycle.objects import at, node, pod, pool
@@ -50,28 +50,28 @@ def running(second: float) -> Any:
 def test_where_a_pod_stands() -> None:
     """A pod is shown with its owner and what is known of its node, as they are when somebody reads."""
     found = Showing()
-    gauges = PodGauges(found.store, found.metrics)
+    gauges = PodMetrics(found.store, found.metrics)
     found.store.subscribe(gauges.hear)
-    found.store.apply(Put(pod(meta={"ownerReferences": [OWNER]})))
+    found.store.apply(ObjectUpdated(pod(meta={"ownerReferences": [OWNER]})))
     names = ("owner", "node", "scheduled", "nodepool", "zone", "phase", "ready", "managed")
     owner = "/apis/apps/v1/namespaces/default/replicasets/web"
     assert found.rows(declared.STATE, *names) == {
         (owner, "node-1", "true", "", "", "Running", "false", "false"): 1.0
     }
 
-    found.store.apply(Put(pool()))
-    found.store.apply(Put(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}})))
-    found.store.apply(Put(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}}, ready=False)))
+    found.store.apply(ObjectUpdated(pool()))
+    found.store.apply(ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}})))
+    found.store.apply(ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}}, ready=False)))
     assert found.rows(declared.STATE, *names) == {
         (owner, "node-1", "true", "default", "zone-1", "Running", "false", "true"): 1.0
     }
 
-    found.store.apply(Put(pod("other", spec={"nodeName": ""}, status={"phase": "Pending"})))
+    found.store.apply(ObjectUpdated(pod("other", spec={"nodeName": ""}, status={"phase": "Pending"})))
     assert found.rows(declared.STATE, "name", "scheduled") == {
         ("pod-1", "true"): 1.0,
         ("other", "false"): 1.0,
     }
-    found.store.apply(Gone(pod()))
+    found.store.apply(ObjectDeleted(pod()))
     assert found.rows(declared.STATE, "name") == {("other",): 1.0}
 
 
@@ -80,15 +80,15 @@ class Waiting(Showing):
 
     def __init__(self, *, healthy: bool = True) -> None:
         super().__init__()
-        self.waits = PodWaits(self.store, self.metrics, self.clock)
+        self.waits = PodLatencyMetrics(self.store, self.metrics, self.clock)
         self.store.subscribe(self.waits.hear)
-        self.store.apply(Put(pool(NodeRegistrationHealthy="True" if healthy else "False")))
+        self.store.apply(ObjectUpdated(pool(NodeRegistrationHealthy="True" if healthy else "False")))
 
     def sees(self, item: Any, *, asked: bool = False) -> None:
         """Take in a pod; `asked` means that we look for a place for it."""
         if asked:
             self.store.acknowledge(item.key, self.clock.now())
-        self.store.apply(Put(item))
+        self.store.apply(ObjectUpdated(item))
 
     def observed(self) -> dict[str, tuple[int, float]]:
         """Return how often each duration was observed, and their sums."""
@@ -101,7 +101,7 @@ class Waiting(Showing):
             declared.DECISION_DURATION,
         ):
             instrument = self.metrics[each]
-            assert isinstance(instrument, Histogram | Summary)
+            assert isinstance(instrument, HistogramMetric | SummaryMetric)
             count = instrument.count()
             if count:
                 total = next(s.value for s in instrument.samples() if s.suffix == "_sum")
@@ -160,8 +160,8 @@ def test_waits_are_shown_as_they_grow() -> None:
 @pytest.mark.parametrize(
     "last",
     [
-        pytest.param(Gone(pending()), id="gone"),
-        pytest.param(Put(pod(status={"phase": "Failed"})), id="ended"),
+        pytest.param(ObjectDeleted(pending()), id="gone"),
+        pytest.param(ObjectUpdated(pod(status={"phase": "Failed"})), id="ended"),
     ],
 )
 def test_pods_that_never_start(last: Any) -> None:
@@ -177,7 +177,7 @@ def test_pods_that_never_start(last: Any) -> None:
 def test_pods_that_nothing_was_decided_about() -> None:
     """A pod that finds a node by itself is timed from its birth only; what else happens is no matter."""
     found = Waiting()
-    found.store.apply(Put(node()))
+    found.store.apply(ObjectUpdated(node()))
     found.sees(pending())
     found.sees(bound(1))
     found.waits.decided(ProvisioningDecision(places={KEY: "default"}))

@@ -10,8 +10,8 @@ import structlog
 
 from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import Loop, NotYet, patrol
-from karpenter.controllers.metrics.runtime import note_requests
+from karpenter.controllers.controller import Controller, Requeue, start_singleton
+from karpenter.controllers.metrics.runtime import client_request_metrics
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -51,13 +51,13 @@ class Scripted:
         return 1000.0
 
 
-def measured(scripted: Scripted, scenario: Callable[[Loop, Metrics], Awaitable[None]]) -> Metrics:
+def measured(scripted: Scripted, scenario: Callable[[Controller, Metrics], Awaitable[None]]) -> Metrics:
     """Run a controller for a while, and return what was counted."""
 
     async def main() -> Metrics:
         clock = VirtualClock()
         metrics = Metrics(clock=clock)
-        loop = Loop(scripted, workers=2, backoff=Backoff(first=1.0, cap=60.0))
+        loop = Controller(scripted, workers=2, backoff=Backoff(first=1.0, cap=60.0))
         loop.measure(metrics, clock)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
             loop.start(supervisor)
@@ -70,14 +70,14 @@ def measured(scripted: Scripted, scenario: Callable[[Loop, Metrics], Awaitable[N
 def test_how_steps_end() -> None:
     """Success, failure, another look at once and another look later are told apart."""
 
-    async def scenario(loop: Loop, metrics: Metrics) -> None:
+    async def scenario(loop: Controller, metrics: Metrics) -> None:
         del metrics
         loop.queue.add("key")
         await asyncio.sleep(300)
 
     script = [
         5.0,
-        NotYet("no"),
+        Requeue("no"),
         Throttled(retry_after=3.0),
         CloudUnreachable("no"),
         RuntimeError("a bug"),
@@ -105,7 +105,7 @@ def test_how_steps_end() -> None:
 def test_work_under_way() -> None:
     """What waits and what is being worked on is shown as it is when somebody reads."""
 
-    async def scenario(loop: Loop, metrics: Metrics) -> None:
+    async def scenario(loop: Controller, metrics: Metrics) -> None:
         for key in ("a", "b", "c"):
             loop.queue.add(key)
         await asyncio.sleep(1.5)
@@ -125,7 +125,7 @@ def test_rounds_count_as_steps() -> None:
         clock = VirtualClock()
         metrics = Metrics(clock=clock)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
-            patrol(Scripted(CloudUnreachable("no")), supervisor, clock, metrics=metrics)
+            start_singleton(Scripted(CloudUnreachable("no")), supervisor, clock, metrics=metrics)
             await asyncio.sleep(100)
         return metrics
 
@@ -138,7 +138,7 @@ def test_rounds_count_as_steps() -> None:
 def test_requests() -> None:
     """Requests are counted by the code of their answer, or as errors without one, and timed."""
     metrics = Metrics(clock=HandClock())
-    note = note_requests(metrics, "api.example:6443")
+    note = client_request_metrics(metrics, "api.example:6443")
     for code in (200, 200, 0):
         note(Request(method="GET", path="/api/v1/pods"), code, 0.25)
     place = {"host": "api.example:6443", "method": "GET"}

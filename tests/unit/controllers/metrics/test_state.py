@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from karpenter.controllers.metrics.runtime import StateGauges
+from karpenter.controllers.metrics.runtime import ClusterStateMetrics
 from karpenter.controllers.provisioner import Search
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import scheduler as declared
 from tests.unit.controllers.metrics.showing import Showing
 from tests.unit.core.lifecycle.objects import claim, launched, node
@@ -20,9 +20,9 @@ class Provisioner:
 def test_what_the_state_lacks() -> None:
     """The state lacks something until it is complete, and while a claim has no machine."""
     found = Showing()
-    gauges = StateGauges(found.store, found.metrics, found.clock, Provisioner())
+    gauges = ClusterStateMetrics(found.store, found.metrics, found.clock, Provisioner())
     found.store.subscribe(gauges.hear)
-    found.store.apply(Put(node()))
+    found.store.apply(ObjectUpdated(node()))
     found.clock.seconds = 4.0
     assert found.rows(declared.STATE_UNSYNCED_TIME) == {(): 4.0}
     assert found.rows(declared.STATE_SYNCED) == {(): 0.0}
@@ -32,17 +32,17 @@ def test_what_the_state_lacks() -> None:
     assert found.rows(declared.STATE_SYNCED) == found.rows(declared.STATE_NODE_COUNT) == {(): 1.0}
 
     found.clock.seconds = 5.0
-    found.store.apply(Put(claim()))
+    found.store.apply(ObjectUpdated(claim()))
     found.clock.seconds = 7.0
     assert found.rows(declared.STATE_UNSYNCED_TIME) == {(): 2.0}
-    found.store.apply(Put(launched()))
+    found.store.apply(ObjectUpdated(launched()))
     assert found.rows(declared.STATE_UNSYNCED_TIME) == {(): 0.0}
 
 
 def test_the_search_under_way() -> None:
     """A search for places is shown while it runs: for how many pods, and for how long."""
     found, provisioner = Showing(), Provisioner()
-    StateGauges(found.store, found.metrics, found.clock, provisioner)
+    ClusterStateMetrics(found.store, found.metrics, found.clock, provisioner)
     provisioner.search = Search("0000000a", 12, 1.0)
     found.clock.seconds = 3.0
     names = ("controller", "scheduling_id")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from karpenter.api.labels import (
     ARCH,
     CAPACITY_TYPE,
@@ -30,7 +28,10 @@ from karpenter.api.nodepool import (
     PoolTemplateSpec,
 )
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from karpenter.core.disruption.disrupt import DisruptionSettings, propose
+from karpenter.core.disruption.churn import RestPeriod
+from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
@@ -41,7 +42,7 @@ from karpenter.core.state.cluster import view_of
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.api.wire import ResourceList
-    from karpenter.core.disruption.command import DisruptionDecision
+    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -162,21 +163,34 @@ def cluster(*parts: Resource | list[Resource]) -> ClusterView:
 
 
 def decided(
-    view: ClusterView, *, market: Catalog = MARKET, policy: SchedulingPolicy | None = None, **rules: Any
+    view: ClusterView, *, market: Catalog = MARKET, policy: SchedulingPolicy | None = None, **more: Any
 ) -> DisruptionDecision:
-    """Return what one pass decides about a cluster."""
-    more = {name: rules.pop(name) for name in ("nominated", "buffered") if name in rules}
-    return propose(
-        view,
-        market,
-        now=NOW,
-        options=Options(),
-        policy=policy or SchedulingPolicy(),
-        rules=msgspec.structs.replace(DisruptionSettings(), **rules),
-        **more,
+    """Return what one decision says about a cluster; `more` are settings, facts and memories."""
+    return disrupt(view, market, remembered(more), now=NOW, context=facts(more, policy))
+
+
+def remembered(more: dict[str, Any]) -> DisruptionMemory:
+    """Return a memory with what is in `more`."""
+    found = {name: more[name] for name in ("past", "overdue") if name in more}
+    if "resting" in more:
+        hour = timedelta(hours=1)
+        found["resting"] = {pool: RestPeriod(hour, NOW + hour) for pool in more["resting"]}
+    if "explained" in more:
+        found["explained"] = dict.fromkeys(more["explained"], NOW)
+    return DisruptionMemory(**found)
+
+
+def facts(more: dict[str, Any], policy: SchedulingPolicy | None = None) -> DisruptionContext:
+    """Return a context with what is in `more`."""
+    names = DisruptionSettings.__struct_fields__
+    settings = DisruptionSettings(**{name: value for name, value in more.items() if name in names})
+    own = ("nominated", "buffered", "destinations", "fingerprint", "stop", "tried")
+    rest = {name: more[name] for name in own if name in more}
+    return DisruptionContext(
+        settings=settings, options=Options(), policy=policy or SchedulingPolicy(), **rest
     )
 
 
-def held(verdict: DisruptionDecision) -> dict[str, str]:
+def held(decision: DisruptionDecision) -> dict[str, str]:
     """Return what holds each machine that stays."""
-    return {kept.node: kept.code for kept in verdict.kept}
+    return {kept.node: kept.code for kept in decision.kept}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from karpenter.core.disruption.events import is_lasting, kept_events
+from karpenter.core.disruption.events import kept_events
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
@@ -62,7 +62,7 @@ def test_a_claim_without_a_node_is_told_what_holds_it(leaving: bool, code: str) 
     effects = kept_events(verdict.kept, view)
 
     assert (verdict.commands, held(verdict)) == ((), {"new": code})
-    assert is_lasting(verdict.kept)
+    assert all(each.code.is_lasting for each in verdict.kept)
     assert [(e.reason, e.about.kind) for e in effects if isinstance(e, Announce)] == [
         ("DisruptionBlocked", "NodeClaim")
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from karpenter.core.disruption.churn import PastCommand, Payback, past_command, undoes
-from karpenter.core.disruption.disrupt import DisruptionSettings
+from karpenter.core.disruption.settings import DisruptionSettings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 SHRINKABLE = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from karpenter.core.disruption.churn import LASTING, SHORTEST, Payback, expected_lifetimes, end_savings, record_savings
+from karpenter.core.disruption.churn import (
+    LASTING,
+    SHORTEST,
+    Payback,
+    end_savings,
+    expected_lifetimes,
+    record_savings,
+)
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:

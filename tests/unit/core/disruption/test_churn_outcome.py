@@ -11,7 +11,7 @@ import pytest
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.churn import (
     GRACE,
-    PATIENCE,
+    JUDGED_AFTER,
     Payback,
     RestPeriod,
     expected_outcome,
@@ -20,7 +20,7 @@ from karpenter.core.disruption.churn import (
     next_rest,
 )
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
@@ -62,7 +62,7 @@ def _planned() -> ExpectedOutcome:
         candidates=("node-1",),
         moves={"default/web-0": "node-2", "default/web-1": "node-2", "default/lone": "node-2"},
     )
-    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
     return expected_outcome(command, [each for each in found if each.name == "node-1"], {}, view, NOW)
 
 
@@ -85,7 +85,7 @@ def test_pods_on_new_machines_are_expected_there() -> None:
     view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
     (command,) = decided(view).commands
     (new,) = command.replacements
-    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
 
     expected = expected_outcome(command, found, {new.name: "node-9"}, view, NOW)
     unknown = expected_outcome(command, found, {}, view, NOW)
@@ -100,7 +100,7 @@ def test_pods_on_new_machines_are_expected_there() -> None:
         pytest.param(GRACE, True, False, id="pods have some time to come back"),
         pytest.param(GRACE + MOMENT, True, True, id="then it is judged"),
         pytest.param(GRACE + MOMENT, False, False, id="while a machine is being emptied it is not"),
-        pytest.param(PATIENCE + MOMENT, False, True, id="but not for ever"),
+        pytest.param(JUDGED_AFTER + MOMENT, False, True, id="but not for ever"),
     ],
 )
 def test_when_an_effect_is_judged(later: timedelta, gone: bool, expected: bool) -> None:

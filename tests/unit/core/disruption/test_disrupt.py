@@ -13,7 +13,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import Budget, PoolRequirement
 from karpenter.api.pod import PodTemplate, PodTemplateSpec
-from karpenter.core.disruption.consolidation import PoolTotals, balance
+from karpenter.core.disruption.balanced import PoolTotals, balance
 from karpenter.core.disruption.cost import eviction_cost, price_of
 from karpenter.core.disruption.disrupt import UNEXPLAINED, expired
 from karpenter.core.model.catalog import Catalog

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.events import is_lasting
 from tests.unit.core.disruption.clusters import LONG_AGO, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:
 
     assert verdict.commands == ()
     assert held(verdict) == {"a": "CannotMove", "b": "OutOfTime", "c": "OutOfTime"}
-    assert verdict.unreached == {"b", "c"}
-    assert not is_lasting(verdict.kept)
+    assert verdict.memory.overdue == {"b", "c"}
+    assert not all(each.code.is_lasting for each in verdict.kept)
 
 
 def test_who_was_not_reached_is_among_the_next() -> None:
@@ -52,7 +51,7 @@ def test_who_was_not_reached_is_known_whatever_else_holds_it() -> None:
     verdict = decided(cluster(stingy, *STUCK), stop=after(1))
 
     assert set(held(verdict).values()) == {"Budget"}
-    assert verdict.unreached == {"b", "c"}
+    assert verdict.memory.overdue == {"b", "c"}
 
 
 def test_reasons_are_told_when_they_were_tried() -> None:

@@ -8,10 +8,17 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode, DisruptionDecision
-from karpenter.core.disruption.events import entitle, facts, kept_events, score_effects
+from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode
+from karpenter.core.disruption.events import (
+    candidate_events,
+    command_text,
+    kept_events,
+    log_facts,
+    score_effects,
+)
 from karpenter.core.effects import Announce, Count
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, cluster, decided, machine, pod, pool
 
@@ -49,7 +56,7 @@ def test_machines_are_told_what_holds_them(
 ) -> None:
     """Savings and other obstacles have Events of their own; what passes by itself has none."""
     view = cluster(pool(**of_pool), machine("m", **of_machine))
-    effects = kept_events([KeptNode(node="m", code=code, message="because")], view)
+    effects = kept_events([KeptNode(node="m", code=DisruptionCode(code), message="because")], view)
 
     found = {(each.reason, each.about.kind) for each in effects if isinstance(each, Announce)}
     assert found == ({(reason, "Node"), (reason, "NodeClaim")} if reason else set())
@@ -58,15 +65,22 @@ def test_machines_are_told_what_holds_them(
 def test_an_event_names_its_own_machine_alone() -> None:
     """Hundreds may go together; each is told of itself, and of how many it is one."""
     view = cluster(pool(), machine("a"), machine("b"))
-    alone = entitle(Command(reason=UNDERUTILIZED, candidates=("a",), hourly_before=0.5), "0007", view)
-    both = entitle(Command(reason=UNDERUTILIZED, candidates=("a", "b"), hourly_before=0.5), "0008", view)
+    alone = Command(reason=UNDERUTILIZED, candidates=("a",), hourly_before=0.5, number=7)
+    both = Command(reason=UNDERUTILIZED, candidates=("a", "b"), hourly_before=0.5, number=8)
 
-    assert alone.of("a") == alone.text
-    assert both.text == "Underutilized/0008: delete: nodepools=[default]: [a, b] (savings: $0.50)"
-    assert both.of("b") == (
+    def told(command: Command) -> list[str]:
+        effects = candidate_events(command, view)
+        return [each.message for each in effects if isinstance(each, Announce)]
+
+    assert all(command_text(alone, view) in each for each in told(alone))
+    assert command_text(both, view) == (
+        "Underutilized/0008: delete: nodepools=[default]: [a, b] (savings: $0.50)"
+    )
+    text = (
         "Underutilized/0008: delete: nodepools=[default]: [b] (savings: $0.50), part of 2-node consolidation"
     )
-    assert entitle(both.command, "0009", cluster(pool())).pools == ()
+    assert all(text in each for each in told(both)[2:])
+    assert "nodepools=[]" in command_text(both, cluster(pool()))
 
 
 def test_savings_of_pools_that_do_not_weigh_them_are_counted_too() -> None:
@@ -74,7 +88,7 @@ def test_savings_of_pools_that_do_not_weigh_them_are_counted_too() -> None:
     view = cluster(pool(), machine("a"), machine("b"), machine("c", pool="gone"))
     saving = Command(reason=UNDERUTILIZED, candidates=("a", "b", "c", "d"))
 
-    (count,) = score_effects(DisruptionDecision(commands=(saving, Command(reason=EMPTY, candidates=("a",)))), view)
+    (count,) = score_effects((saving, Command(reason=EMPTY, candidates=("a",))), (), view)
 
     assert isinstance(count, Count)
     assert count.labels == {
@@ -88,9 +102,9 @@ def test_the_facts_of_a_command() -> None:
     """The log says what goes and what comes, under names that people know."""
     view = cluster(pool(), machine("a", "xlarge"), pod("web-1", "a"))
     (command,) = decided(view).commands
-    candidates = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    candidates = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
 
-    assert facts(command, candidates) == {
+    assert log_facts(command, candidates) == {
         "decision": "replace",
         "reason": "Underutilized",
         "disrupted-node-count": 1,
@@ -102,4 +116,4 @@ def test_the_facts_of_a_command() -> None:
         "replacement-nodes": [{"capacity-type": "on-demand", "instance-types": "small, medium, large"}],
     }
     several = Command(reason=UNDERUTILIZED, candidates=("a",), replacements=command.replacements * 2)
-    assert facts(several, candidates)["replacement-nodes"] == [{"capacity-type": "on-demand"}] * 2
+    assert log_facts(several, candidates)["replacement-nodes"] == [{"capacity-type": "on-demand"}] * 2

@@ -9,10 +9,10 @@ import pytest
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.disruption.validation import ValidCommand, confirm
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.validation import ValidCommand, validate
 from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
-from karpenter.core.scheduling.problem import Options
-from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, facts, held, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -40,7 +40,7 @@ def test_a_machine_that_users_know_to_be_dear_goes() -> None:
     """A machine whose type is dearer than the cloud says is replaced by one that is cheaper."""
     view = cluster(pool(), machine("node-1", "small"), pod("web-0", "node-1"), overlay("+900%", "small"))
     (command,) = decided(view, policy=OVERLAYS).commands
-    second = confirm(command, view, MARKET, now=NOW, options=Options(), policy=OVERLAYS)
+    second = validate(command, view, MARKET, DisruptionMemory(), now=NOW, context=facts({}, OVERLAYS))
 
     assert command.candidates == ("node-1",)
     assert isinstance(second, ValidCommand)

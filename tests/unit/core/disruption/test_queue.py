@@ -8,12 +8,12 @@ import pytest
 
 from karpenter.api.labels import DISRUPTED
 from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode
-from karpenter.core.disruption.events import is_lasting, kept_events
+from karpenter.core.disruption.events import command_text, kept_events
 from karpenter.core.disruption.queue import (
     count_disrupted,
     delete_candidates,
-    describe,
     is_tainted,
     progress,
     taint_disrupted,
@@ -24,7 +24,7 @@ from karpenter.core.disruption.queue import (
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import StateNode, state_nodes
 from tests.unit.core.disruption.clusters import MARKET, machine, pool
 from tests.unit.core.disruption.clusters import NOW as THEN
@@ -124,7 +124,7 @@ def test_machines_that_go_are_told_and_deleted() -> None:
 def test_what_goes_is_counted(reason: str, policy: str) -> None:
     """Claims and their pods are counted by reason; the policy too unless they drifted."""
     view = view_of([pool(), *machine("m")])
-    found = find_candidates(state_nodes(view), view, MARKET, Guards(view), THEN).candidates
+    found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), THEN).candidates
     claims, pods = count_disrupted(found, reason)
 
     assert isinstance(claims, Count)
@@ -135,11 +135,11 @@ def test_what_goes_is_counted(reason: str, policy: str) -> None:
 
 def test_a_command_is_one_line() -> None:
     """Reason, decision, pools, machines and savings."""
-    command = Command(reason=UNDERUTILIZED, candidates=("a", "b"), hourly_before=1.234)
+    command = Command(reason=UNDERUTILIZED, candidates=("m", "n"), hourly_before=1.234, number=7)
+    view = view_of([pool(), *machine("m"), *machine("n")])
 
-    assert (
-        describe(command, ["p", "p"], "7")
-        == "Underutilized/7: delete: nodepools=[p]: [a, b] (savings: $1.23)"
+    assert command_text(command, view) == (
+        "Underutilized/0007: delete: nodepools=[default]: [m, n] (savings: $1.23)"
     )
 
 
@@ -147,12 +147,12 @@ def test_what_holds_machines_is_told_where_it_belongs() -> None:
     """Savings, other obstacles and budgets are told to nodes and pools; what is of no interest is not."""
     view = view_of([pool(), *machine("m"), *machine("n", pool="other")])
     kept = [
-        KeptNode(node="m", code="NoSaving", message="nothing cheaper"),
-        KeptNode(node="m", code="PodDoNotDisrupt", message="a pod"),
-        KeptNode(node="m", code="Budget", message="none left"),
-        KeptNode(node="n", code="Budget", message="none left"),
-        KeptNode(node="m", code="Waiting", message="later"),
-        KeptNode(node="gone", code="NoSaving", message="nothing"),
+        KeptNode(node="m", code=DisruptionCode("NoSaving"), message="nothing cheaper"),
+        KeptNode(node="m", code=DisruptionCode("PodDoNotDisrupt"), message="a pod"),
+        KeptNode(node="m", code=DisruptionCode("Budget"), message="none left"),
+        KeptNode(node="n", code=DisruptionCode("Budget"), message="none left"),
+        KeptNode(node="m", code=DisruptionCode("Waiting"), message="later"),
+        KeptNode(node="gone", code=DisruptionCode("NoSaving"), message="nothing"),
     ]
     effects = kept_events(kept, view)
 
@@ -163,13 +163,16 @@ def test_what_holds_machines_is_told_where_it_belongs() -> None:
         ("DisruptionBlocked", "NodeClaim"),
         ("DisruptionBlocked", "NodePool"),
     ]
-    assert not is_lasting(kept)
-    assert is_lasting(kept[:2])
+    assert not all(each.code.is_lasting for each in kept)
+    assert all(each.code.is_lasting for each in kept[:2])
 
 
 def test_a_machine_without_its_node_is_told_once() -> None:
     """Only what is there is told."""
     claim = launched(meta={"name": "c", "labels": {}})
 
-    assert len(kept_events([KeptNode(node="c", code="NoSaving", message="x")], view_of([claim]))) == 1
+    assert (
+        len(kept_events([KeptNode(node="c", code=DisruptionCode("NoSaving"), message="x")], view_of([claim])))
+        == 1
+    )
     assert Catalog(types=()).types_of("any") == ()

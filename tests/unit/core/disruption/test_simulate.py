@@ -23,7 +23,7 @@ from karpenter.core.disruption.sweep import FreeResources, least_requests
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
 from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
 
@@ -109,13 +109,13 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
 
 
 def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
-    nodes, guards = state_nodes(view), Guards(view)
-    candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
     simulator = Simulator(
         view,
         MARKET,
         nodes,
-        guards,
+        pdbs,
         NOW,
         movable=candidates,
         quiet=frozenset(),

@@ -12,13 +12,13 @@ from karpenter.api.nodepool import Budget
 from karpenter.api.pod import ContainerPort
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.simulate import RunningPods, SimulatedCluster, Simulator
+from karpenter.core.disruption.simulate import RunningPods, SimulationState, Simulator
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.dynamicresources.types import DynamicResources
 from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options, PodVolumes, Pool, Problem
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, kind, machine, pod, pool
 
@@ -74,7 +74,7 @@ def _with_port(found: Pod) -> Pod:
     return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=(box,)))
 
 
-def _volumed() -> tuple[SimulatedCluster, Pod]:
+def _volumed() -> tuple[SimulationState, Pod]:
     moved = _with_port(pod("web-0", "node-1", cpu="1"))
     problem = Problem(
         pods=(moved,),
@@ -93,11 +93,11 @@ def _volumed() -> tuple[SimulatedCluster, Pod]:
         ),
         volumes={moved.key: PodVolumes((), {"csi": frozenset({"data"})})},
     )
-    standing = SimulatedCluster(
+    standing = SimulationState(
         problem=problem,
         moving={moved.key: moved},
         waiting=(),
-        company=RunningPods([BoundPod(moved, "node-1")], {}),
+        running=RunningPods([BoundPod(moved, "node-1")], {}),
     )
     return standing, moved
 
@@ -112,7 +112,7 @@ def test_pods_take_room_ports_and_volumes_with_them() -> None:
     assert node.free == {"cpu": 3000, "memory": 2**30 - 2**28, "pods": 8}
     assert node.volumes == {"csi": frozenset({"data"})}
     assert [port.port for port in node.ports] == [80]
-    assert after.homes == {moved.key: "node-2"}
+    assert after.locations == {moved.key: "node-2"}
     assert after.gone == {"node-1"}
 
 
@@ -140,7 +140,7 @@ def test_new_machines_count_against_limits() -> None:
         pytest.param({}, {}, True, id="nobody waits and nothing is scarce"),
         pytest.param({}, {"reservation_id": "cr-1"}, False, id="a reservation is used up"),
         pytest.param({"waiting": (pod("late-0"),)}, {}, False, id="pods wait"),
-        pytest.param({"devices": DynamicResources(needs={})}, {}, False, id="devices are given away"),
+        pytest.param({"devices": DynamicResources(pod_claims={})}, {}, False, id="devices are given away"),
     ],
 )
 def test_when_the_future_can_be_told(
@@ -154,19 +154,19 @@ def test_when_the_future_can_be_told(
     )
     command = Command(reason=UNDERUTILIZED, candidates=("node-1",), replacements=(_replacement(**purchase),))
 
-    assert standing.foretells(command) is expected
+    assert standing.can_simulate(command) is expected
 
 
 def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:
     """While pods wait, a pass has one command at most."""
     view = cluster(pool(), machine("node-1"), pod("web-0", "node-1"), pod("late-0", cpu="1"))
-    nodes, guards = state_nodes(view), Guards(view)
-    candidates = find_candidates(nodes, view, MARKET, guards, NOW).candidates
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
     simulator = Simulator(
         view,
         MARKET,
         nodes,
-        guards,
+        pdbs,
         NOW,
         movable=candidates,
         quiet=frozenset(),

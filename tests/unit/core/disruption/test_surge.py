@@ -19,15 +19,15 @@ from karpenter.api.workloads import (
     UpdateStrategy,
 )
 from karpenter.core.disruption.surge import (
-    PATIENCE,
     RESTARTED,
+    SUCCESSOR_TIMEOUT,
     adds_first,
     deployment_of,
     surge_step,
     surging_pods,
 )
 from karpenter.core.effects import Amend
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def wasteful(*more: Resource, count: int = 1) -> ClusterView:
 
 def keys(view: ClusterView) -> frozenset[str]:
     """Return the pods that would be succeeded before they go."""
-    return surging_pods(view.pods.values(), view, Guards(view), NOW)
+    return surging_pods(view.pods.values(), view, PdbLimits(view), NOW)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_pod_that_leaves_is_not_succeeded() -> None:
         only, metadata=msgspec.structs.replace(only.metadata, deletion_timestamp=NOW)
     )
 
-    assert surging_pods([leaving], view, Guards(view), NOW) == frozenset()
+    assert surging_pods([leaving], view, PdbLimits(view), NOW) == frozenset()
 
 
 def test_a_budget_that_allows_nothing_no_longer_holds_a_machine() -> None:
@@ -171,5 +171,5 @@ def test_successors_may_not_take_for_ever() -> None:
     view = wasteful(deployment(), replica_set())
     begun = surge_step(keys(view), "node-1", view, {}, NOW)
 
-    assert not surge_step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE).late
-    assert surge_step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE + MOMENT).late
+    assert not surge_step(keys(view), "node-1", view, begun.asked, NOW + SUCCESSOR_TIMEOUT).late
+    assert surge_step(keys(view), "node-1", view, begun.asked, NOW + SUCCESSOR_TIMEOUT + MOMENT).late

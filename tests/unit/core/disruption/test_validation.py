@@ -9,28 +9,24 @@ import msgspec
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
-from karpenter.core.disruption.disrupt import DisruptionSettings, propose
-from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, confirm, reconfirm
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
-from tests.unit.core.disruption.clusters import MARKET, NOW, kind, machine, pod, pool
+from tests.unit.core.disruption.clusters import MARKET, NOW, decided, facts, kind, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
-    from karpenter.core.disruption.validation import Second
+    from karpenter.core.disruption.validation import Validation
     from karpenter.core.state.cluster import ClusterView
 
-OPTIONS, POLICY = Options(), SchedulingPolicy()
 
-
-def again(command: Command, view: ClusterView, *, market: Catalog = MARKET, **more: Any) -> Second:
+def again(command: Command, view: ClusterView, *, market: Catalog = MARKET, **more: Any) -> Validation:
     """Look at a command again."""
-    return confirm(command, view, market, now=NOW, options=OPTIONS, policy=POLICY, **more)
+    return validate(command, view, market, DisruptionMemory(), now=NOW, context=facts(more))
 
 
-def why(found: Second) -> str:
+def why(found: Validation) -> str:
     """Return why a command was rejected."""
     assert isinstance(found, InvalidCommand)
     return found.why
@@ -38,9 +34,7 @@ def why(found: Second) -> str:
 
 def first(view: ClusterView) -> Command:
     """Return what would be done about a cluster."""
-    (command,) = propose(
-        view, MARKET, now=NOW, options=OPTIONS, policy=POLICY, rules=DisruptionSettings(strategy="classic")
-    ).commands
+    (command,) = decided(view, strategy="classic").commands
     return command
 
 
@@ -134,9 +128,7 @@ def split(*more: Resource) -> tuple[Command, ClusterView]:
         pod("kept-0", "n", cpu="250m", annotations={DO_NOT_DISRUPT: "true"}),
         *(pod(f"web-{n}", "m", cpu="1500m") for n in range(3)),
     ]
-    (command,) = propose(
-        view_of(parts), SPLIT, now=NOW, options=OPTIONS, policy=POLICY, rules=DisruptionSettings()
-    ).commands
+    (command,) = decided(view_of(parts), market=SPLIT).commands
     assert len(command.replacements) == 2
     assert len(command.moves) == 1
     return command, view_of([*parts, *more])
@@ -164,15 +156,23 @@ def test_pods_that_were_promised_a_place_do_not_look_for_another() -> None:
     command, view = split(*machine("o", "small"), leaving)
     view = msgspec.structs.replace(view, marked=frozenset({"o"}))
 
-    assert isinstance(again(command, view, market=SPLIT, promised={leaving.key: ""}), ValidCommand)
-    assert why(again(command, view, market=SPLIT, promised={leaving.key: "n"})) == "scheduling"
+    assert isinstance(again(command, view, market=SPLIT, destinations={leaving.key: ""}), ValidCommand)
+    assert why(again(command, view, market=SPLIT, destinations={leaving.key: "n"})) == "scheduling"
 
 
-def once_more(command: Command, view: ClusterView, later: ClusterView, **more: Any) -> Second:
+def once_more(command: Command, view: ClusterView, later: ClusterView, **more: Any) -> Validation:
     """Look at a command again, and once more when that is over."""
     confirmed = again(command, view)
     assert isinstance(confirmed, ValidCommand)
-    return reconfirm(confirmed, later, MARKET, now=NOW, policy=POLICY, **more)
+    return validate(
+        confirmed.command,
+        later,
+        MARKET,
+        DisruptionMemory(),
+        now=NOW,
+        context=facts(more),
+        simulated=confirmed.pods,
+    )
 
 
 def test_what_comes_to_a_machine_during_the_second_look_counts() -> None:

@@ -13,7 +13,7 @@ from karpenter.api.wire import convert
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.validation import kept_at_removal
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
 
@@ -26,7 +26,7 @@ KEEP = {DO_NOT_DISRUPT: "true"}
 def stays(reason: str, *arrived: Resource, forbidden: bool = False, **more: Any) -> bool:
     """Whether a machine stays on which something has happened since it was chosen."""
     before = cluster(pool(), machine("m", **more), machine("n", **more))
-    candidates = find_candidates(state_nodes(before), before, MARKET, Guards(before), NOW).candidates
+    candidates = find_candidates(state_nodes(before), before, MARKET, PdbLimits(before), NOW).candidates
     node, *claim = machine("m", **more)
     if forbidden:
         node = msgspec.structs.replace(
@@ -94,7 +94,7 @@ def test_a_budget_of_pods_that_came_meanwhile(spec: dict[str, Any], expected: bo
 def test_a_pod_whose_successor_starts_first_is_not_evicted() -> None:
     """So no budget of pods counts for it, but its own wish does."""
     view = cluster(pool(), machine("m"), pod("web-1", "m"))
-    chosen = find_candidates(state_nodes(view), view, MARKET, Guards(view), NOW).candidates
+    chosen = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), NOW).candidates
     surging = [msgspec.structs.replace(each, surging=frozenset({"default/web-1"})) for each in chosen]
     held = cluster(pool(), machine("m"), pod("web-1", "m"), budget(maxUnavailable=0))
     kept = cluster(pool(), machine("m"), pod("web-1", "m", annotations=KEEP))

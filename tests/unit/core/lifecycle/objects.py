@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from karpenter.api import labels
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
+from karpenter_local.testing.builders import manifest_pod
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
 
 BORN = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 NOW = BORN + timedelta(minutes=2)
@@ -149,13 +152,11 @@ def pod(
     status: dict[str, Any] | None = None,
 ) -> Pod:
     """Return a pod that runs on ``node-1``."""
-    return convert(
-        {
-            "metadata": {"name": name, "namespace": "default", "uid": f"{name}-uid", **(meta or {})},
-            "spec": {"nodeName": "node-1", "containers": [{"name": "app"}], **(spec or {})},
-            "status": {"phase": "Running", **(status or {})},
-        },
-        Pod,
+    return manifest_pod(
+        name,
+        meta={"uid": f"{name}-uid", **(meta or {})},
+        status={"phase": "Running", **(status or {})},
+        **{"nodeName": "node-1", "containers": [{"name": "app"}], **(spec or {})},
     )
 
 

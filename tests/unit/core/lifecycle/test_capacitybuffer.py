@@ -11,7 +11,7 @@ from karpenter.api.pod import PodTemplate
 from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment
 from karpenter.core.effects import Amend
-from karpenter.core.lifecycle.capacitybuffer import PERIOD, tend
+from karpenter.core.lifecycle.capacitybuffer import PERIOD, buffer_status
 from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, told
 
@@ -36,7 +36,7 @@ def written(
     spec: dict[str, Any], *there: Any, fits: bool | None = None, **status: Any
 ) -> dict[str, Any] | None:
     """Return the status that is written on a buffer, if any."""
-    due = tend(buffer(spec, **status), view_of(there), NOW, fits=fits)
+    due = buffer_status(buffer(spec, **status), view_of(there), NOW, fits=fits)
     assert due.again == PERIOD
     for effect in due.effects:
         assert isinstance(effect, Amend)

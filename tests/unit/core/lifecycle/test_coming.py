@@ -22,11 +22,11 @@ from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.core.effects import Amend, Announce, DeleteObject
-from karpenter.core.lifecycle.conditions import claim_board, overlay_board
-from karpenter.core.lifecycle.consistency import check
+from karpenter.core.lifecycle.conditions import claim_conditions, overlay_conditions
+from karpenter.core.lifecycle.consistency import check_consistency
 from karpenter.core.lifecycle.initialization import initialize
-from karpenter.core.lifecycle.liveness import Patience, give_up, seconds_left
-from karpenter.core.lifecycle.registration import outcome, register
+from karpenter.core.lifecycle.liveness import LivenessTimeouts, delete_for_timeout, seconds_left
+from karpenter.core.lifecycle.registration import registration_outcome, register
 from tests.unit.core.disruption.clusters import NOW, machine
 from tests.unit.core.lifecycle.test_leaving import with_condition, with_meta
 
@@ -50,9 +50,9 @@ def tainted(node: Node, *taints: Taint) -> Node:
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
 
 
-def reason_of(board: conditions.Board, kind: str) -> str:
+def reason_of(condition_set: conditions.ConditionSet, kind: str) -> str:
     """Return why a condition is as it is."""
-    found = board.get(kind)
+    found = condition_set.get(kind)
     assert found is not None
     return found.reason
 
@@ -61,24 +61,27 @@ def test_a_machine_without_node_is_waited_for() -> None:
     """Until a node says that it is the machine, the claim is not registered."""
     _, claim = pair()
 
-    assert reason_of(register(claim, [], claim_board(claim, NOW), ()).board, "Registered") == "NodeNotFound"
+    assert (
+        reason_of(register(claim, [], claim_conditions(claim, NOW), ()).condition_set, "Registered")
+        == "NodeNotFound"
+    )
 
 
 def test_two_nodes_cannot_be_one_machine() -> None:
     """Several nodes with one provider id are a fault that is said so."""
     node, claim = pair()
-    found = register(claim, [node, with_meta(node, name="node-2")], claim_board(claim, NOW), ())
+    found = register(claim, [node, with_meta(node, name="node-2")], claim_conditions(claim, NOW), ())
 
-    assert reason_of(found.board, "Registered") == "MultipleNodesFound"
+    assert reason_of(found.condition_set, "Registered") == "MultipleNodesFound"
 
 
 def test_a_provider_may_hold_a_node_back() -> None:
     """While something of the provider's is pending, the node keeps its closing taint."""
     node, claim = pair(taints=(STARTUP,))
     bare = tainted(with_meta(node, labels={}), CLOSED)
-    found = register(claim, [bare], claim_board(claim, NOW), ("network",))
+    found = register(claim, [bare], claim_conditions(claim, NOW), ("network",))
 
-    assert reason_of(found.board, "Registered") == "RegistrationHookPending"
+    assert reason_of(found.condition_set, "Registered") == "RegistrationHookPending"
     (write,) = found.first
     assert isinstance(write, Amend)
     assert {taint["key"] for taint in write.changes["spec"]["taints"]} == {UNREGISTERED, STARTUP.key}
@@ -89,7 +92,7 @@ def test_a_node_that_came_up_open_is_warned_of() -> None:
     node, claim = pair()
     open_node = with_meta(node, labels={}, annotations={})
     told = register(
-        with_meta(claim, annotations={"note": "yes"}), [open_node], claim_board(claim, NOW), ()
+        with_meta(claim, annotations={"note": "yes"}), [open_node], claim_conditions(claim, NOW), ()
     ).first
 
     assert [type(each) for each in told] == [Announce, Amend]
@@ -99,7 +102,7 @@ def test_taints_are_left_alone_on_request() -> None:
     """A node may ask not to be given its claim's taints."""
     node, claim = pair(taints=(STARTUP,))
     own = tainted(with_meta(node, labels={DO_NOT_SYNC_TAINTS: "true"}), CLOSED)
-    (write,) = register(claim, [own], claim_board(claim, NOW), ()).first
+    (write,) = register(claim, [own], claim_conditions(claim, NOW), ()).first
 
     assert isinstance(write, Amend)
     assert write.changes["spec"]["taints"] == []
@@ -111,14 +114,14 @@ def test_what_is_registered_is_not_written_again() -> None:
     owned = OwnerReference(kind="NodeClaim", uid=claim.metadata.uid)
     done = with_meta(node, finalizers=(TERMINATION_FINALIZER,), owner_references=(owned,))
 
-    assert register(claim, [done], claim_board(claim, NOW), ()).first == ()
+    assert register(claim, [done], claim_conditions(claim, NOW), ()).first == ()
 
 
 def test_only_claims_of_pools_have_outcomes() -> None:
     """A claim without a pool tells nobody how it went."""
     _, claim = pair()
 
-    assert outcome(claim, healthy=True) == ()
+    assert registration_outcome(claim, healthy=True) == ()
 
 
 @pytest.mark.parametrize(
@@ -148,20 +151,20 @@ def test_what_a_node_lacks(change: dict[str, dict[str, Any]], expected: str) -> 
         node = msgspec.structs.replace(node, **{part: msgspec.structs.replace(getattr(node, part), **fields)})
     bare = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=()))
 
-    found = initialize(bare, [node], claim_board(bare, NOW))
+    found = initialize(bare, [node], claim_conditions(bare, NOW))
 
-    assert reason_of(found.board, "Initialized") == expected
+    assert reason_of(found.condition_set, "Initialized") == expected
 
 
 def test_a_node_that_vanished_is_not_complete() -> None:
     """Without its node a claim cannot be initialized; with a complete one it is, and the node is told."""
     node, claim = pair()
     bare = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=()))
-    board = claim_board(bare, NOW)
+    condition_set = claim_conditions(bare, NOW)
 
-    assert reason_of(initialize(bare, [], board).board, "Initialized") == "NodeNotFound"
-    assert initialize(bare, [node], board).first == ()
-    assert len(initialize(bare, [with_meta(node, labels={REGISTERED: "true"})], board).first) == 1
+    assert reason_of(initialize(bare, [], condition_set).condition_set, "Initialized") == "NodeNotFound"
+    assert initialize(bare, [node], condition_set).first == ()
+    assert len(initialize(bare, [with_meta(node, labels={REGISTERED: "true"})], condition_set).first) == 1
 
 
 def test_patience_ends() -> None:
@@ -169,14 +172,16 @@ def test_patience_ends() -> None:
     _, claim = pair()
     born = with_meta(claim, creation_timestamp=NOW - timedelta(minutes=10))
     bare = msgspec.structs.replace(born, status=msgspec.structs.replace(born.status, conditions=()))
-    board = claim_board(bare, NOW)
-    launched = claim_board(with_condition(bare, "Launched"), NOW)
+    condition_set = claim_conditions(bare, NOW)
+    launched = claim_conditions(with_condition(bare, "Launched"), NOW)
 
-    assert seconds_left(board, Patience()) == -300
-    assert seconds_left(launched, Patience()) == 300
-    assert seconds_left(claim_board(with_condition(claim, "Registered"), NOW), Patience()) is None
-    for each, word in ((board, "launch_timeout"), (launched, "registration_timeout")):
-        effects = give_up(bare, each)
+    assert seconds_left(condition_set, LivenessTimeouts()) == -300
+    assert seconds_left(launched, LivenessTimeouts()) == 300
+    assert (
+        seconds_left(claim_conditions(with_condition(claim, "Registered"), NOW), LivenessTimeouts()) is None
+    )
+    for each, word in ((condition_set, "launch_timeout"), (launched, "registration_timeout")):
+        effects = delete_for_timeout(bare, each)
         assert any(isinstance(effect, DeleteObject) for effect in effects)
         assert word in str(effects)
 
@@ -199,14 +204,14 @@ def test_a_node_is_held_to_its_promise(capacity: dict[str, str], expected: bool)
         node, status=msgspec.structs.replace(node.status, capacity={"memory": "8Gi", **capacity})
     )
 
-    told = [each for each in check(claim, [found], NOW).effects if isinstance(each, Announce)]
+    told = [each for each in check_consistency(claim, [found], NOW).effects if isinstance(each, Announce)]
 
     assert (not told) is expected
-    assert check(claim, [], NOW).effects == ()
+    assert check_consistency(claim, [], NOW).effects == ()
 
 
 def test_overlays_have_conditions_too() -> None:
     """An overlay starts with conditions that nobody has answered yet."""
     overlay = with_meta(NodeOverlay(), creation_timestamp=NOW)
 
-    assert overlay_board(overlay, NOW).status("ValidationSucceeded") == "Unknown"
+    assert overlay_conditions(overlay, NOW).status("ValidationSucceeded") == "Unknown"

@@ -17,8 +17,8 @@ from karpenter.core.lifecycle.disruption_conditions import (
     drifted_since,
     expires_at,
     is_consolidatable,
-    is_quiet,
-    quiet_until,
+    within_consolidate_after,
+    consolidatable_at,
 )
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
@@ -70,17 +70,17 @@ def test_what_is_not_initialized_is_not_consolidatable() -> None:
     bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
 
     assert not is_consolidatable(bare, pool(), NOW)
-    assert quiet_until(bare, pool()) is None
+    assert consolidatable_at(bare, pool()) is None
 
 
 def test_is_quiet() -> None:
     """Inside its quiet time a node takes no pods that are moved for savings."""
     fresh = claim(last_event=NOW - timedelta(minutes=5))
 
-    assert is_quiet(fresh, pool(consolidate_after="1h"), NOW)
-    assert not is_quiet(fresh, pool(consolidate_after="1m"), NOW)
-    assert not is_quiet(fresh, pool(consolidate_after="Never"), NOW)
-    assert not is_quiet(None, pool(), NOW)
+    assert within_consolidate_after(fresh, pool(consolidate_after="1h"), NOW)
+    assert not within_consolidate_after(fresh, pool(consolidate_after="1m"), NOW)
+    assert not within_consolidate_after(fresh, pool(consolidate_after="Never"), NOW)
+    assert not within_consolidate_after(None, pool(), NOW)
 
 
 def _hashed(value: str, version: str = POOL_HASH_VERSION) -> dict[str, str]:

@@ -9,11 +9,11 @@ import pytest
 
 from karpenter.api.labels import NODEPOOL_HASH_VERSION, LabelRules
 from karpenter.core.effects import Amend, RegistrationOutcome, Step
-from karpenter.core.lifecycle.disruption_conditions import mark
-from karpenter.core.lifecycle.lifecycle import step
-from karpenter.core.lifecycle.nodepool import tend
-from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, History, noted
-from karpenter.core.lifecycle.termination import Leaving, terminate
+from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
+from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.nodepool import nodepool_status
+from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, RegistrationHistory, record_outcome
+from karpenter.core.lifecycle.termination import TerminatingNode, terminate_node
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.lifecycle.objects import (
     BORN,
@@ -55,12 +55,12 @@ def statuses(due: Step) -> dict[str, str]:
 )
 def test_some_claims_are_not_marked(found: NodeClaim, of: NodePool | None) -> None:
     """Marks are for claims of a pool that stay."""
-    assert mark(found, of, NOTHING_SOLD, NOW) == Step()
+    assert disruption_conditions(found, of, NOTHING_SOLD, NOW) == Step()
 
 
 def test_a_quiet_claim_is_consolidatable() -> None:
     """With nothing to wait for the mark is set at once, and drift is looked for again in five minutes."""
-    due = mark(complete(), pool(), NOTHING_SOLD, NOW)
+    due = disruption_conditions(complete(), pool(), NOTHING_SOLD, NOW)
 
     assert statuses(due)["Consolidatable"] == "Consolidatable"
     assert due.again == 300.0
@@ -69,11 +69,13 @@ def test_a_quiet_claim_is_consolidatable() -> None:
 def test_a_claim_is_looked_at_again_when_its_quiet_time_ends() -> None:
     """Until consolidateAfter has passed there is no mark."""
     recent = complete(Consolidatable="True", status={"providerID": ID, "lastPodEventTime": at(NOW)})
-    due = mark(recent, pool(spec={"disruption": {"consolidateAfter": "1m"}}), NOTHING_SOLD, NOW)
+    due = disruption_conditions(
+        recent, pool(spec={"disruption": {"consolidateAfter": "1m"}}), NOTHING_SOLD, NOW
+    )
 
     assert "Consolidatable" not in statuses(due)
     assert due.again == pytest.approx(60.0)
-    assert mark(complete(), pool(spec=QUIET), NOTHING_SOLD, BORN).again == 300.0
+    assert disruption_conditions(complete(), pool(spec=QUIET), NOTHING_SOLD, BORN).again == 300.0
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_a_claim_is_looked_at_again_when_its_quiet_time_ends() -> None:
 )
 def test_some_claims_are_never_consolidatable(found: NodeClaim, of: NodePool) -> None:
     """Without a mark there is nothing to wait for but drift."""
-    due = mark(found, of, NOTHING_SOLD, NOW)
+    due = disruption_conditions(found, of, NOTHING_SOLD, NOW)
 
     assert due.again == 300.0
     assert all("Consolidatable" not in statuses(Step(effects=(each,))) for each in due.effects)
@@ -94,22 +96,32 @@ def test_some_claims_are_never_consolidatable(found: NodeClaim, of: NodePool) ->
 
 def test_drift_is_worked_out_anew() -> None:
     """The provider's reason is written; a mark that does not hold goes; unlaunched claims have none."""
-    drifted = mark(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift")
+    drifted = disruption_conditions(
+        complete(Drifted="True"), pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift"
+    )
     assert statuses(drifted)["Drifted"] == "ImageDrift"
 
-    assert "Drifted" not in statuses(mark(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW))
+    assert "Drifted" not in statuses(
+        disruption_conditions(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW)
+    )
     unlaunched = claim(Launched="Unknown", Drifted="True")
-    assert "Drifted" not in statuses(mark(unlaunched, pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift"))
+    assert "Drifted" not in statuses(
+        disruption_conditions(unlaunched, pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift")
+    )
 
 
 def outcome(*, healthy: bool, **parts: Any) -> RegistrationOutcome:
     """Return what became of a machine."""
-    return RegistrationOutcome(pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts)
+    return RegistrationOutcome(
+        pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts
+    )
 
 
-def condition_after(history: History, what: RegistrationOutcome, **held: str) -> tuple[str, str] | None:
+def condition_after(
+    history: RegistrationHistory, what: RegistrationOutcome, **held: str
+) -> tuple[str, str] | None:
     """Return what the pool says after an outcome, if it says something new."""
-    _, effects = noted(pool(**dict[str, Any](held)), history, what, NOW)
+    _, effects = record_outcome(pool(**dict[str, Any](held)), history, what, NOW)
     (write,) = effects
     assert isinstance(write, Amend)
     conditions = write.status["conditions"]
@@ -123,10 +135,13 @@ def test_two_failures_of_four_are_too_many() -> None:
     failed, fine = outcome(healthy=False, message="no"), outcome(healthy=True)
 
     assert condition_after(NO_HISTORY, failed) is None
-    assert condition_after(History((False,)), failed) == ("False", "RegistrationFailed")
-    assert condition_after(History((False, False)), fine) is None
-    assert condition_after(History((False, False, True, True)), fine) == ("True", "NodeRegistrationHealthy")
-    told_already = condition_after(History((False,)), failed, NodeRegistrationHealthy="False")
+    assert condition_after(RegistrationHistory((False,)), failed) == ("False", "RegistrationFailed")
+    assert condition_after(RegistrationHistory((False, False)), fine) is None
+    assert condition_after(RegistrationHistory((False, False, True, True)), fine) == (
+        "True",
+        "NodeRegistrationHealthy",
+    )
+    told_already = condition_after(RegistrationHistory((False,)), failed, NodeRegistrationHealthy="False")
     assert told_already == ("False", "Because")
 
 
@@ -134,7 +149,7 @@ def test_a_taint_of_the_pool_does_not_keep_a_node_from_being_complete() -> None:
     """Only startup taints and passing ones are waited for."""
     found = launched(Registered="True", Initialized="Unknown")
     tainted = node(spec={"taints": [{"key": "team", "effect": "NoSchedule"}]})
-    write = step(found, (tainted,), NOW + timedelta(minutes=1)).effects[-1]
+    write = reconcile_nodeclaim(found, (tainted,), NOW + timedelta(minutes=1)).effects[-1]
 
     assert isinstance(write, Amend)
     assert told(write.status["conditions"], "Initialized")[0] == "True"
@@ -142,7 +157,7 @@ def test_a_taint_of_the_pool_does_not_keep_a_node_from_being_complete() -> None:
 
 def test_a_node_without_a_claim_is_emptied_too() -> None:
     """There is just nobody to write that on."""
-    due = terminate(Leaving(node=node(meta=FINAL), pods=(pod(),)), NOW)
+    due = terminate_node(TerminatingNode(node=node(meta=FINAL), pods=(pod(),)), NOW)
 
     assert not any(isinstance(each, Amend) and each.kind == "NodeClaim" for each in due.effects)
 
@@ -150,6 +165,6 @@ def test_a_node_without_a_claim_is_emptied_too() -> None:
 def test_claims_are_rehashed_only_when_the_version_changes() -> None:
     """A pool that is at the present version leaves its claims as they are."""
     current = pool(meta={"annotations": {NODEPOOL_HASH_VERSION: "v3"}})
-    effects = tend(current, None, [launched()], rules=LabelRules(), now=NOW)
+    effects = nodepool_status(current, None, [launched()], rules=LabelRules(), now=NOW)
 
     assert [each.kind for each in effects if isinstance(each, Amend)] == ["NodePool"]

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.core.effects import Announce
-from karpenter.core.lifecycle.do_not_disrupt import heed
+from karpenter.core.lifecycle.do_not_disrupt import do_not_disrupt_events
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, pod
 
 STARTED = {"phase": "Running", "startTime": at(BORN)}
@@ -35,16 +35,24 @@ def wishing(wish: str, *, started: bool = True, **parts: Any) -> Any:
             id="nobody can read it",
         ),
         pytest.param(
-            wishing("0s"), "InvalidDoNotDisruptAnnotation", "0s is no time at all", None, id="for no time"
+            wishing("0s"),
+            "InvalidDoNotDisruptAnnotation",
+            "expected a duration above zero, not 0s",
+            None,
+            id="for no time",
         ),
         pytest.param(
-            wishing("-1m"), "InvalidDoNotDisruptAnnotation", "-1m is no time at all", None, id="for less"
+            wishing("-1m"),
+            "InvalidDoNotDisruptAnnotation",
+            "expected a duration above zero, not -1m",
+            None,
+            id="for less",
         ),
     ],
 )
 def test_what_is_told(found: Any, reason: str, says: str, again: float | None) -> None:
     """A pod learns until when its wish holds, that it is over, or that it is ignored."""
-    due = heed(found, NOW)
+    due = do_not_disrupt_events(found, NOW)
     (told,) = due.effects
 
     assert isinstance(told, Announce)
@@ -67,4 +75,4 @@ def test_what_is_told(found: Any, reason: str, says: str, again: float | None) -
 )
 def test_what_is_not_told(found: Any) -> None:
     """Where nothing is to come, nothing is said."""
-    assert heed(found, NOW).effects == ()
+    assert do_not_disrupt_events(found, NOW).effects == ()

@@ -12,10 +12,15 @@ from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
 from karpenter.api.wire import convert
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Evict, Measure, Step, Terminate
-from karpenter.core.lifecycle.garbagecollection import without_claim, without_machine
+from karpenter.core.lifecycle.garbagecollection import machines_without_claim, claims_without_machine
 from karpenter.core.lifecycle.hydration import hydrate
-from karpenter.core.lifecycle.podevents import is_pod_event, noted
-from karpenter.core.lifecycle.termination import Leaving, blocking, finalize, terminate
+from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
+from karpenter.core.lifecycle.termination import (
+    TerminatingNode,
+    pending_volume_attachments,
+    finalize_nodeclaim,
+    terminate_node,
+)
 from karpenter.core.lifecycle.terminator import drain
 from tests.unit.core.lifecycle.objects import (
     BORN,
@@ -49,12 +54,12 @@ def kinds(due: Step) -> list[type]:
 
 def test_a_claim_without_our_finalizer_needs_nothing() -> None:
     """What is not ours to hold may go."""
-    assert finalize(claim(meta={**GONE, "finalizers": []}), (), NOW) == Step()
+    assert finalize_nodeclaim(claim(meta={**GONE, "finalizers": []}), (), NOW) == Step()
 
 
 def test_the_grace_period_is_written_down_first() -> None:
     """The time by which all pods are gone is told to the claim and its nodes."""
-    due = finalize(complete(meta=GONE, spec={"terminationGracePeriod": "10m"}), (node(),), NOW)
+    due = finalize_nodeclaim(complete(meta=GONE, spec={"terminationGracePeriod": "10m"}), (node(),), NOW)
     write = due.effects[0]
 
     assert isinstance(write, Amend)
@@ -66,7 +71,7 @@ def test_the_grace_period_is_written_down_first() -> None:
 
 def test_nodes_go_before_the_machine() -> None:
     """A registered claim waits for its nodes, and asks those that stay to go."""
-    due = finalize(complete(meta=GONE), (node(), node(name="node-2", meta=FINAL)), NOW)
+    due = finalize_nodeclaim(complete(meta=GONE), (node(), node(name="node-2", meta=FINAL)), NOW)
 
     assert [each.name for each in due.effects if isinstance(each, DeleteObject)] == ["node-1"]
     assert due.again == 5.0
@@ -74,25 +79,25 @@ def test_nodes_go_before_the_machine() -> None:
 
 def test_a_claim_without_a_machine_goes_at_once() -> None:
     """There is nothing to end."""
-    assert kinds(finalize(claim(meta=GONE), (), NOW)) == [Amend, Measure, Count]
+    assert kinds(finalize_nodeclaim(claim(meta=GONE), (), NOW)) == [Amend, Measure, Count]
 
 
 def test_a_machine_is_asked_to_end_until_it_is_gone() -> None:
     """While it ends the claim says so; once it is gone the finalizer goes, and both times are measured."""
-    (ending,) = finalize(launched(meta=GONE), (), NOW).effects
+    (ending,) = finalize_nodeclaim(launched(meta=GONE), (), NOW).effects
     assert isinstance(ending, Terminate)
     (going,) = ending.going
     assert isinstance(going, Amend)
     assert told(going.status["conditions"], "InstanceTerminating")[0] == "True"
 
-    (again,) = finalize(launched(meta=GONE, InstanceTerminating="True"), (), NOW).effects
+    (again,) = finalize_nodeclaim(launched(meta=GONE, InstanceTerminating="True"), (), NOW).effects
     assert isinstance(again, Terminate)
     assert [type(each) for each in again.gone] == [Amend, Measure, Measure, Count]
 
 
 def leave(found: NodeClaim | None, **parts: Any) -> Step:
     """Return what is due for the node of a claim."""
-    return terminate(Leaving(node=node(meta=FINAL), claim=found, **parts), parts.pop("now", NOW))
+    return terminate_node(TerminatingNode(node=node(meta=FINAL), claim=found, **parts), parts.pop("now", NOW))
 
 
 def evicted(due: Step) -> list[str]:
@@ -175,7 +180,7 @@ def test_attachments_of_pods_that_stay_do_not_hold_a_node() -> None:
     )
     everything = [attached("b", "pv"), attached("a", "pv2"), attached("c", "kept"), attached("d", None)]
     everything.append(attached("e", "pv", "node-2"))
-    found = blocking(
+    found = pending_volume_attachments(
         {each.name: each for each in everything},
         "node-1",
         (stays, pod("odd", spec={**BOUND, **other}), pod()),
@@ -202,7 +207,7 @@ def test_attachments_of_pods_that_stay_do_not_hold_a_node() -> None:
 )
 def test_one_tier_leaves_at_a_time(pods: tuple[Pod, ...], leaving: list[str]) -> None:
     """Whoever others need leaves last."""
-    assert [each.name for each in drain(pods, NOW).leaving] == leaving
+    assert [each.name for each in drain(pods, NOW).evicting] == leaving
 
 
 def test_a_pod_that_is_stuck_is_not_waited_for() -> None:
@@ -214,7 +219,7 @@ def test_pods_that_would_be_late_leave_at_once() -> None:
     """Near the end of the node's time all pods are made to leave, whatever their tier."""
     both = (pod("a"), pod("b", meta=OWNED, spec={"terminationGracePeriodSeconds": 600}))
 
-    assert [p.name for p in drain(both, NOW, NOW + timedelta(minutes=5)).leaving] == ["b", "a"]
+    assert [p.name for p in drain(both, NOW, NOW + timedelta(minutes=5)).evicting] == ["b", "a"]
 
 
 def machine(**parts: Any) -> Machine:
@@ -241,7 +246,7 @@ def test_claims_without_a_machine_go(
     found: NodeClaim, machines: tuple[Machine, ...], nodes: tuple[Node, ...], goes: bool
 ) -> None:
     """A registered claim whose machine the cloud does not know, and whose node is silent, is removed."""
-    assert bool(without_machine([found], machines, lambda _: nodes)) == goes
+    assert bool(claims_without_machine([found], machines, lambda _: nodes)) == goes
 
 
 @pytest.mark.parametrize(
@@ -261,12 +266,12 @@ def test_claims_without_a_machine_go(
 )
 def test_machines_without_a_claim_end(found: Machine, goes: bool) -> None:
     """A machine that no claim is for, and that is old enough to be missed, is ended."""
-    assert bool(without_claim([found], [launched()], NOW)) == goes
+    assert bool(machines_without_claim([found], [launched()], NOW)) == goes
 
 
 def test_a_machine_is_not_missed_by_a_claim_that_does_not_know_it_yet() -> None:
     """The launch may be answered at this moment."""
-    assert without_claim([machine(provider_id="kwok://x")], [claim()], NOW) == ()
+    assert machines_without_claim([machine(provider_id="kwok://x")], [claim()], NOW) == ()
 
 
 def test_claims_and_nodes_name_their_class() -> None:
@@ -311,15 +316,15 @@ STATIC = {
 )
 def test_pods_that_come_and_go(now: Pod | None, before: Pod | None, where: str) -> None:
     """Only coming and going counts, and daemons do not."""
-    assert is_pod_event(now, before, NOW) == where
+    assert pod_event_node(now, before, NOW) == where
 
 
 def test_pod_events_are_written_once_in_ten_seconds() -> None:
     """Bursts are one event."""
     recent = complete(status={"providerID": ID, "lastPodEventTime": at(NOW - timedelta(seconds=9))})
     older = complete(status={"providerID": ID, "lastPodEventTime": at(NOW - timedelta(seconds=10))})
-    (write,) = noted(older, NOW)
+    (write,) = record_pod_event(older, NOW)
 
-    assert noted(recent, NOW) == ()
+    assert record_pod_event(recent, NOW) == ()
     assert isinstance(write, Amend)
     assert write.status == {"lastPodEventTime": at(NOW)}

@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import NODEPOOL, TERMINATION_TIMESTAMP
 from karpenter.cloud.cloudprovider import RepairPolicy
 from karpenter.core.effects import NOTHING, Amend, Announce, Count, DeleteObject
-from karpenter.core.lifecycle.health import BLOCKED, Ailment, ailment, repair
+from karpenter.core.lifecycle.health import BLOCKED, UnhealthyCondition, find_unhealthy_condition, repair
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, node, pod
 
 MINUTE = timedelta(minutes=1)
@@ -37,22 +37,22 @@ def well(number: int, pool: str = "default") -> Any:
     [
         pytest.param({}, None, id="a node that says nothing is well"),
         pytest.param({"Ready": "True", "DiskBroken": "False"}, None, id="other statuses are well"),
-        pytest.param({"Ready": "False"}, Ailment(BORN + 30 * MINUTE, "Ready"), id="one is broken"),
+        pytest.param({"Ready": "False"}, UnhealthyCondition(BORN + 30 * MINUTE, "Ready"), id="one is broken"),
         pytest.param(
             {"Ready": "False", "DiskBroken": "True"},
-            Ailment(BORN + 10 * MINUTE, "DiskBroken"),
+            UnhealthyCondition(BORN + 10 * MINUTE, "DiskBroken"),
             id="of two, what runs out first counts",
         ),
     ],
 )
-def test_ailments(conditions: dict[str, str], expected: Ailment | None) -> None:
+def test_ailments(conditions: dict[str, str], expected: UnhealthyCondition | None) -> None:
     """A node is broken while a condition has the status that its provider names."""
-    assert ailment(ill(**conditions), POLICIES) == expected
+    assert find_unhealthy_condition(ill(**conditions), POLICIES) == expected
 
 
 def test_a_condition_without_a_time_says_nothing() -> None:
     """A condition of which nobody knows since when it holds is not counted from."""
-    assert ailment(node(ready=False), POLICIES) is None
+    assert find_unhealthy_condition(node(ready=False), POLICIES) is None
 
 
 def test_what_is_put_up_with() -> None:

@@ -12,11 +12,16 @@ from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, LabelRule
 from karpenter.api.meta import Condition
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, RegistrationOutcome
-from karpenter.core.lifecycle.disruption_conditions import mark
-from karpenter.core.lifecycle.garbagecollection import without_claim
-from karpenter.core.lifecycle.launch import Failure, not_launched
-from karpenter.core.lifecycle.nodepool import counted, tend
-from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, History, noted, recalled
+from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
+from karpenter.core.lifecycle.garbagecollection import machines_without_claim
+from karpenter.core.lifecycle.launch import LaunchFailure, launch_failed
+from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_status
+from karpenter.core.lifecycle.registrationhealth import (
+    NO_HISTORY,
+    RegistrationHistory,
+    record_outcome,
+    history_of_condition,
+)
 from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
 from tests.unit.core.lifecycle.test_leaving import pair, with_condition
@@ -29,7 +34,7 @@ READY = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default
 
 def reason(found: NodePool, node_class: NodeClass | None, kind: str) -> str:
     """Return what a pool says about one thing."""
-    for each in tend(found, node_class, (), rules=LabelRules(), now=NOW):
+    for each in nodepool_status(found, node_class, (), rules=LabelRules(), now=NOW):
         if isinstance(each, Amend) and each.status:
             return str(next(c["reason"] for c in each.status["conditions"] if c["type"] == kind))
     raise AssertionError("the pool says nothing")
@@ -61,7 +66,7 @@ def test_a_pool_that_makes_no_sense_says_so() -> None:
     spec = msgspec.structs.replace(base.spec, template=msgspec.structs.replace(base.spec.template, spec=bad))
     found = msgspec.structs.replace(base, spec=msgspec.structs.replace(spec, limits={"cpu": "many"}))
 
-    effects = tend(found, READY, (), rules=LabelRules(), now=NOW)
+    effects = nodepool_status(found, READY, (), rules=LabelRules(), now=NOW)
 
     assert reason(found, READY, "ValidationSucceeded") == "NodePoolValidationFailed"
     assert all("annotations" not in str(each.changes) for each in effects if isinstance(each, Amend))
@@ -80,7 +85,7 @@ def test_hashes_of_another_version(drifted: bool, keys: set[str]) -> None:
     claim = with_condition(claim, "Drifted") if drifted else claim
     writes = [
         each
-        for each in tend(pool(), READY, (claim,), rules=LabelRules(), now=NOW)
+        for each in nodepool_status(pool(), READY, (claim,), rules=LabelRules(), now=NOW)
         if isinstance(each, Amend) and each.kind == "NodeClaim"
     ]
 
@@ -89,13 +94,13 @@ def test_hashes_of_another_version(drifted: bool, keys: set[str]) -> None:
 
 def test_a_pool_counts_what_it_has() -> None:
     """A pool shows what its machines have together, and is not written when nothing has changed."""
-    (write,) = counted(pool(), {"cpu": 4000, "nodes": 1})
+    (write,) = nodepool_resources(pool(), {"cpu": 4000, "nodes": 1})
     assert isinstance(write, Amend)
     status = msgspec.structs.replace(pool().status, resources={**write.status["resources"]}, nodes=1)
     same = msgspec.structs.replace(pool(), status=status)
-    less = counted(same, {})
+    less = nodepool_resources(same, {})
 
-    assert counted(same, {"cpu": 4000, "nodes": 1}) == ()
+    assert nodepool_resources(same, {"cpu": 4000, "nodes": 1}) == ()
     assert less
 
 
@@ -111,7 +116,7 @@ def test_a_pool_counts_what_it_has() -> None:
 )
 def test_health(outcomes: tuple[bool, ...], expected: bool | None) -> None:
     """Half of the last four machines failing makes a pool unhealthy."""
-    assert History(outcomes).is_healthy is expected
+    assert RegistrationHistory(outcomes).is_healthy is expected
 
 
 def test_health_is_recalled_after_a_restart() -> None:
@@ -122,10 +127,12 @@ def test_health_is_recalled_after_a_restart() -> None:
         pool="default", pool_uid="", healthy=False, reason="", message="", because="it never came"
     )
 
-    assert recalled(found) == History((False, False))
-    assert recalled(pool()) == NO_HISTORY
-    assert noted(found, recalled(found), failure, NOW)[0] == History((False, False, False))
-    assert "RegistrationFailed" not in str(noted(pool(), NO_HISTORY, failure, NOW)[1])
+    assert history_of_condition(found) == RegistrationHistory((False, False))
+    assert history_of_condition(pool()) == NO_HISTORY
+    assert record_outcome(found, history_of_condition(found), failure, NOW)[0] == RegistrationHistory(
+        (False, False, False)
+    )
+    assert "RegistrationFailed" not in str(record_outcome(pool(), NO_HISTORY, failure, NOW)[1])
 
 
 def _machine(name: str, **more: Any) -> Machine:
@@ -139,14 +146,16 @@ def test_machines_that_no_claim_is_for_are_ended() -> None:
     orphan = _machine("orphan")
     young = msgspec.structs.replace(_machine("young"), created=NOW)
 
-    effects = without_claim([orphan, young], [], NOW)
+    effects = machines_without_claim([orphan, young], [], NOW)
 
     assert [each.provider_id for each in effects] == ["kwok://orphan"]
 
 
 def test_a_launch_whose_class_is_not_ready_is_given_up() -> None:
     """The claim goes; its pods will ask again."""
-    effects = not_launched(pair()[1], Failure(kind="class not ready", reason="", message="no subnets"), NOW)
+    effects = launch_failed(
+        pair()[1], LaunchFailure(kind="nodeclass not ready", reason="", message="no subnets"), NOW
+    )
 
     assert "nodeclass_not_ready" in str(effects)
 
@@ -157,7 +166,7 @@ def test_marks_of_what_was_never_launched_or_is_static() -> None:
     bare = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=()))
     static = msgspec.structs.replace(pool(), spec=msgspec.structs.replace(pool().spec, replicas=1))
 
-    step = mark(bare, static, MARKET, provider_drift="AMIDrift", now=NOW)
+    step = disruption_conditions(bare, static, MARKET, provider_drift="AMIDrift", now=NOW)
 
     assert "Consolidatable" not in str(step.effects)
     assert "AMIDrift" not in str(step.effects)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
+import pytest
 
 from karpenter.api.labels import NODEPOOL, ZONE
-from karpenter.core.effects import Amend, Announce, Count, DeleteObject
-from karpenter.core.lifecycle.launch import Failure, launched, not_launched
+from karpenter.core.effects import Amend, Announce, Count, DeleteObject, filled
+from karpenter.core.lifecycle.launch import (
+    LaunchFailure,
+    failure_facts,
+    launch,
+    launch_facts,
+    launch_failed,
+    launch_succeeded,
+)
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, claim, told
 
 
@@ -26,7 +35,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 def written(machine: Machine) -> Amend:
     """Return the one write after a launch."""
-    (effect,) = launched(claim(), machine, NOW)
+    (effect,) = launch_succeeded(claim(), machine, NOW)
     assert isinstance(effect, Amend)
     return effect
 
@@ -62,7 +71,7 @@ def test_the_claim_s_own_labels_win_and_the_machine_s_annotations_do() -> None:
 
 def test_what_is_sold_out_is_told_and_given_up() -> None:
     """The claim is removed at once, so that the next decision looks elsewhere."""
-    effects = not_launched(claim(), Failure(kind="sold out", message="x" * 400), NOW)
+    effects = launch_failed(claim(), LaunchFailure(kind="insufficient capacity", message="x" * 400), NOW)
 
     announced, deleted, counted = effects
     assert isinstance(announced, Announce)
@@ -76,7 +85,7 @@ def test_what_is_sold_out_is_told_and_given_up() -> None:
 
 def test_a_class_that_is_not_ready_is_given_up_without_a_word() -> None:
     """The pool's own condition tells already."""
-    deleted, counted = not_launched(claim(), Failure(kind="class not ready", message="no"), NOW)
+    deleted, counted = launch_failed(claim(), LaunchFailure(kind="nodeclass not ready", message="no"), NOW)
 
     assert isinstance(deleted, DeleteObject)
     assert isinstance(counted, Count)
@@ -85,10 +94,48 @@ def test_a_class_that_is_not_ready_is_given_up_without_a_word() -> None:
 
 def test_any_other_failure_is_written_down() -> None:
     """The condition stays unknown, and says what the provider said, cut to a readable length."""
-    failure = Failure(kind="other", reason="Unauthorized", message="y" * 301)
-    (effect,) = not_launched(claim(), failure, NOW)
+    failure = LaunchFailure(kind="other", reason="Unauthorized", message="y" * 301)
+    (effect,) = launch_failed(claim(), failure, NOW)
 
     assert isinstance(effect, Amend)
     assert told(effect.status["conditions"], "Launched") == ("Unknown", "Unauthorized")
     message = next(c["message"] for c in effect.status["conditions"] if c["type"] == "Launched")
     assert len(message) == 303
+
+
+MACHINES = [
+    pytest.param(Machine(), id="a machine without labels"),
+    pytest.param(
+        Machine(image_id="img-1", labels={ZONE: "zone-9", "new": "yes"}, annotations={"note": "cloud"}),
+        id="a machine with labels",
+    ),
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_launch_carries_what_follows_from_success(machine: Machine) -> None:
+    """With the facts of the machine filled in, it is what is decided when they are known."""
+    (late,) = launch_succeeded(claim(), machine, NOW)
+    (early,) = filled(launch(claim(), "").launched, launch_facts(machine, NOW))
+
+    assert isinstance(late, Amend)
+    assert isinstance(early, Amend)
+    assert early.status == late.status
+    assert early.changes["metadata"]["labels"] == {**machine.labels, **claim().metadata.labels}
+    assert early.changes["metadata"]["annotations"] == {**claim().metadata.annotations, **machine.annotations}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("insufficient capacity", "insufficient_capacity"),
+        ("nodeclass not ready", "nodeclass_not_ready"),
+        ("other", "failed"),
+    ],
+)
+def test_a_launch_carries_what_follows_from_failure(kind: Any, field: str) -> None:
+    """With the error filled in, it is what is decided when it is known."""
+    failure = LaunchFailure(kind=kind, reason="Unauthorized", message="z" * 400)
+    facts = failure_facts(failure.message, NOW, reason=failure.reason)
+
+    assert filled(getattr(launch(claim(), ""), field), facts) == launch_failed(claim(), failure, NOW)

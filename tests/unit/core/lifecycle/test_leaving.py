@@ -27,26 +27,32 @@ from karpenter.api.storage import (
     VolumeAttachmentSpec,
 )
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Terminate
-from karpenter.core.lifecycle.conditions import grace_of, termination_mode
+from karpenter.core.lifecycle.conditions import termination_grace_period, termination_mode
 from karpenter.core.lifecycle.expiration import expire
-from karpenter.core.lifecycle.interruption import interrupted
+from karpenter.core.lifecycle.interruption import handle_interruption
 from karpenter.core.lifecycle.termination import (
-    BadDeadline,
-    Leaving,
-    blocking,
-    close,
-    deadline,
-    finalize,
-    terminate,
+    InvalidTerminationTime,
+    TerminatingNode,
+    pending_volume_attachments,
+    disrupted_taint_patch,
+    termination_time,
+    finalize_nodeclaim,
+    terminate_node,
 )
-from karpenter.core.lifecycle.terminator import Ask, Drop, Force, Wait, way_out
+from karpenter.core.lifecycle.terminator import (
+    EvictPod,
+    EvictionDone,
+    DeletePod,
+    RetryEviction,
+    eviction_action,
+)
 from tests.unit.core.disruption.clusters import LONG_AGO, NOW, machine, pod
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.pod import Pod
-    from karpenter.core.lifecycle.terminator import Way
+    from karpenter.core.lifecycle.terminator import EvictionAction
 
 SOON = NOW + timedelta(seconds=20)
 
@@ -85,27 +91,32 @@ def a_pod(*, grace: int | None = None, **meta: Any) -> Pod:
 @pytest.mark.parametrize(
     ("found", "by", "expected"),
     [
-        pytest.param(None, None, Drop(), id="a pod that is gone"),
-        pytest.param(a_pod(), None, Ask(), id="an ordinary pod is asked to leave"),
+        pytest.param(None, None, EvictionDone(), id="a pod that is gone"),
+        pytest.param(a_pod(), None, EvictPod(), id="an ordinary pod is asked to leave"),
         pytest.param(
-            a_pod(annotations={DO_NOT_DISRUPT: "true"}), None, Wait(), id="a protected pod is waited for"
+            a_pod(annotations={DO_NOT_DISRUPT: "true"}),
+            None,
+            RetryEviction(),
+            id="a protected pod is waited for",
         ),
-        pytest.param(a_pod(deletion_timestamp=NOW), None, Drop(), id="a pod that leaves already"),
-        pytest.param(a_pod(grace=60), SOON, Force(20), id="a pod that wants more time than there is"),
-        pytest.param(a_pod(grace=10), SOON, Ask(), id="a pod that will be gone in time"),
-        pytest.param(a_pod(), SOON, Force(20), id="half a minute unless the pod says otherwise"),
+        pytest.param(a_pod(deletion_timestamp=NOW), None, EvictionDone(), id="a pod that leaves already"),
+        pytest.param(a_pod(grace=60), SOON, DeletePod(20), id="a pod that wants more time than there is"),
+        pytest.param(a_pod(grace=10), SOON, EvictPod(), id="a pod that will be gone in time"),
+        pytest.param(a_pod(), SOON, DeletePod(20), id="half a minute unless the pod says otherwise"),
         pytest.param(
             a_pod(deletion_timestamp=NOW + timedelta(hours=1)),
             SOON,
-            Force(20),
+            DeletePod(20),
             id="a pod that leaves too late",
         ),
-        pytest.param(a_pod(grace=5), NOW - timedelta(hours=1), Force(1), id="past the time it has a second"),
+        pytest.param(
+            a_pod(grace=5), NOW - timedelta(hours=1), DeletePod(1), id="past the time it has a second"
+        ),
     ],
 )
-def test_way_out(found: Pod | None, by: datetime | None, expected: Way) -> None:
+def test_way_out(found: Pod | None, by: datetime | None, expected: EvictionAction) -> None:
     """A pod is asked, waited for, or deleted because its node's time is nearly up."""
-    assert way_out(found, "u", by, NOW) == expected
+    assert eviction_action(found, "u", by, NOW) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,7 +130,7 @@ def test_termination_mode(grace: str | None, expected: str) -> None:
 
 def test_grace_of() -> None:
     """The grace period is read from the claim."""
-    assert grace_of(pair(grace="10m")[1]) == timedelta(minutes=10)
+    assert termination_grace_period(pair(grace="10m")[1]) == timedelta(minutes=10)
 
 
 TOLD = [Announce, Announce]
@@ -143,7 +154,9 @@ def test_interrupted(drains: bool, forceful: bool, leaving: bool, expected: list
     if leaving:
         claim = with_meta(claim, deletion_timestamp=NOW)
 
-    effects = interrupted(claim, [node], kind="spot_interrupted", drains=drains, forceful=forceful, now=NOW)
+    effects = handle_interruption(
+        claim, [node], kind="spot_interrupted", drains=drains, forceful=forceful, now=NOW
+    )
 
     assert [type(each) for each in effects if type(each) in {Announce, Amend, DeleteObject}] == expected
 
@@ -177,7 +190,7 @@ def test_pods_of_a_claim_that_is_too_old_are_counted() -> None:
 def test_a_claim_writes_down_its_deadline_first() -> None:
     """With a grace period, the time by which the node goes is written down before anything else."""
     node, claim = pair(grace="10m")
-    (note, *told) = finalize(with_meta(claim, deletion_timestamp=NOW), [node], NOW).effects
+    (note, *told) = finalize_nodeclaim(with_meta(claim, deletion_timestamp=NOW), [node], NOW).effects
 
     assert isinstance(note, Amend)
     assert note.changes["metadata"]["annotations"][TERMINATION_TIMESTAMP] == "2026-03-02T12:10:00Z"
@@ -189,10 +202,10 @@ def test_a_claim_that_never_had_a_machine_goes_at_once() -> None:
     _, claim = pair()
     bare = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, provider_id=""))
 
-    step = finalize(with_meta(bare, deletion_timestamp=NOW), [], NOW)
+    step = finalize_nodeclaim(with_meta(bare, deletion_timestamp=NOW), [], NOW)
 
     assert not any(isinstance(each, Terminate) for each in step.effects)
-    assert finalize(with_meta(claim, finalizers=()), [], NOW).effects == ()
+    assert finalize_nodeclaim(with_meta(claim, finalizers=()), [], NOW).effects == ()
 
 
 @pytest.mark.parametrize(
@@ -204,28 +217,28 @@ def test_deadline(text: str | None, expected: datetime | None) -> None:
     claim = pair()[1]
     notes = {TERMINATION_TIMESTAMP: text} if text else {}
 
-    assert deadline(with_meta(claim, annotations=notes)) == expected
-    assert deadline(None) is None
+    assert termination_time(with_meta(claim, annotations=notes)) == expected
+    assert termination_time(None) is None
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-03-02T12:10:00"])
 def test_a_deadline_that_is_no_time(text: str) -> None:
     """Nonsense is refused with a sentence that names the claim and the annotation."""
-    with pytest.raises(BadDeadline, match=TERMINATION_TIMESTAMP):
-        deadline(with_meta(pair()[1], annotations={TERMINATION_TIMESTAMP: text}))
+    with pytest.raises(InvalidTerminationTime, match=TERMINATION_TIMESTAMP):
+        termination_time(with_meta(pair()[1], annotations={TERMINATION_TIMESTAMP: text}))
 
 
 def test_a_node_is_closed_once() -> None:
     """New pods and new traffic are kept off a node that leaves; a closed node is not written again."""
     node, _ = pair()
-    (write,) = close(node)
+    (write,) = disrupted_taint_patch(node)
     assert isinstance(write, Amend)
     closed = with_meta(node, labels={**node.metadata.labels, EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"})
     taint = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
     closed = msgspec.structs.replace(closed, spec=msgspec.structs.replace(closed.spec, taints=(taint,)))
 
     assert write.changes["spec"]["taints"][0]["key"] == DISRUPTED
-    assert close(closed) == ()
+    assert disrupted_taint_patch(closed) == ()
 
 
 def test_the_claim_goes_with_its_node() -> None:
@@ -233,18 +246,18 @@ def test_the_claim_goes_with_its_node() -> None:
     node, claim = pair()
     leaving = with_meta(node, deletion_timestamp=NOW)
 
-    (first,) = terminate(Leaving(node=leaving, claim=claim), NOW).effects
+    (first,) = terminate_node(TerminatingNode(node=leaving, claim=claim), NOW).effects
 
     assert isinstance(first, DeleteObject)
-    assert terminate(Leaving(node=with_meta(leaving, finalizers=())), NOW).effects == ()
+    assert terminate_node(TerminatingNode(node=with_meta(leaving, finalizers=())), NOW).effects == ()
 
 
 def test_a_machine_that_is_gone_needs_no_drain() -> None:
     """When its cloud knows no such machine any more, the node goes at once."""
     node, claim = pair()
-    gone = Leaving(node=node, claim=with_meta(claim, deletion_timestamp=NOW), machine_gone=True)
+    gone = TerminatingNode(node=node, claim=with_meta(claim, deletion_timestamp=NOW), machine_gone=True)
 
-    assert not any(isinstance(each, Terminate) for each in terminate(gone, NOW).effects)
+    assert not any(isinstance(each, Terminate) for each in terminate_node(gone, NOW).effects)
 
 
 def _attached(name: str, volume: str | None) -> VolumeAttachment:
@@ -272,7 +285,7 @@ def test_volumes_of_pods_that_stay_do_not_block() -> None:
         each.name: each for each in (_attached("a", "v1"), _attached("b", "v2"), _attached("c", None))
     }
 
-    found = blocking(attachments, "node-1", (finished,), claims)
+    found = pending_volume_attachments(attachments, "node-1", (finished,), claims)
 
     assert [each.name for each in found] == ["b"]
 
@@ -285,8 +298,10 @@ def test_volumes_are_waited_for_until_time_is_up(with_claim: bool) -> None:
     late = with_meta(gone, annotations={TERMINATION_TIMESTAMP: "2026-03-02T11:00:00Z"})
     attached = (_attached("a", "v1"),)
 
-    waiting = terminate(Leaving(node=node, claim=gone if with_claim else None, attachments=attached), NOW)
-    over = terminate(Leaving(node=node, claim=late, attachments=attached), NOW)
+    waiting = terminate_node(
+        TerminatingNode(node=node, claim=gone if with_claim else None, attachments=attached), NOW
+    )
+    over = terminate_node(TerminatingNode(node=node, claim=late, attachments=attached), NOW)
 
     assert any(
         isinstance(each, Announce) and each.reason == "AwaitingVolumeDetachment" for each in waiting.effects

@@ -9,8 +9,9 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, RegistrationOutcome, Step
-from karpenter.core.lifecycle.lifecycle import step
-from karpenter.core.lifecycle.liveness import Patience
+from karpenter.core.lifecycle.launch import launch
+from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.liveness import LivenessTimeouts
 from tests.unit.core.lifecycle.objects import BORN, ID, NOW, claim, complete, launched, node, told
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def conditions_of(due: Step) -> Any:
 
 def test_the_finalizer_comes_first() -> None:
     """Before anything else a claim is kept from going without its machine."""
-    due = step(claim(meta={"finalizers": ["other"]}), (), NOW)
+    due = reconcile_nodeclaim(claim(meta={"finalizers": ["other"]}), (), NOW)
 
     assert amended(due).changes == {"metadata": {"finalizers": ["other", labels.TERMINATION_FINALIZER]}}
     assert len(due.effects) == 1
@@ -39,16 +40,16 @@ def test_the_finalizer_comes_first() -> None:
 
 def test_a_claim_without_a_machine_is_launched() -> None:
     """A claim that nobody knows to be launched is, and is looked at again when its time is up."""
-    due = step(claim(), (), NOW)
+    due = reconcile_nodeclaim(claim(), (), NOW)
 
-    assert due.effects == (Launch(claim=claim(), because="it has no machine yet"),)
+    assert due.effects == (launch(claim(), "it is not launched yet"),)
     assert due.again == pytest.approx(180)
 
 
 def test_a_launch_that_takes_too_long_is_given_up() -> None:
     """After five minutes the claim goes, and its pool learns why."""
     found = claim(Launched="Unknown")
-    outcome, deleted, counted = step(found, (), BORN + timedelta(minutes=5)).effects
+    outcome, deleted, counted = reconcile_nodeclaim(found, (), BORN + timedelta(minutes=5)).effects
 
     assert isinstance(outcome, RegistrationOutcome)
     assert (outcome.healthy, outcome.reason, outcome.pool_uid) == (False, "Because", "pool-uid")
@@ -59,7 +60,7 @@ def test_a_launch_that_takes_too_long_is_given_up() -> None:
 
 def test_a_machine_that_does_not_join_is_given_up() -> None:
     """After fifteen minutes without a node the claim goes."""
-    effects = step(launched(), (), BORN + timedelta(minutes=15)).effects
+    effects = reconcile_nodeclaim(launched(), (), BORN + timedelta(minutes=15)).effects
 
     assert [type(each) for each in effects] == [RegistrationOutcome, DeleteObject, Count]
     counted = effects[-1]
@@ -69,21 +70,23 @@ def test_a_machine_that_does_not_join_is_given_up() -> None:
 
 def test_patience_is_the_caller_s() -> None:
     """A provider may want more time for its launches."""
-    patience = Patience(launch=timedelta(hours=1))
+    timeouts = LivenessTimeouts(launch=timedelta(hours=1))
 
-    assert isinstance(step(claim(), (), BORN + timedelta(minutes=30), patience=patience).effects[0], Launch)
+    assert isinstance(
+        reconcile_nodeclaim(claim(), (), BORN + timedelta(minutes=30), timeouts=timeouts).effects[0], Launch
+    )
 
 
 def test_a_claim_nobody_owns_tells_no_pool() -> None:
     """Standalone claims have no pool to tell."""
-    effects = step(claim(meta={"ownerReferences": []}), (), BORN + timedelta(hours=1)).effects
+    effects = reconcile_nodeclaim(claim(meta={"ownerReferences": []}), (), BORN + timedelta(hours=1)).effects
 
     assert [type(each) for each in effects] == [DeleteObject, Count]
 
 
 def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
     """Without a node the registration is unknown."""
-    due = step(launched(), (), NOW)
+    due = reconcile_nodeclaim(launched(), (), NOW)
 
     assert told(conditions_of(due), "Registered") == ("Unknown", "NodeNotFound")
     assert due.again == pytest.approx(13 * 60)
@@ -91,7 +94,7 @@ def test_a_node_that_is_not_there_yet_is_waited_for() -> None:
 
 def test_two_nodes_of_one_machine_are_a_mistake() -> None:
     """Several nodes with one provider id make the registration fail, by name."""
-    due = step(launched(), (node(), node(name="node-0")), NOW)
+    due = reconcile_nodeclaim(launched(), (node(), node(name="node-0")), NOW)
 
     assert told(conditions_of(due), "Registered") == ("False", "MultipleNodesFound")
     message = next(c["message"] for c in conditions_of(due) if c["type"] == "Registered")
@@ -107,7 +110,7 @@ def test_registration_makes_a_node_what_its_claim_promises() -> None:
             "startupTaints": [{"key": "setup", "effect": "NoSchedule"}],
         },
     )
-    due = step(found, (node(spec={"taints": [CLOSED]}),), NOW)
+    due = reconcile_nodeclaim(found, (node(spec={"taints": [CLOSED]}),), NOW)
     write = amended(due, "Node")
 
     assert write.version == "3"
@@ -128,7 +131,7 @@ def test_registration_makes_a_node_what_its_claim_promises() -> None:
 
 def test_a_node_that_came_up_open_is_told_of() -> None:
     """A node without the first taint may have taken pods too early."""
-    effects = step(launched(), (node(),), NOW).effects
+    effects = reconcile_nodeclaim(launched(), (node(),), NOW).effects
 
     assert isinstance(effects[0], Announce)
     assert effects[0].reason == "UnregisteredTaintMissing"
@@ -139,7 +142,7 @@ def test_taints_are_left_alone_where_the_node_says_so() -> None:
     found = launched(spec={"taints": [{"key": "team", "effect": "NoSchedule"}]})
     marked = node(meta={"labels": {labels.DO_NOT_SYNC_TAINTS: "true"}}, spec={"taints": [CLOSED]})
 
-    assert amended(step(found, (marked,), NOW), "Node").changes["spec"]["taints"] == []
+    assert amended(reconcile_nodeclaim(found, (marked,), NOW), "Node").changes["spec"]["taints"] == []
 
 
 def test_a_node_that_is_right_already_is_not_written() -> None:
@@ -150,14 +153,14 @@ def test_a_node_that_is_right_already_is_not_written() -> None:
         "finalizers": [labels.TERMINATION_FINALIZER],
         "ownerReferences": [{"uid": "claim-1-uid", "kind": "NodeClaim", "name": "claim-1"}],
     }
-    effects = step(launched(), (node(meta=meta),), NOW).effects
+    effects = reconcile_nodeclaim(launched(), (node(meta=meta),), NOW).effects
 
     assert [each.kind for each in effects if isinstance(each, Amend)] == ["NodeClaim"]
 
 
 def test_a_provider_may_hold_a_registration() -> None:
     """While something is missing the taint stays, and the condition names what."""
-    due = step(launched(), (node(spec={"taints": [CLOSED]}),), NOW, holds=["network", "disk"])
+    due = reconcile_nodeclaim(launched(), (node(spec={"taints": [CLOSED]}),), NOW, holds=["network", "disk"])
 
     assert told(conditions_of(due), "Registered") == ("Unknown", "RegistrationHookPending")
     assert "taints" not in amended(due, "Node").changes.get("spec", {})
@@ -202,26 +205,26 @@ def test_a_node_is_not_complete(nodes: Any, reason: str) -> None:
         },
     )
 
-    assert told(conditions_of(step(found, nodes, NOW)), "Initialized") == ("Unknown", reason)
+    assert told(conditions_of(reconcile_nodeclaim(found, nodes, NOW)), "Initialized") == ("Unknown", reason)
 
 
 def test_a_complete_node_is_labelled() -> None:
     """The label comes before the condition, once."""
     found = launched(Registered="True", Initialized="Unknown")
-    due = step(found, (node(),), NOW)
+    due = reconcile_nodeclaim(found, (node(),), NOW)
 
     assert amended(due, "Node").changes == {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
     assert told(conditions_of(due), "Ready") == ("True", "Ready")
-    again = step(found, (node(meta={"labels": {labels.INITIALIZED: "true"}}),), NOW)
+    again = reconcile_nodeclaim(found, (node(meta={"labels": {labels.INITIALIZED: "true"}}),), NOW)
     assert [each.kind for each in again.effects if isinstance(each, Amend)] == ["NodeClaim"]
 
 
 def test_a_complete_claim_needs_nothing() -> None:
     """Nothing is written when nothing has changed."""
-    first = step(complete(), (node(),), NOW)
+    first = reconcile_nodeclaim(complete(), (node(),), NOW)
     effects: tuple[Effect, ...] = first.effects
     settled = complete(Ready="True")
 
     assert [type(each) for each in effects] == [Amend]
-    assert step(settled, (node(),), NOW) == Step()
+    assert reconcile_nodeclaim(settled, (node(),), NOW) == Step()
     assert settled.status.provider_id == ID

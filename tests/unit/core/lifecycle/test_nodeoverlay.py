@@ -10,8 +10,8 @@ from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
 from karpenter.core.effects import Amend
-from karpenter.core.lifecycle.conditions import render
-from karpenter.core.lifecycle.nodeoverlay import judge
+from karpenter.core.lifecycle.conditions import render_conditions
+from karpenter.core.lifecycle.nodeoverlay import validate_overlays
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
@@ -32,7 +32,7 @@ def overlay(name: str, requirements: list[dict[str, Any]] = SMALL, **spec: Any) 
 
 def standing(*overlays: NodeOverlay) -> dict[str, tuple[str, str]]:
     """Return status and reason of the validation of each overlay that something is written on."""
-    effects = judge(view_of([pool(), *overlays]), MARKET, NOW)
+    effects = validate_overlays(view_of([pool(), *overlays]), MARKET, NOW)
     return {
         each.name: told(each.status["conditions"], "ValidationSucceeded")
         for each in effects
@@ -98,7 +98,9 @@ def test_standing(overlays: list[NodeOverlay], expected: dict[str, tuple[str, st
 
 def test_ready_follows() -> None:
     """An overlay that does not hold is not ready, and its message names the other."""
-    effects = judge(view_of([pool(), overlay("a", price="1"), overlay("b", price="1")]), MARKET, NOW)
+    effects = validate_overlays(
+        view_of([pool(), overlay("a", price="1"), overlay("b", price="1")]), MARKET, NOW
+    )
     written = next(each for each in effects if isinstance(each, Amend) and each.name == "a")
 
     assert written.version == "4"
@@ -109,7 +111,7 @@ def test_ready_follows() -> None:
 
 def test_what_was_said_is_not_said_again() -> None:
     """Nothing is written on an overlay that stands as it stood."""
-    (first,) = judge(view_of([pool(), overlay("a", price="1")]), MARKET, NOW)
+    (first,) = validate_overlays(view_of([pool(), overlay("a", price="1")]), MARKET, NOW)
     assert isinstance(first, Amend)
     plain = {"metadata": {"name": "a", "generation": 1, "creationTimestamp": at(BORN)}}
     spec = {"requirements": SMALL, "price": "1"}
@@ -117,5 +119,5 @@ def test_what_was_said_is_not_said_again() -> None:
         {**plain, "spec": spec, "status": {"conditions": first.status["conditions"]}}, NodeOverlay
     )
 
-    assert render(settled.status.conditions) == first.status["conditions"]
-    assert judge(view_of([pool(), settled]), MARKET, NOW) == ()
+    assert render_conditions(settled.status.conditions) == first.status["conditions"]
+    assert validate_overlays(view_of([pool(), settled]), MARKET, NOW) == ()

@@ -79,7 +79,7 @@ def test_allocatable(capacity: dict[str, int], overhead: dict[str, int], expecte
 
 
 def test_allocatable_is_computed_once() -> None:
-    """Asking again returns the same value, which nobody can write to."""
+    """Asking again returns the same value, which cannot be changed."""
     machine = kind()
 
     assert machine.allocatable is machine.allocatable

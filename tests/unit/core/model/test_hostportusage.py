@@ -82,7 +82,7 @@ def test_host_ports(subject: Pod, expected: tuple[HostPort, ...]) -> None:
 )
 def test_clash(left: HostPort, right: HostPort, expected: bool) -> None:
     """Two ports clash on the same protocol and number, unless they are on different addresses."""
-    assert (left.clashes_with(right), right.clashes_with(left)) == (expected, expected)
+    assert (left.conflicts_with(right), right.conflicts_with(left)) == (expected, expected)
 
 
 def test_first_clash_names_both_sides() -> None:

@@ -109,7 +109,7 @@ def test_a_label_that_both_sides_name(
     ],
 )
 def test_typo_hints(key: str, hint: str) -> None:
-    """A key that nobody knows is answered with the known key that looks like it."""
+    """An unknown key is answered with the known key that looks like it."""
     node = Requirements.from_labels({CUSTOM: "web"})
 
     assert node.refuses(wants(key, "In", "x"), WELL_KNOWN) == Incompatible(key, f"{key} In [x]", "", hint)
@@ -132,12 +132,12 @@ def test_well_known_labels_are_guessed_only_where_they_may_be_missing() -> None:
             Incompatible("zone", "zone In [a]", "", labels.ZONE),
             "label zone has no known values (pod wants zone In [a]);"
             ' did you mean "topology.kubernetes.io/zone"?',
-            id="a label nobody knows, with a hint",
+            id="an unknown label, with a hint",
         ),
         pytest.param(
             Incompatible("team", "team Exists", ""),
             "label team has no known values (pod wants team Exists)",
-            id="a label nobody knows",
+            id="an unknown label",
         ),
         pytest.param(
             Incompatible("team", "team In [a]", "team In [b]"),
@@ -199,7 +199,7 @@ def test_entries_that_cannot_be_read_are_refused() -> None:
 
 
 def test_a_missing_key_allows_everything() -> None:
-    """Asking for a key that nobody constrains yields Exists."""
+    """Asking for a key without a requirement yields Exists."""
     assert NOTHING_REQUIRED["k"] == requirement("k", "Exists")
 
 
@@ -223,7 +223,7 @@ def test_two_bounds_become_two_entries() -> None:
 
 
 def test_text_is_sorted_and_leaves_the_hostname_out() -> None:
-    """A set says its requirements in order; the name of one host tells nobody anything."""
+    """A set says its requirements in order; the hostname is left out."""
     found = Requirements.of(
         [
             requirement("b", "Exists"),

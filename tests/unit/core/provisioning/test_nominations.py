@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
-from karpenter.core.provisioning.nominations import BINDING_GRACE, Nomination, is_coming, keep_nominations
+from karpenter.core.provisioning.nominations import BINDING_GRACE, Nomination, is_starting, keep_nominations
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, launched, node, pod
@@ -106,11 +106,11 @@ def test_room_for_buffers_is_promised_to_nobody() -> None:
     assert found.pods == frozenset()
 
 
-def test_what_is_coming() -> None:
+def test_what_is_starting() -> None:
     """A machine is on its way until it is complete; other people's never are."""
-    found = {each.name: is_coming(each) for each in state_nodes(view_of([complete(), THERE]))}
-    found |= {each.name: is_coming(each) for each in state_nodes(view_of([COMING]))}
+    found = {each.name: is_starting(each) for each in state_nodes(view_of([complete(), THERE]))}
+    found |= {each.name: is_starting(each) for each in state_nodes(view_of([COMING]))}
     theirs = node(name="theirs", spec={"providerID": "other://1"})
-    found |= {each.name: is_coming(each) for each in state_nodes(view_of([theirs]))}
+    found |= {each.name: is_starting(each) for each in state_nodes(view_of([theirs]))}
 
     assert found == {"node-1": False, "claim-1": True, "theirs": False}

@@ -14,16 +14,24 @@ from karpenter.api.wire import convert
 from karpenter.core.effects import Announce, Nominate
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.nominations import Nomination
-from karpenter.core.provisioning.provisioner import NOTHING_TO_DO, over_limit, provision, nomination_events
+from karpenter.core.provisioning.provisioner import (
+    ProvisioningDecision,
+    ProvisioningMemory,
+    ProvisioningSettings,
+    creation_problem,
+    nomination_events,
+    over_limit,
+    provision,
+)
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.view import view_of
+from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, launched, node, pod, pool
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
-    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from collections.abc import Mapping
 
 MARKET = Catalog(
     types=(instance_type("small", cpu=2), instance_type("large", cpu=8)), well_known=frozenset({RESERVATION})
@@ -35,11 +43,15 @@ ROOM = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "capacity": 
 OURS = {REGISTERED: "true", INITIALIZED: "true", NODEPOOL: "default"}
 
 
-def decide(*objects: Any, catalog: Catalog = MARKET, policy: SchedulingPolicy = SchedulingPolicy()) -> Decision:  # noqa: B008  a value
+def decide(
+    *objects: Any,
+    catalog: Catalog = MARKET,
+    nominations: Mapping[str, Nomination] | None = None,
+    **settings: Any,
+) -> ProvisioningDecision:
     """Return the decision about a cluster."""
-    return provision(
-        view_of(objects), catalog, now=NOW, options=Options(), policy=policy, promised_until=UNTIL
-    )
+    memory = ProvisioningMemory(nominations=nominations or {})
+    return provision(view_of(objects), catalog, memory, now=NOW, settings=ProvisioningSettings(**settings))
 
 
 def reasons(decision: ProvisioningDecision) -> list[str]:
@@ -49,7 +61,7 @@ def reasons(decision: ProvisioningDecision) -> list[str]:
 
 def test_where_nobody_waits_nothing_is_done() -> None:
     """Without a pod that waits there is no decision."""
-    assert decide(pool(), pod()) is NOTHING_TO_DO
+    assert decide(pool(), pod()) == ProvisioningDecision()
 
 
 def test_a_waiting_pod_gets_a_claim() -> None:
@@ -88,7 +100,7 @@ def test_a_waiting_pod_gets_a_claim() -> None:
     by_key = {each.key: each for each in claim.spec.requirements}
     assert set(by_key[INSTANCE_TYPE].values) == {"small", "large"}
     assert CLASS_LABEL not in by_key
-    assert (decision.considered, decision.ignored) == (1, 0)
+    assert (decision.considered, decision.ignored) == (1, ())
 
 
 def test_pods_that_fit_on_a_node_are_promised_it() -> None:
@@ -115,12 +127,12 @@ def test_machines_on_their_way_and_nodes_of_others_take_pods_too() -> None:
 
 def test_a_pod_without_a_place_learns_why() -> None:
     """What was turned away and what nothing can serve is told; without a usable pool only the former."""
-    turned_away = waiting("odd", nodeSelector={"kubernetes.io/hostname": "x"})
-    refused = decide(pool(), turned_away, waiting(**HUGE))
+    refusals = waiting("odd", nodeSelector={"kubernetes.io/hostname": "x"})
+    refused = decide(pool(), refusals, waiting(**HUGE))
     unready = decide(pool(Ready="False"), waiting(**HUGE))
 
     assert reasons(refused) == ["FailedScheduling"] * 2
-    assert refused.ignored == 1
+    assert len(refused.ignored) == 1
     assert reasons(unready) == []
 
 
@@ -147,14 +159,7 @@ def test_a_pool_that_wants_too_much_choice_is_told(
     """A pool with minValues that nothing satisfies says which, unless they are only a wish."""
     requirement = {"key": INSTANCE_TYPE, "operator": "Exists", "minValues": least}
     choosy = pool(template={"spec": {"requirements": [requirement]}})
-    decision = provision(
-        view_of([choosy, waiting(**(ASKS if least > 2 else HUGE))]),
-        MARKET,
-        now=NOW,
-        options=Options(min_values=policy),
-        policy=SchedulingPolicy(),
-        promised_until=UNTIL,
-    )
+    decision = decide(choosy, waiting(**(ASKS if least > 2 else HUGE)), options=Options(min_values=policy))
     found = [
         each.message
         for each in decision.effects
@@ -175,7 +180,7 @@ def test_room_for_a_buffer_is_promised_to_nobody() -> None:
     placed = decide(pool(), existing, complete(), *room, policy=SchedulingPolicy(buffers=True))
     unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=SchedulingPolicy(buffers=True))
 
-    assert placed.buffered == {"node-1"}
+    assert placed.memory.buffered == {"node-1"}
     assert (placed.buffers, unplaced.buffers) == ({"default/b": True}, {"default/b": False})
     assert placed.effects == ()
     assert "FailedScheduling" not in reasons(unplaced)
@@ -201,38 +206,48 @@ def test_pods_keep_the_places_that_they_were_given() -> None:
     """A pod that was promised a place is not looked at again; another finds only the room beside it."""
     room = {"cpu": "1500m", "memory": "8Gi", "pods": "10"}
     machine = launched(status={"allocatable": room, "capacity": room})
-    view = view_of([pool(), machine, waiting("first", **ASKS), waiting("second", **ASKS)])
+    cluster = [pool(), machine, waiting("first", **ASKS), waiting("second", **ASKS)]
+    there = Nomination("claim-1", NOW)
 
-    def decide_with(**promises: Nomination) -> Decision:
-        return provision(
-            view,
-            MARKET,
-            now=NOW,
-            options=Options(),
-            policy=SchedulingPolicy(),
-            promised_until=UNTIL,
-            promises={f"default/{name}": each for name, each in promises.items()},
-        )
-
-    free = decide_with()
-    assert sorted(free.coming.values()) == ["claim-1"]
+    free = decide(*cluster)
+    assert sorted(free.starting.values()) == ["claim-1"]
     assert len(free.claims) == 1
+    assert set(free.memory.nominations.values()) == {there}
 
-    held = decide_with(first=Nomination("claim-1", NOW))
+    held = decide(*cluster, nominations={"default/first": there, "default/gone": there})
     assert [each.pods for each in held.claims] == [("default/second",)]
-    assert held.coming == {}
+    assert held.starting == {}
+    assert held.memory.nominations == {"default/first": there}
     assert sum(held.zones.values()) == 2
 
-    alone = provision(
-        view_of([pool(), machine, waiting("first", **ASKS)]),
-        MARKET,
-        now=NOW,
-        options=Options(),
-        policy=SchedulingPolicy(),
-        promised_until=UNTIL,
-        promises={"default/first": Nomination("claim-1", NOW)},
-    )
+    alone = decide(pool(), machine, waiting("first", **ASKS), nominations={"default/first": there})
     assert (alone.considered, alone.claims, sum(alone.zones.values())) == (0, (), 1)
+    assert alone.memory.nominations == {"default/first": there}
 
-    both = decide_with(first=Nomination("claim-1", NOW), second=Nomination("claim-1", NOW))
-    assert sorted(both.coming.values()) == ["claim-1"]
+    both = decide(*cluster, nominations={"default/first": there, "default/second": there})
+    assert sorted(both.starting.values()) == ["claim-1"]
+
+
+def test_a_claim_is_not_created_where_its_pool_is_gone_or_full() -> None:
+    """What has changed since the decision counts, for pods and for replacements."""
+    (effect,) = decide(pool(), waiting(**ASKS)).claims
+
+    assert creation_problem(effect, view_of([pool()])) == ""
+    assert creation_problem(effect, view_of([])) == "NodePool default is gone"
+    going = pool(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert creation_problem(effect, view_of([going])) == "NodePool default is gone"
+    full = view_of([pool(spec={"limits": {"nodes": "0"}}), complete(), node(meta={"labels": OURS})])
+    assert creation_problem(effect, full) == "NodePool default has 1 of nodes and its limit is 0"
+
+
+def test_the_memory_of_a_created_claim() -> None:
+    """Its pods are nominated for it; pods that only stand for room are not."""
+    memory = ProvisioningMemory().with_claim(complete(), [waiting()], NOW)
+
+    assert memory.nominations == {"default/waits": Nomination("claim-1", NOW)}
+
+
+def test_what_is_left_out_is_reported_where_that_is_asked() -> None:
+    """Though no pod waits, the readiness of pools is known."""
+    assert [each.pool.name for each in decide(pool(), report=True).pools] == ["default"]
+    assert decide(pool()).pools == ()

@@ -10,7 +10,7 @@ from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.pod import PodTemplate
 from karpenter.api.wire import convert
-from karpenter.core.provisioning.provisioner import is_provisionable, pods_to_schedule, wants_no_pool
+from karpenter.core.provisioning.provisioner import is_provisionable, pods_to_schedule, requires_no_pool
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import NOW, complete, node, pod
@@ -53,7 +53,7 @@ def test_pods_of_leaving_nodes_need_a_place_too() -> None:
     gone = complete(meta={"deletionTimestamp": "2026-01-01T12:01:00Z"})
     view = view_of([node(), gone, pod(), waiting()])
 
-    assert [each.name for each in pods_to_schedule(view, NOW, POLICY)] == ["waits", "pod-1"]
+    assert [each.name for each in pods_to_schedule(view, NOW, POLICY).pods] == ["waits", "pod-1"]
 
 
 def test_a_pod_that_wants_none_of_our_nodes_is_left_alone() -> None:
@@ -62,8 +62,9 @@ def test_a_pod_that_wants_none_of_our_nodes_is_left_alone() -> None:
     broken = waiting("broken", affinity=without_pool(operator="Beyond"))
     view = view_of([own, broken, waiting("plain", nodeSelector={"a": "b"})])
 
-    assert [each.name for each in pods_to_schedule(view, NOW, POLICY)] == ["broken", "plain"]
-    assert not wants_no_pool(broken.spec)
+    assert [each.name for each in pods_to_schedule(view, NOW, POLICY).pods] == ["broken", "plain"]
+    assert pods_to_schedule(view, NOW, POLICY).skipped == ("default/own",)
+    assert not requires_no_pool(broken.spec)
 
 
 def test_buffers_ask_for_room_where_they_are_switched_on() -> None:
@@ -73,5 +74,5 @@ def test_buffers_ask_for_room_where_they_are_switched_on() -> None:
     buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}
     view = view_of([waiting(), convert(template, PodTemplate), convert(buffer, CapacityBuffer)])
 
-    assert len(pods_to_schedule(view, NOW, POLICY)) == 1
-    assert len(pods_to_schedule(view, NOW, SchedulingPolicy(buffers=True))) == 3
+    assert len(pods_to_schedule(view, NOW, POLICY).pods) == 1
+    assert len(pods_to_schedule(view, NOW, SchedulingPolicy(buffers=True)).pods) == 3

@@ -15,7 +15,14 @@ from karpenter.api.labels import (
 )
 from karpenter.core.effects import NOTHING, CreateClaim
 from karpenter.core.model.nodepool_hash import pool_hash
-from karpenter.core.provisioning.static import AT_LIMIT, PERIOD, ClaimCounts, count_claims, scale_up, is_static
+from karpenter.core.provisioning.static import (
+    AT_LIMIT,
+    PERIOD,
+    ClaimCounts,
+    count_claims,
+    is_static,
+    scale_up,
+)
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, at, claim, pool
 
 if TYPE_CHECKING:
@@ -56,9 +63,15 @@ def test_census() -> None:
         pytest.param(static(3), ClaimCounts(active=2), 1, PERIOD, id="one is lacking"),
         pytest.param(static(3), ClaimCounts(active=3), 0, PERIOD, id="enough"),
         pytest.param(static(3), ClaimCounts(active=4), 0, PERIOD, id="too many"),
-        pytest.param(static(3), ClaimCounts(active=2, pending=1), 0, PERIOD, id="what is replaced still counts"),
-        pytest.param(static(3), ClaimCounts(active=2, deleting=1), 1, PERIOD, id="what leaves does not count"),
-        pytest.param(static(3, nodes="3"), ClaimCounts(active=1, deleting=1), 1, PERIOD, id="but fills the limit"),
+        pytest.param(
+            static(3), ClaimCounts(active=2, pending=1), 0, PERIOD, id="what is replaced still counts"
+        ),
+        pytest.param(
+            static(3), ClaimCounts(active=2, deleting=1), 1, PERIOD, id="what leaves does not count"
+        ),
+        pytest.param(
+            static(3, nodes="3"), ClaimCounts(active=1, deleting=1), 1, PERIOD, id="but fills the limit"
+        ),
         pytest.param(static(3, nodes="2"), ClaimCounts(active=2), 0, AT_LIMIT, id="the limit holds"),
         pytest.param(static(3, nodes="2"), ClaimCounts(active=2, deleting=3), 0, AT_LIMIT, id="far over it"),
         pytest.param(static(3, nodes="lots"), ClaimCounts(), 0, AT_LIMIT, id="a limit that cannot be read"),

@@ -25,7 +25,7 @@ from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RESERVATION,
-    company,
+    affinity_term,
     instance_type,
     need,
     node,
@@ -97,7 +97,7 @@ def test_what_is_worked_out_is_kept() -> None:
 
 def test_names_are_numbered_per_pool() -> None:
     """Machines are called after their pool, in the order in which they were opened."""
-    apart = replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 2)
+    apart = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
     other = pod("b", cpu="50m", tolerations=[], on={NODEPOOL: "q"})
 
     found = DecodedPlan(
@@ -155,7 +155,7 @@ def test_labels_are_those_that_are_settled() -> None:
     assert new.labels == {NODEPOOL: "p", ZONE: "zone-1", "team": "blue", "tier": "0"}
 
 
-def test_a_host_name_is_never_promised() -> None:
+def test_a_node_claim_never_names_a_host() -> None:
     """No claim carries the name of a node, neither as a label nor as a requirement."""
     scheduler = schedulers.placed(problem(pod("a"), pools=[pool("p", SMALL, requires=[only(HOSTNAME, "h")])]))
 
@@ -185,7 +185,7 @@ def test_only_the_reservations_of_what_is_named_are_asked_for() -> None:
         instance_type("a", cpu=4, sold=[offering("zone-1", "reserved", 0.01, reservation="r1", left=9)]),
         instance_type("b", cpu=8, sold=[offering("zone-1", "reserved", 0.02, reservation="r2", left=9)]),
     ]
-    apart = replicas(pod("x", app="x", apart=[company(HOSTNAME, app="x")]), 2)
+    apart = replicas(pod("x", app="x", apart=[affinity_term(HOSTNAME, app="x")]), 2)
 
     found = DecodedPlan(
         schedulers.placed(problem(apart, pools=[pool("p", *kinds, limits={"cpu": "9"})]))
@@ -276,7 +276,7 @@ def test_a_fitting_can_be_narrowed() -> None:
 
 
 def test_placed_pods_are_told_by_node() -> None:
-    """Nodes that take nobody are left out."""
+    """Nodes that take no pod are left out."""
     scheduler = schedulers.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
 
     assert DecodedPlan(scheduler).placed == {"n2": ("default/a",)}
@@ -296,7 +296,7 @@ def test_the_price_of_a_run_is_that_of_its_machines() -> None:
 
 def test_claims_of_one_state_are_each_bought_as_what_holds_them() -> None:
     """Claims that could become the same differ in what they need."""
-    apart = [company(HOSTNAME, app="a")]
+    apart = [affinity_term(HOSTNAME, app="a")]
     given = problem(
         pod("big", cpu="6", app="a", apart=apart),
         pod("small", cpu="1", app="a", apart=apart),

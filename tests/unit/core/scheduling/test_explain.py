@@ -30,7 +30,7 @@ from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RESERVATION,
-    company,
+    affinity_term,
     instance_type,
     need,
     node,
@@ -83,7 +83,7 @@ def with_zone_limits() -> Problem:
         instance_type("b", cpu=16, sold=offerings(0.4, zones=["zone-2"])),
     ]
     there = node("n", pod("y", app="web"), zone="zone-2", free={"cpu": "0"})
-    near = pod("x", cpu="1", near=[company(ZONE, app="web")])
+    near = pod("x", cpu="1", near=[affinity_term(ZONE, app="web")])
     return problem(near, pools=[pool("p", *kinds, limits={"cpu": "10"})], nodes=[there])
 
 
@@ -270,21 +270,21 @@ CASES: Final = [
         id="a spread is told with its skew and the counts of all domains",
     ),
     pytest.param(
-        problem(pod("x", near=[company(ZONE, app="db")]), pools=[pool("p", SMALL)]),
+        problem(pod("x", near=[affinity_term(ZONE, app="db")]), pools=[pool("p", SMALL)]),
         "PodAffinityNotMet",
         "pod affinity wants a topology.kubernetes.io/zone that has pods matching app=db; "
         "pods per domain: zone-1 0, zone-2 0, zone-3 0",
         id="an affinity to pods that are nowhere is told with all counts",
     ),
     pytest.param(
-        problem(pod("x", near=[company(HOSTNAME, app="db")]), pools=[pool("p", SMALL)]),
+        problem(pod("x", near=[affinity_term(HOSTNAME, app="db")]), pools=[pool("p", SMALL)]),
         "PodAffinityNotMet",
         "the pod must share a node with pods matching app=db, and no such node takes it",
         id="an affinity to the pods of a node says that no node takes it",
     ),
     pytest.param(
         problem(
-            pod("x", app="web", near=[company(HOSTNAME, app="web"), company(HOSTNAME, app="db")]),
+            pod("x", app="web", near=[affinity_term(HOSTNAME, app="web"), affinity_term(HOSTNAME, app="db")]),
             pools=[pool("p", SMALL)],
         ),
         "PodAffinityNotMet",
@@ -293,7 +293,7 @@ CASES: Final = [
     ),
     pytest.param(
         problem(
-            pod("x", app="web", apart=[company(ZONE, app="web")]),
+            pod("x", app="web", apart=[affinity_term(ZONE, app="web")]),
             pools=[zonal("t", "zone-1")],
             nodes=[node("n", pod("y", app="web"), zone="zone-1", free={"cpu": "0"})],
         ),
@@ -306,7 +306,9 @@ CASES: Final = [
         problem(
             pod("x", app="web"),
             pools=[zonal("t", "zone-1")],
-            nodes=[node("n", pod("y", apart=[company(ZONE, app="web")]), zone="zone-1", free={"cpu": "0"})],
+            nodes=[
+                node("n", pod("y", apart=[affinity_term(ZONE, app="web")]), zone="zone-1", free={"cpu": "0"})
+            ],
         ),
         "PodAntiAffinityNotMet",
         "other pods keep pods matching app=web out of their topology.kubernetes.io/zone by anti-affinity; "
@@ -315,7 +317,7 @@ CASES: Final = [
     ),
     pytest.param(
         problem(
-            pod("x", cpu="4", near=[company(ZONE, app="db")]),
+            pod("x", cpu="4", near=[affinity_term(ZONE, app="db")]),
             pools=[
                 pool(
                     "p",
@@ -328,7 +330,7 @@ CASES: Final = [
         "PodAffinityNotMet",
         "pod affinity wants a topology.kubernetes.io/zone that has pods matching app=db; "
         "pods per domain: zone-1 1, zone-2 0",
-        id="a zone that has company but no room is told with the counts",
+        id="a zone with matching pods but no room is told with the counts",
     ),
     pytest.param(
         problem(pod("x", app="web", spreads=[spread(RACKS, app="web")]), pools=[pool("p", SMALL)]),
@@ -338,7 +340,7 @@ CASES: Final = [
     ),
     pytest.param(
         problem(
-            pod("x", near=[company(ZONE, app="db")], apart=[company(ZONE, app="web")]),
+            pod("x", near=[affinity_term(ZONE, app="db")], apart=[affinity_term(ZONE, app="web")]),
             pools=[pool("p", SMALL)],
             nodes=[
                 node("n", pod("y", app="db"), pod("z", app="web"), zone="zone-1", free={"cpu": "0"}),
@@ -382,8 +384,8 @@ CASES: Final = [
     ),
     pytest.param(
         problem(
-            replicas(pod("y", app="y", cpu="200m", apart=[company(HOSTNAME, app="y")]), 2),
-            pod("x", app="y", apart=[company(HOSTNAME, app="y")]),
+            replicas(pod("y", app="y", cpu="200m", apart=[affinity_term(HOSTNAME, app="y")]), 2),
+            pod("x", app="y", apart=[affinity_term(HOSTNAME, app="y")]),
             pools=[pool("p", SMALL, ARM, LARGE, min_values={INSTANCE_TYPE: 2}, limits={"cpu": "11"})],
         ),
         "MinValuesNotMet",
@@ -432,7 +434,7 @@ def test_many_domains_are_cut_short() -> None:
     zones = [f"zone-{number:02d}" for number in range(30)]
     kind = instance_type("t", sold=offerings(0.1, zones=zones))
 
-    reason = reason_of(problem(pod("x", near=[company(ZONE, app="db")]), pools=[pool("p", kind)]))
+    reason = reason_of(problem(pod("x", near=[affinity_term(ZONE, app="db")]), pools=[pool("p", kind)]))
 
     assert reason.message.endswith("zone-23 0, zone-24 0 and 5 others")
 
@@ -441,7 +443,7 @@ def test_a_label_without_domains_is_said_to_have_none() -> None:
     """Where no node can have a label at all, there is nothing to count."""
     roomy = pool("p", SMALL, requires=[need(RACKS, "Exists")])
 
-    reason = reason_of(problem(pod("x", near=[company(RACKS, app="db")]), pools=[roomy]))
+    reason = reason_of(problem(pod("x", near=[affinity_term(RACKS, app="db")]), pools=[roomy]))
 
     assert reason.code == "PodAffinityNotMet"
     assert reason.message.endswith("pods per domain: there are no domains")
@@ -468,7 +470,7 @@ def test_one_pool_needs_no_list() -> None:
 
 
 def test_without_pools_nothing_can_be_launched() -> None:
-    """Where there are no pools there is nobody to blame."""
+    """Without NodePools a refusal has no reasons."""
     (refusal,) = solve(problem(pod("x"))).refusals
 
     assert (refusal.message, refusal.reasons) == ("no NodePool is ready to launch nodes", ())
@@ -494,14 +496,14 @@ def test_a_pod_that_could_be_served_has_no_obstacle() -> None:
 def test_the_youngest_pods_of_a_class_are_refused() -> None:
     """When some of equal pods have a place, those that come last are refused."""
     held = pool("p", SMALL, node_labels={NODEPOOL: "p"}, limits={"nodes": "2"})
-    apart = replicas(pod("x", app="x", apart=[company(HOSTNAME, app="x")]), 3)
+    apart = replicas(pod("x", app="x", apart=[affinity_term(HOSTNAME, app="x")]), 3)
 
     refusals = solve(problem(apart, pools=[held])).refusals
 
     assert [(each.pod, each.reasons[0].code) for each in refusals] == [("default/x-002", "LimitReached")]
 
 
-def test_the_least_demanding_reading_is_explained() -> None:
+def test_the_last_relaxation_is_explained() -> None:
     """What a pod would have given up anyway is not said to stand in its way."""
     volumes = PodVolumes(
         alternatives=(

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
-    Wishes,
+    Preferences,
     instance_type,
     node,
     offering,
@@ -66,7 +66,9 @@ NODE = node("n", zone="zone-3")
         ),
         pytest.param(
             problem(
-                pod("x", prefers=Wishes(nodes=((1, [only(ZONE, "zone-9")]),))), pools=[POOL], nodes=[NODE]
+                pod("x", prefers=Preferences(nodes=((1, [only(ZONE, "zone-9")]),))),
+                pools=[POOL],
+                nodes=[NODE],
             ),
             f"{FIRST}; it gave up a preferred node affinity",
             id="what was given up is told",

@@ -11,8 +11,8 @@ from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -95,7 +95,7 @@ def test_a_bound_is_never_above_the_price() -> None:
 
 
 def test_proving_can_be_left_out() -> None:
-    """Where nobody asks for a bound, none is worked out."""
+    """Without the option prove no bound is worked out."""
     plan = solve(sixteen(Options(prove=False)))
 
     assert (plan.cost.lower_bound, plan.cost.method, plan.cost.gap) == (0.0, "", 0.0)
@@ -118,7 +118,7 @@ def test_the_solver_does_without_the_library_for_linear_programs(monkeypatch: py
 def test_preferences(preferences: str, zone: str) -> None:
     """Preferences are kept where they can be, or not looked at."""
     sold = [offering("zone-1", "spot", 0.1), offering("zone-3", "spot", 0.9)]
-    fond = pod("a", prefers=Wishes(nodes=((1, [only(ZONE, "zone-3")]),)))
+    fond = pod("a", prefers=Preferences(nodes=((1, [only(ZONE, "zone-3")]),)))
     options = Options(preferences="Respect" if preferences == "Respect" else "Ignore")
 
     (new,) = solve(problem(fond, pools=[pool("p", instance_type("t", sold=sold))], options=options)).new_nodes
@@ -129,7 +129,7 @@ def test_preferences(preferences: str, zone: str) -> None:
 def test_what_reservations_cannot_serve_is_tried_again_without_them() -> None:
     """A second pass buys on demand what waited for reserved capacity in the first."""
     sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=1)]
-    apart = replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 2)
+    apart = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
 
     scheduler, left = search(problem(apart, pools=[pool("p", instance_type("t", sold=sold))]))
 
@@ -141,7 +141,7 @@ def test_what_reservations_cannot_serve_is_tried_again_without_them() -> None:
 
 
 def test_a_search_that_is_stopped_says_that_it_is_not_complete() -> None:
-    """What was found by then is the plan, and pods that nobody looked at are refused as such."""
+    """What was found by then is the plan, and pods that were not considered are refused as such."""
     answers = iter([False, *[True] * 20])
     given = problem(pod("a", cpu="2"), pod("b"), pools=[POOL], options=Options(stop=lambda: next(answers)))
 

@@ -11,7 +11,8 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.wire import InvalidObject, convert
 from karpenter.api.workloads import CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
-from karpenter.core.state.apps import MOST_PODS, expand, with_priority
+from karpenter.core.state.apps import MAX_PODS, expand_workloads, with_priority
+from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -46,14 +47,9 @@ def owned(kind: str, name: str, *, namespace: str = "shop", controller: bool = T
     return {"namespace": namespace, "ownerReferences": [owner]}
 
 
-def pod(name: str, **meta: object) -> Pod:
-    """Return a pod."""
-    return convert({"metadata": {"name": name, "namespace": "shop", **meta}}, Pod)
-
-
 def made(*objects: Resource) -> list[str]:
     """Return the names of the pods and claims that expansion adds."""
-    return [each.name for each in expand(objects)[len(objects) :]]
+    return [each.name for each in expand_workloads(objects)[len(objects) :]]
 
 
 def schedule(name: str = "web", *, suspend: bool = False, **job: object) -> Resource:
@@ -95,7 +91,7 @@ def schedule(name: str = "web", *, suspend: bool = False, **job: object) -> Reso
         ),
         pytest.param(schedule(parallelism=2), 2, id="a CronJob has the pods of one run"),
         pytest.param(schedule(suspend=True), 0, id="a suspended CronJob starts nothing"),
-        pytest.param(pod("web"), 0, id="a pod is a pod"),
+        pytest.param(manifest_pod("web", namespace="shop"), 0, id="a pod is a pod"),
     ],
 )
 def test_counts(found: Resource, count: int) -> None:
@@ -107,14 +103,26 @@ def test_counts(found: Resource, count: int) -> None:
     "objects",
     [
         pytest.param(
-            [workload(Deployment, replicas=3), pod("web-a-1", **owned("ReplicaSet", "web-a"))],
+            [
+                workload(Deployment, replicas=3),
+                manifest_pod("web-a-1", namespace="shop", meta=owned("ReplicaSet", "web-a")),
+            ],
             id="a Deployment, through its ReplicaSet",
         ),
         pytest.param(
-            [workload(ReplicaSet, replicas=3), pod("x", **owned("ReplicaSet", "web"))], id="a ReplicaSet"
+            [
+                workload(ReplicaSet, replicas=3),
+                manifest_pod("x", namespace="shop", meta=owned("ReplicaSet", "web")),
+            ],
+            id="a ReplicaSet",
         ),
-        pytest.param([workload(Job), pod("x", **owned("Job", "web"))], id="a Job"),
-        pytest.param([schedule(), pod("x", **owned("Job", "web-123"))], id="a CronJob, through its Job"),
+        pytest.param(
+            [workload(Job), manifest_pod("x", namespace="shop", meta=owned("Job", "web"))], id="a Job"
+        ),
+        pytest.param(
+            [schedule(), manifest_pod("x", namespace="shop", meta=owned("Job", "web-123"))],
+            id="a CronJob, through its Job",
+        ),
     ],
 )
 def test_a_workload_with_pods_speaks_for_itself(objects: list[Resource]) -> None:
@@ -125,10 +133,15 @@ def test_a_workload_with_pods_speaks_for_itself(objects: list[Resource]) -> None
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(pod("x", **owned("ReplicaSet", "shop-a")), id="of another workload"),
-        pytest.param(pod("x", **owned("ReplicaSet", "web-a", namespace="other")), id="of another namespace"),
-        pytest.param(pod("x", **owned("Job", "web-a")), id="of another kind"),
-        pytest.param(pod("web-0"), id="of nobody"),
+        pytest.param(
+            manifest_pod("x", namespace="shop", meta=owned("ReplicaSet", "shop-a")), id="of another workload"
+        ),
+        pytest.param(
+            manifest_pod("x", namespace="shop", meta=owned("ReplicaSet", "web-a", namespace="other")),
+            id="of another namespace",
+        ),
+        pytest.param(manifest_pod("x", namespace="shop", meta=owned("Job", "web-a")), id="of another kind"),
+        pytest.param(manifest_pod("web-0", namespace="shop"), id="without an owner"),
     ],
 )
 def test_pods_of_others_do_not_count(other: Pod) -> None:
@@ -157,7 +170,7 @@ def test_an_owner_that_is_no_controller_does_not_speak() -> None:
 
 def test_pods_look_like_the_template() -> None:
     """A pod has the template's labels, annotations and spec, and says who owns it."""
-    found = expand([workload(Deployment)])[1]
+    found = expand_workloads([workload(Deployment)])[1]
     assert isinstance(found, Pod)
     owner = found.metadata.owner_references[0]
 
@@ -178,7 +191,7 @@ def test_pods_look_like_the_template() -> None:
 
 def test_pods_of_a_workload_share_their_spec() -> None:
     """A thousand replicas cost one spec."""
-    _, *pods = expand([workload(Deployment, replicas=3)])
+    _, *pods = expand_workloads([workload(Deployment, replicas=3)])
 
     assert len({id(each.spec) for each in pods if isinstance(each, Pod)}) == 1
 
@@ -192,7 +205,7 @@ CLAIMED: dict[str, Any] = {
 def test_stateful_pods_claim_their_volumes() -> None:
     """Each pod of a StatefulSet mounts a claim of its own per template, which is made if it is not there."""
     there = convert({"metadata": {"name": "data-web-0", "namespace": "shop"}}, PersistentVolumeClaim)
-    _, _, *found = expand([workload(StatefulSet, **CLAIMED), there])
+    _, _, *found = expand_workloads([workload(StatefulSet, **CLAIMED), there])
     volumes = [
         volume.persistent_volume_claim.claim_name
         for each in found
@@ -209,7 +222,9 @@ def test_stateful_pods_claim_their_volumes() -> None:
 
 def test_claims_are_made_as_the_template_says() -> None:
     """A claim that is made has the namespace of its StatefulSet and the spec of its template."""
-    found = next(each for each in expand([workload(StatefulSet, **CLAIMED)]) if each.name == "data-web-0")
+    found = next(
+        each for each in expand_workloads([workload(StatefulSet, **CLAIMED)]) if each.name == "data-web-0"
+    )
     assert isinstance(found, PersistentVolumeClaim)
 
     assert (found.namespace, found.spec.storage_class_name) == ("shop", "fast")
@@ -218,7 +233,7 @@ def test_claims_are_made_as_the_template_says() -> None:
 def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
     """A volume of the template gives way to the claim that is named like it; others stay."""
     template = {"spec": {"volumes": [{"name": "data"}, {"name": "logs"}]}}
-    found = expand([workload(StatefulSet, **{**CLAIMED, "template": template})])[-1]
+    found = expand_workloads([workload(StatefulSet, **{**CLAIMED, "template": template})])[-1]
     assert isinstance(found, Pod)
 
     assert [v.name for v in found.spec.volumes if v.persistent_volume_claim is None] == ["logs"]
@@ -228,7 +243,7 @@ def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
     ("counts", "refused"),
     [
         pytest.param([10**12], "would make 1000000000000 pods", id="one workload"),
-        pytest.param([1, MOST_PODS], f"would make {MOST_PODS} pods", id="several workloads together"),
+        pytest.param([1, MAX_PODS], f"would make {MAX_PODS} pods", id="several workloads together"),
     ],
 )
 def test_too_many_pods_are_refused(counts: list[int], refused: str) -> None:
@@ -236,7 +251,7 @@ def test_too_many_pods_are_refused(counts: list[int], refused: str) -> None:
     objects = [workload(Deployment, f"web-{n}", replicas=count) for n, count in enumerate(counts)]
 
     with pytest.raises(InvalidObject, match=f"^Deployment/shop/web-{len(counts) - 1}: {refused}"):
-        expand(objects)
+        expand_workloads(objects)
 
 
 def priority(name: str, value: int, *, default: bool = False) -> dict[str, PriorityClass]:

@@ -12,7 +12,7 @@ from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.wire import convert
-from karpenter.core.state.cluster import ClusterView, Gone, NodeClass, Put, Store
+from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool
 
@@ -31,11 +31,11 @@ def overlay(generation: int) -> NodeOverlay:
     return convert({"metadata": {"name": "o", "generation": generation}}, NodeOverlay)
 
 
-def store(*objects: Resource | NodeClass) -> Store:
+def store(*objects: Resource | NodeClass) -> ClusterState:
     """Return the state of a cluster of these objects."""
-    made = Store(serves=OURS)
+    made = ClusterState(serves=OURS)
     for each in objects:
-        made.apply(Put(each))
+        made.apply(ObjectUpdated(each))
     return made
 
 
@@ -50,7 +50,7 @@ def test_a_view_stays_the_same_until_something_changes() -> None:
     first = made.view()
     assert made.view() is first
 
-    made.apply(Put(pod()))
+    made.apply(ObjectUpdated(pod()))
     assert made.view() is not first
     assert not first.pods
     assert set(made.view().pods) == {"default/pod-1"}
@@ -59,7 +59,7 @@ def test_a_view_stays_the_same_until_something_changes() -> None:
 def test_what_decides_nothing_is_not_held() -> None:
     """Kinds that no view has a place for leave no trace."""
     made = store(convert({"metadata": {"name": "e", "namespace": "default"}}, ClusterEvent))
-    made.apply(Gone(convert({"metadata": {"name": "gone"}}, Namespace)))
+    made.apply(ObjectDeleted(convert({"metadata": {"name": "gone"}}, Namespace)))
 
     assert made.view() == ClusterView()
 
@@ -78,7 +78,7 @@ def test_node_classes_are_held_by_group_kind_and_name() -> None:
     made = store(found)
     assert made.view().node_classes == {("karpenter.kwok.sh", "KWOKNodeClass", "default"): found}
 
-    made.apply(Gone(found))
+    made.apply(ObjectDeleted(found))
     assert not made.view().node_classes
 
 
@@ -87,10 +87,10 @@ def test_listeners_hear_of_what_was_before() -> None:
     made = store()
     heard: list[tuple[str, bool]] = []
     made.subscribe(lambda event, before: heard.append((type(event).__name__, before is not None)))
-    for event in (Put(pod()), Put(pod()), Gone(pod()), Gone(pod())):
+    for event in (ObjectUpdated(pod()), ObjectUpdated(pod()), ObjectDeleted(pod()), ObjectDeleted(pod())):
         made.apply(event)
 
-    assert heard == [("Put", False), ("Put", True), ("Gone", True)]
+    assert heard == [("ObjectUpdated", False), ("ObjectUpdated", True), ("ObjectDeleted", True)]
 
 
 def test_things_are_found_by_name() -> None:
@@ -104,7 +104,7 @@ def test_things_are_found_by_name() -> None:
     assert made.nodes_of(ID) == (node(),)
     assert made.claims_of(ID) == (launched(),)
     assert not made.nodes_of("kwok://other")
-    assert Store(serves=OURS).pod("default/none") is None
+    assert ClusterState(serves=OURS).pod("default/none") is None
 
 
 @pytest.mark.parametrize(
@@ -130,17 +130,17 @@ def test_decisions_wait_for_machines(found: NodeClaim, complete_state: bool, syn
 def test_marked_claims_leave() -> None:
     """A mark counts as leaving until it is taken back, or the claim is gone."""
     made = store(node(), complete())
-    made.mark(["claim-1"])
-    assert state_nodes(made.view())[0].is_leaving
+    made.mark_for_deletion(["claim-1"])
+    assert state_nodes(made.view())[0].is_deleting
     assert made.marked == {"claim-1"}
 
-    made.unmark(["claim-1", "other"])
-    assert not state_nodes(made.view())[0].is_leaving
-    stamp = made.stamp
-    made.unmark(["claim-1"])
-    assert made.stamp == stamp
-    made.mark(["claim-1", "unknown"])
-    made.apply(Gone(complete()))
+    made.unmark_for_deletion(["claim-1", "other"])
+    assert not state_nodes(made.view())[0].is_deleting
+    stamp = made.consolidation_state
+    made.unmark_for_deletion(["claim-1"])
+    assert made.consolidation_state == stamp
+    made.mark_for_deletion(["claim-1", "unknown"])
+    made.apply(ObjectDeleted(complete()))
     assert made.marked == {"unknown"}
 
 
@@ -160,12 +160,14 @@ def test_a_promise_holds_until_its_time() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(Put(pod()), id="it is bound"),
-        pytest.param(Put(pod(spec={"nodeName": ""}, status={"phase": "Succeeded"})), id="it has ended"),
-        pytest.param(Gone(pod()), id="it is gone"),
+        pytest.param(ObjectUpdated(pod()), id="it is bound"),
+        pytest.param(
+            ObjectUpdated(pod(spec={"nodeName": ""}, status={"phase": "Succeeded"})), id="it has ended"
+        ),
+        pytest.param(ObjectDeleted(pod()), id="it is gone"),
     ],
 )
-def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> None:
+def test_the_first_sight_of_a_waiting_pod_is_remembered(event: ObjectUpdated | ObjectDeleted) -> None:
     """Only the first time counts, and only while the pod waits."""
     made = store(pod(spec={"nodeName": ""}))
     assert made.acknowledge("default/pod-1", NOW) == NOW
@@ -179,41 +181,56 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: Put | Gone) -> No
 @pytest.mark.parametrize(
     ("before", "event", "rises"),
     [
-        pytest.param((), Put(node()), True, id="a node comes"),
-        pytest.param((node(),), Put(node(status={"images": []})), False, id="a node's status changes"),
-        pytest.param((node(),), Put(node(ready=False)), True, id="a node is not ready"),
-        pytest.param((node(),), Gone(node()), True, id="a node goes"),
-        pytest.param((node(),), Put(node(spec={"unschedulable": True})), True, id="a node is cordoned"),
+        pytest.param((), ObjectUpdated(node()), True, id="a node comes"),
         pytest.param(
-            (node(meta={"annotations": KEEP}),), Put(node()), True, id="a node may be disrupted again"
+            (node(),), ObjectUpdated(node(status={"images": []})), False, id="a node's status changes"
         ),
-        pytest.param((), Put(pod()), True, id="a pod is bound"),
-        pytest.param((pod(),), Put(pod(meta={"labels": {"a": "b"}})), False, id="a bound pod changes"),
-        pytest.param((pod(),), Put(pod(status={"phase": "Succeeded"})), True, id="a pod ends"),
-        pytest.param((pod(meta={"annotations": KEEP}),), Put(pod()), True, id="a pod may be disrupted again"),
-        pytest.param((pod(),), Gone(pod()), True, id="a pod goes"),
-        pytest.param((), Put(launched()), True, id="a claim comes"),
-        pytest.param((launched(),), Put(launched()), False, id="a claim stays what it was"),
-        pytest.param((launched(),), Put(complete()), True, id="a claim is complete"),
-        pytest.param((launched(),), Gone(launched()), True, id="a claim goes"),
-        pytest.param((pool(),), Put(pool(meta={"generation": 2})), True, id="a pool changes"),
-        pytest.param((pool(),), Put(pool(ValidationSucceeded="True")), False, id="a pool's status changes"),
-        pytest.param((pool(),), Put(pool(Ready="True")), True, id="a pool is ready"),
-        pytest.param((), Put(overlay(1)), True, id="an overlay comes"),
-        pytest.param((overlay(1),), Put(overlay(1)), False, id="an overlay stays what it was"),
-        pytest.param((overlay(1),), Put(overlay(2)), True, id="an overlay changes"),
-        pytest.param((), Put(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"),
+        pytest.param((node(),), ObjectUpdated(node(ready=False)), True, id="a node is not ready"),
+        pytest.param((node(),), ObjectDeleted(node()), True, id="a node goes"),
+        pytest.param(
+            (node(),), ObjectUpdated(node(spec={"unschedulable": True})), True, id="a node is cordoned"
+        ),
+        pytest.param(
+            (node(meta={"annotations": KEEP}),),
+            ObjectUpdated(node()),
+            True,
+            id="a node may be disrupted again",
+        ),
+        pytest.param((), ObjectUpdated(pod()), True, id="a pod is bound"),
+        pytest.param(
+            (pod(),), ObjectUpdated(pod(meta={"labels": {"a": "b"}})), False, id="a bound pod changes"
+        ),
+        pytest.param((pod(),), ObjectUpdated(pod(status={"phase": "Succeeded"})), True, id="a pod ends"),
+        pytest.param(
+            (pod(meta={"annotations": KEEP}),), ObjectUpdated(pod()), True, id="a pod may be disrupted again"
+        ),
+        pytest.param((pod(),), ObjectDeleted(pod()), True, id="a pod goes"),
+        pytest.param((), ObjectUpdated(launched()), True, id="a claim comes"),
+        pytest.param((launched(),), ObjectUpdated(launched()), False, id="a claim stays what it was"),
+        pytest.param((launched(),), ObjectUpdated(complete()), True, id="a claim is complete"),
+        pytest.param((launched(),), ObjectDeleted(launched()), True, id="a claim goes"),
+        pytest.param((pool(),), ObjectUpdated(pool(meta={"generation": 2})), True, id="a pool changes"),
+        pytest.param(
+            (pool(),), ObjectUpdated(pool(ValidationSucceeded="True")), False, id="a pool's status changes"
+        ),
+        pytest.param((pool(),), ObjectUpdated(pool(Ready="True")), True, id="a pool is ready"),
+        pytest.param((), ObjectUpdated(overlay(1)), True, id="an overlay comes"),
+        pytest.param((overlay(1),), ObjectUpdated(overlay(1)), False, id="an overlay stays what it was"),
+        pytest.param((overlay(1),), ObjectUpdated(overlay(2)), True, id="an overlay changes"),
+        pytest.param(
+            (), ObjectUpdated(convert({"metadata": {"name": "n"}}, Namespace)), False, id="a namespace comes"
+        ),
     ],
 )
 def test_the_stamp_rises_with_what_consolidation_depends_on(
-    before: tuple[Resource, ...], event: Put | Gone, rises: bool
+    before: tuple[Resource, ...], event: ObjectUpdated | ObjectDeleted, rises: bool
 ) -> None:
     """A consolidation is worth another look only after some changes."""
     made = store(*before)
-    stamp = made.stamp
+    stamp = made.consolidation_state
     made.apply(event)
 
-    assert (made.stamp > stamp) == rises
+    assert (made.consolidation_state > stamp) == rises
 
 
 def test_a_finished_pod_takes_no_room() -> None:
@@ -221,7 +238,7 @@ def test_a_finished_pod_takes_no_room() -> None:
     made = store(node(), pod(), pod("done", status={"phase": "Succeeded"}))
     assert [each.name for each in made.view().pods_by_node["node-1"]] == ["pod-1"]
 
-    made.apply(Gone(pod()))
+    made.apply(ObjectDeleted(pod()))
     assert not made.view().pods_by_node
 
 
@@ -229,7 +246,7 @@ def test_nodes_that_did_not_change_stay_the_same() -> None:
     """What was worked out about a node is kept until something about it changes."""
     made = store(node(), node(name="node-2", spec={"providerID": "kwok://two"}))
     first = {each.name: each for each in state_nodes(made.view())}
-    made.apply(Put(pod()))
+    made.apply(ObjectUpdated(pod()))
     second = {each.name: each for each in state_nodes(made.view())}
 
     assert second["node-2"] is first["node-2"]
@@ -241,9 +258,9 @@ def test_a_claim_speaks_for_itself_until_its_node_is_there() -> None:
     made = store(launched())
     assert [each.node for each in state_nodes(made.view())] == [None]
 
-    made.apply(Put(node()))
+    made.apply(ObjectUpdated(node()))
     assert [each.name for each in state_nodes(made.view())] == ["node-1"]
-    made.apply(Gone(node()))
+    made.apply(ObjectDeleted(node()))
     assert [each.name for each in state_nodes(made.view())] == ["claim-1"]
 
 
@@ -252,7 +269,7 @@ def test_two_claims_of_one_machine_are_both_known() -> None:
     made = store(node(), launched(), launched(name="claim-2"))
     assert [each.name for each in made.claims_of(ID)] == ["claim-1", "claim-2"]
 
-    made.apply(Gone(launched()))
+    made.apply(ObjectDeleted(launched()))
     assert [each.name for each in made.claims_of(ID)] == ["claim-2"]
 
 
@@ -260,7 +277,7 @@ def test_two_claims_of_one_machine_are_both_known() -> None:
 def test_piece_by_piece_is_the_same_as_at_once(seed: int) -> None:
     """After any story the joined nodes are those that a fresh look at all objects gives."""
     chance = Random(seed)  # noqa: S311  dice of a test
-    made = Store(serves=OURS)
+    made = ClusterState(serves=OURS)
     for _ in range(120):
         number = chance.randrange(4)
         provider = chance.choice(["", f"kwok://{number}"])
@@ -272,9 +289,9 @@ def test_piece_by_piece_is_the_same_as_at_once(seed: int) -> None:
                 pod(f"pod-{chance.randrange(6)}", spec={"nodeName": named}),
             ]
         )
-        made.apply(Gone(item) if chance.random() < 1 / 3 else Put(item))
+        made.apply(ObjectDeleted(item) if chance.random() < 1 / 3 else ObjectUpdated(item))
         if chance.random() < 0.2:
-            made.mark([f"claim-{number}"])
+            made.mark_for_deletion([f"claim-{number}"])
         view = made.view()
         assert [_plain(each) for each in state_nodes(view)] == [
             _plain(each) for each in state_nodes(fresh(view))

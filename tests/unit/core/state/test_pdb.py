@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
+from karpenter_local.testing.builders import manifest_pod
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVERY = {"matchLabels": {"app": "web"}}
@@ -31,24 +34,20 @@ def budget(name: str = "guard", allowed: int | None = None, **spec: object) -> P
     return convert(plain, PodDisruptionBudget)
 
 
-def pod(name: str = "web-0", status: dict[str, Any] | None = None, **meta: object) -> Pod:
+def web_pod(name: str = "web-0", status: dict[str, Any] | None = None, **meta: object) -> Pod:
     """Return a running pod of the web."""
-    plain = {
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}, **meta},
-        "spec": {"nodeName": "node-1"},
-        "status": READY if status is None else status,
-    }
-    return convert(plain, Pod)
+    facts = READY if status is None else status
+    return manifest_pod(name, node="node-1", meta={"labels": {"app": "web"}, **meta}, status=facts)
 
 
 def several(count: int) -> list[Pod]:
     """Return running pods of the web."""
-    return [pod(f"web-{number}") for number in range(count)]
+    return [web_pod(f"web-{number}") for number in range(count)]
 
 
 def blocked(pods: list[Pod], *budgets: PodDisruptionBudget) -> bool:
     """Say whether the first pod is kept from being evicted now."""
-    return bool(Guards(view_of([*pods, *budgets])).obstacle(pods[0], NOON))
+    return bool(PdbLimits(view_of([*pods, *budgets])).eviction_blocked_by(pods[0], NOON))
 
 
 @pytest.mark.parametrize(
@@ -93,25 +92,25 @@ def test_a_missing_status_is_worked_out(spec: dict[str, Any], count: int, expect
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        pytest.param([pod("web-1")], False, id="a ready pod counts"),
-        pytest.param([pod("web-1", SICK)], True, id="a pod that is not ready does not"),
-        pytest.param([pod("web-1", {})], False, id="a bound pod that says nothing counts"),
-        pytest.param([pod("web-1", labels={"app": "db"})], True, id="a pod of another workload does not"),
-        pytest.param([pod("web-1", namespace="other")], True, id="a pod of another namespace does not"),
-        pytest.param([pod("web-1", {"phase": "Failed"})], True, id="a finished pod does not"),
+        pytest.param([web_pod("web-1")], False, id="a ready pod counts"),
+        pytest.param([web_pod("web-1", SICK)], True, id="a pod that is not ready does not"),
+        pytest.param([web_pod("web-1", {})], False, id="a bound pod that says nothing counts"),
+        pytest.param([web_pod("web-1", labels={"app": "db"})], True, id="a pod of another workload does not"),
+        pytest.param([web_pod("web-1", namespace="other")], True, id="a pod of another namespace does not"),
+        pytest.param([web_pod("web-1", {"phase": "Failed"})], True, id="a finished pod does not"),
         pytest.param(
-            [pod("web-1", deletionTimestamp="2026-01-01T11:00:00Z")], True, id="a leaving pod does not"
+            [web_pod("web-1", deletionTimestamp="2026-01-01T11:00:00Z")], True, id="a leaving pod does not"
         ),
     ],
 )
 def test_which_pods_are_counted(others: list[Pod], expected: bool) -> None:
     """One pod must stay: another may go only while there is a second healthy one."""
-    assert blocked([pod(), *others], budget(minAvailable=1)) is expected
+    assert blocked([web_pod(), *others], budget(minAvailable=1)) is expected
 
 
 def test_shares_count_pods_that_are_not_ready() -> None:
     """A share is of all pods, so sick ones use it up."""
-    assert blocked([pod(), pod("web-1", SICK)], budget(maxUnavailable="50%")) is True
+    assert blocked([web_pod(), web_pod("web-1", SICK)], budget(maxUnavailable="50%")) is True
 
 
 @pytest.mark.parametrize(
@@ -126,7 +125,7 @@ def test_shares_count_pods_that_are_not_ready() -> None:
 )
 def test_sick_pods(policy: str, status: dict[str, Any], expected: bool) -> None:
     """A budget may let pods go that are not ready, however many are allowed."""
-    assert blocked([pod(status=status)], budget(allowed=0, unhealthyPodEvictionPolicy=policy)) is expected
+    assert blocked([web_pod(status=status)], budget(allowed=0, unhealthyPodEvictionPolicy=policy)) is expected
 
 
 @pytest.mark.parametrize(
@@ -149,32 +148,32 @@ def test_sick_pods(policy: str, status: dict[str, Any], expected: bool) -> None:
 )
 def test_selectors(selector: dict[str, Any] | None, expected: bool) -> None:
     """A budget protects the pods of its namespace that it selects."""
-    assert blocked([pod()], budget(allowed=0, selector=selector)) is expected
+    assert blocked([web_pod()], budget(allowed=0, selector=selector)) is expected
 
 
 def test_budgets_of_other_namespaces_do_not_count() -> None:
     """A budget ends at its namespace."""
-    assert blocked([pod(namespace="other")], budget(allowed=0, selector={})) is False
+    assert blocked([web_pod(namespace="other")], budget(allowed=0, selector={})) is False
 
 
 @pytest.mark.parametrize(
     ("found", "budgets", "sentence"),
     [
         pytest.param(
-            pod(),
+            web_pod(),
             [budget(allowed=0)],
             "PodDisruptionBudget default/guard prevents the eviction of pod default/web-0",
             id="one budget that is used up",
         ),
         pytest.param(
-            pod(),
+            web_pod(),
             [budget("two", 1), budget("one", 1)],
             "pod default/web-0 cannot be evicted: several PodDisruptionBudgets cover it (one, two)",
             id="several budgets, which Kubernetes refuses to weigh",
         ),
-        pytest.param(pod(), [], "", id="no budget"),
+        pytest.param(web_pod(), [], "", id="no budget"),
         pytest.param(
-            pod(annotations={DO_NOT_DISRUPT: "true"}),
+            web_pod(annotations={DO_NOT_DISRUPT: "true"}),
             [budget(allowed=0)],
             "",
             id="a pod that is not evicted anyway",
@@ -183,7 +182,7 @@ def test_budgets_of_other_namespaces_do_not_count() -> None:
 )
 def test_obstacles_are_sentences(found: Pod, budgets: list[PodDisruptionBudget], sentence: str) -> None:
     """What keeps a pod from going is said in one sentence."""
-    assert Guards(view_of([found, *budgets])).obstacle(found, NOON) == sentence
+    assert PdbLimits(view_of([found, *budgets])).eviction_blocked_by(found, NOON) == sentence
 
 
 @pytest.mark.parametrize(
@@ -200,11 +199,11 @@ def test_obstacles_are_sentences(found: Pod, budgets: list[PodDisruptionBudget],
 )
 def test_for_good(budgets: list[PodDisruptionBudget], expected: bool) -> None:
     """Some budgets never let a pod go, however long one waits."""
-    assert Guards(view_of([pod(), *budgets])).holds_for_good(pod(), NOON) is expected
+    assert PdbLimits(view_of([web_pod(), *budgets])).is_fully_blocked(web_pod(), NOON) is expected
 
 
 def test_what_is_not_evicted_is_not_held() -> None:
     """A budget says nothing about a pod that eviction passes over."""
-    found = pod(annotations={DO_NOT_DISRUPT: "true"})
+    found = web_pod(annotations={DO_NOT_DISRUPT: "true"})
 
-    assert Guards(view_of([found, budget(maxUnavailable=0)])).holds_for_good(found, NOON) is False
+    assert PdbLimits(view_of([found, budget(maxUnavailable=0)])).is_fully_blocked(found, NOON) is False

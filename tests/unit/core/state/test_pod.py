@@ -11,19 +11,19 @@ from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.state.pod import (
-    can_be_evicted,
+    do_not_disrupt_reason,
+    has_do_not_disrupt,
+    has_dra_requirements,
     is_active,
-    is_daemon,
-    is_finished,
-    is_leaving,
-    is_mirror,
-    is_protected,
+    is_evictable,
+    is_owned_by_daemonset,
+    is_owned_by_node,
     is_ready,
-    protection,
-    runs_again,
-    tolerates_disruption,
-    uses_devices,
-    waits,
+    is_reschedulable,
+    is_terminal,
+    is_terminating,
+    is_unscheduled,
+    tolerates_disrupted_taint,
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -63,7 +63,7 @@ def asks(value: str, start: str | None = None) -> Pod:
 )
 def test_finished(phase: str, expected: bool) -> None:
     """A pod that succeeded or failed has run to its end."""
-    assert is_finished(pod(phase=phase)) is expected
+    assert is_terminal(pod(phase=phase)) is expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_finished(phase: str, expected: bool) -> None:
 )
 def test_active(found: Pod, leaving: bool, active: bool) -> None:
     """A pod is active while it has not finished and was not asked to go."""
-    assert (is_leaving(found), is_active(found)) == (leaving, active)
+    assert (is_terminating(found), is_active(found)) == (leaving, active)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_active(found: Pod, leaving: bool, active: bool) -> None:
 )
 def test_owners(found: Pod, expected: tuple[bool, bool]) -> None:
     """Daemons and mirror pods are told by their owner, kind and group alike."""
-    assert (is_daemon(found), is_mirror(found)) == expected
+    assert (is_owned_by_daemonset(found), is_owned_by_node(found)) == expected
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_owners(found: Pod, expected: tuple[bool, bool]) -> None:
 )
 def test_waits(found: Pod, expected: bool) -> None:
     """A pod waits for a node when it may run, has none, and none is being cleared for it."""
-    assert waits(found) is expected
+    assert is_unscheduled(found) is expected
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_waits(found: Pod, expected: bool) -> None:
 )
 def test_runs_again(found: Pod, expected: bool) -> None:
     """A pod would run elsewhere if its node went away, unless it belongs to the node or has ended."""
-    assert runs_again(found) is expected
+    assert is_reschedulable(found) is expected
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_runs_again(found: Pod, expected: bool) -> None:
 )
 def test_uses_devices(spec: dict[str, Any], expected: bool) -> None:
     """A pod uses devices when it, or one of its containers, claims some."""
-    assert uses_devices(pod(spec=spec)) is expected
+    assert has_dra_requirements(pod(spec=spec)) is expected
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_uses_devices(spec: dict[str, Any], expected: bool) -> None:
 )
 def test_protection(found: Pod, sentence: str) -> None:
     """A pod may ask not to be disrupted, for good or for a time after its start."""
-    assert (protection(found, NOON), is_protected(found, NOON)) == (sentence, bool(sentence))
+    assert (do_not_disrupt_reason(found, NOON), has_do_not_disrupt(found, NOON)) == (sentence, bool(sentence))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_tolerates_disruption(toleration: dict[str, str], expected: bool) -> Non
     """A pod that tolerates the taint of leaving nodes stays on one."""
     found = pod(spec={"tolerations": [toleration]})
 
-    assert (tolerates_disruption(found), can_be_evicted(found, NOON)) == (expected, not expected)
+    assert (tolerates_disrupted_taint(found), is_evictable(found, NOON)) == (expected, not expected)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_tolerates_disruption(toleration: dict[str, str], expected: bool) -> Non
 )
 def test_can_be_evicted(found: Pod, expected: bool) -> None:
     """Emptying a node evicts what is active and did not ask to stay."""
-    assert can_be_evicted(found, NOON) is expected
+    assert is_evictable(found, NOON) is expected
 
 
 @pytest.mark.parametrize(

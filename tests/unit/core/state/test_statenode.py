@@ -9,10 +9,10 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.statenode import StateNode, remember, state_nodes
+from karpenter.core.state.statenode import StateNode, set_state_nodes, state_nodes
+from karpenter_local.testing.builders import manifest_pod
 
 REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -51,18 +51,6 @@ def claim(
         "status": {"providerID": "kwok://1", **(status or {})},
     }
     return convert(plain, NodeClaim)
-
-
-def pod(name: str, node_name: str, cpu: str = "1", **meta: object) -> Pod:
-    """Return a pod that runs on a node."""
-    plain = {
-        "metadata": {"name": name, "namespace": "default", **meta},
-        "spec": {
-            "nodeName": node_name,
-            "containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}],
-        },
-    }
-    return convert(plain, Pod)
 
 
 COMPLETE = ("registered", "initialized")
@@ -172,7 +160,7 @@ def test_pool(found: StateNode, expected: str) -> None:
 )
 def test_leaving(found: StateNode, expected: bool) -> None:
     """A machine leaves when either half of it is deleted, or its instance terminates."""
-    assert found.is_leaving is expected
+    assert found.is_deleting is expected
 
 
 @pytest.mark.parametrize(
@@ -309,7 +297,10 @@ def test_available() -> None:
     daemon = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}]}
     found = StateNode(
         node=node(status={"allocatable": {"cpu": "4", "memory": "1Gi"}}),
-        pods=(pod("one", "node-1"), pod("two", "node-1", "500m", **daemon)),
+        pods=(
+            manifest_pod("one", node="node-1", cpu="1"),
+            manifest_pod("two", node="node-1", cpu="500m", meta=daemon),
+        ),
     )
 
     assert (found.available, found.daemon_requests) == (
@@ -320,7 +311,7 @@ def test_available() -> None:
 
 def test_nodes_and_claims_are_joined_by_provider_id() -> None:
     """One machine is one node, whatever its two halves are called."""
-    found = state_nodes(view_of([node(), claim(), pod("one", "node-1")]))
+    found = state_nodes(view_of([node(), claim(), manifest_pod("one", node="node-1", cpu="1")]))
 
     assert [(n.name, n.is_managed, len(n.pods)) for n in found] == [("node-1", True, 1)]
 
@@ -346,7 +337,9 @@ def test_claims_that_were_not_launched_are_no_machines() -> None:
 
 def test_pods_may_be_bound_before_the_node_was_seen() -> None:
     """Pods on the node that a claim names are on that machine."""
-    found = state_nodes(view_of([claim(status={"nodeName": "node-1"}), pod("one", "node-1")]))
+    found = state_nodes(
+        view_of([claim(status={"nodeName": "node-1"}), manifest_pod("one", node="node-1", cpu="1")])
+    )
 
     assert [pod.name for pod in found[0].pods] == ["one"]
 
@@ -361,6 +354,6 @@ def test_nodes_of_a_view_are_joined_once() -> None:
 def test_nodes_that_were_joined_beforehand() -> None:
     """Whoever keeps the state may tell a view its nodes."""
     view = view_of([node(), claim()])
-    remember(view, (AWAITED,))
+    set_state_nodes(view, (AWAITED,))
 
     assert state_nodes(view) == (AWAITED,)

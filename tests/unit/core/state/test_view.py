@@ -18,22 +18,18 @@ from karpenter.api.meta import (
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
-from karpenter.core.state.cluster import NodeClass, machinery, view_of
+from karpenter.core.state.cluster import NodeClass, nodes_and_pools, view_of
+from karpenter_local.testing.builders import manifest_pod
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READY = Condition(type="Ready", status="True", last_transition_time=NOON)
 DRIFTED = Condition(type="Drifted", status="False")
 
 
-def pod(name: str, **spec: object) -> Pod:
-    """Return a pod from parts of its manifest."""
-    return convert({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
-
-
 def test_objects_are_found_by_kind_and_key() -> None:
     """Every object has its place; kinds that decide nothing are left out."""
     lease = Lease(metadata=ObjectMeta(name="leader", namespace="kube-system"))
-    view = view_of([pod("web"), Node(metadata=ObjectMeta(name="node-1")), lease])
+    view = view_of([manifest_pod("web"), Node(metadata=ObjectMeta(name="node-1")), lease])
 
     assert (list(view.pods), list(view.nodes), list(view.claims)) == (["default/web"], ["node-1"], [])
 
@@ -42,13 +38,20 @@ def test_what_is_known_of_machines_can_be_compared() -> None:
     """Pods come and go without a difference; nodes make one."""
     node = Node(metadata=ObjectMeta(name="node-1"))
 
-    assert machinery(view_of([pod("web"), node])) == machinery(view_of([node]))
-    assert machinery(view_of([pod("web"), node])) != machinery(view_of([pod("web")]))
+    assert nodes_and_pools(view_of([manifest_pod("web"), node])) == nodes_and_pools(view_of([node]))
+    assert nodes_and_pools(view_of([manifest_pod("web"), node])) != nodes_and_pools(
+        view_of([manifest_pod("web")])
+    )
 
 
 def test_the_last_of_two_wins() -> None:
     """An object that comes twice is the later one."""
-    assert view_of([pod("web"), pod("web", nodeName="node-1")]).pods["default/web"].spec.node_name == "node-1"
+    assert (
+        view_of([manifest_pod("web"), manifest_pod("web", nodeName="node-1")])
+        .pods["default/web"]
+        .spec.node_name
+        == "node-1"
+    )
 
 
 def test_node_classes_are_found_by_group_kind_and_name() -> None:
@@ -65,7 +68,14 @@ def test_pods_by_node() -> None:
         "spec": {"nodeName": "node-1"},
         "status": {"phase": "Succeeded"},
     }
-    view = view_of([pod("a", nodeName="node-1"), pod("b", nodeName="node-1"), pod("c"), convert(done, Pod)])
+    view = view_of(
+        [
+            manifest_pod("a", nodeName="node-1"),
+            manifest_pod("b", nodeName="node-1"),
+            manifest_pod("c"),
+            convert(done, Pod),
+        ]
+    )
 
     assert {name: [p.name for p in pods] for name, pods in view.pods_by_node.items()} == {
         "node-1": ["a", "b"]

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from karpenter_local.apiserver.access import ADMIN, Question, User, allows, known_groups
+from karpenter_local.apiserver.access import ADMIN, AuthorizerAttributes, UserInfo, allows, known_groups
 from karpenter_local.apiserver.server import Server
 from tests.unit.local.apiserver.asking import CONFIGMAPS, PODS, ask
 
@@ -29,49 +29,57 @@ READ = {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "
 @pytest.mark.parametrize(
     ("rule", "question", "expected"),
     [
-        pytest.param(READ, Question(verb="get", resource="pods"), True, id="what the rule says"),
-        pytest.param(READ, Question(verb="delete", resource="pods"), False, id="another verb"),
-        pytest.param(READ, Question(verb="get", resource="pods", group="x"), False, id="another group"),
+        pytest.param(READ, AuthorizerAttributes(verb="get", resource="pods"), True, id="what the rule says"),
+        pytest.param(READ, AuthorizerAttributes(verb="delete", resource="pods"), False, id="another verb"),
         pytest.param(
-            READ, Question(verb="get", resource="pods", subresource="log"), True, id="a subresource"
+            READ, AuthorizerAttributes(verb="get", resource="pods", group="x"), False, id="another group"
         ),
         pytest.param(
-            READ, Question(verb="get", resource="pods", subresource="exec"), False, id="not that one"
+            READ,
+            AuthorizerAttributes(verb="get", resource="pods", subresource="log"),
+            True,
+            id="a subresource",
+        ),
+        pytest.param(
+            READ,
+            AuthorizerAttributes(verb="get", resource="pods", subresource="exec"),
+            False,
+            id="not that one",
         ),
         pytest.param(
             {**READ, "resourceNames": ["a"]},
-            Question(verb="get", resource="pods", name="b"),
+            AuthorizerAttributes(verb="get", resource="pods", name="b"),
             False,
             id="a name",
         ),
         pytest.param(
             {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-            Question(verb="watch", group="x", resource="y", subresource="z"),
+            AuthorizerAttributes(verb="watch", group="x", resource="y", subresource="z"),
             True,
             id="stars cover everything",
         ),
         pytest.param(
             {"nonResourceURLs": ["/metrics/*"], "verbs": ["get"]},
-            Question(verb="get", path="/metrics/a"),
+            AuthorizerAttributes(verb="get", path="/metrics/a"),
             True,
             id="a page by its beginning",
         ),
     ],
 )
-async def test_rules(rule: dict[str, Any], question: Question, expected: bool) -> None:
+async def test_rules(rule: dict[str, Any], question: AuthorizerAttributes, expected: bool) -> None:
     """A rule covers what all of its parts cover."""
     server = await ruled(rule)
 
-    assert bool(allows(server.store, User(ACCOUNT, known_groups(ACCOUNT)), question)) is expected
+    assert bool(allows(server.store, UserInfo(ACCOUNT, known_groups(ACCOUNT)), question)) is expected
 
 
 async def test_a_role_counts_in_its_namespace() -> None:
     """What a namespaced role grants ends at the namespace."""
     server = await ruled(READ, namespaced=True)
-    user = User(ACCOUNT)
+    user = UserInfo(ACCOUNT)
 
     answers = [
-        bool(allows(server.store, user, Question(verb="get", resource="pods", namespace=space)))
+        bool(allows(server.store, user, AuthorizerAttributes(verb="get", resource="pods", namespace=space)))
         for space in ("default", "other")
     ]
 
@@ -80,7 +88,7 @@ async def test_a_role_counts_in_its_namespace() -> None:
 
 def test_the_administrator_may_do_everything() -> None:
     """No role is needed for the one real user."""
-    assert allows(Server(seed=1).store, ADMIN, Question(verb="destroy", resource="worlds"))
+    assert allows(Server(seed=1).store, ADMIN, AuthorizerAttributes(verb="destroy", resource="worlds"))
 
 
 async def test_who_is_impersonated_is_held_to_their_rights() -> None:

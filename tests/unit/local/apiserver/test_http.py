@@ -9,16 +9,16 @@ import aiohttp
 import yaml
 
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.faults import MAX_BODY
-from karpenter_local.apiserver.http import HttpFront
+from karpenter_local.apiserver.errors import MAX_BODY
+from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from tests.unit.local.apiserver.asking import CONFIGMAPS, configmap
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[tuple[HttpFront, aiohttp.ClientSession]]:
+async def running() -> AsyncIterator[tuple[SecureServer, aiohttp.ClientSession]]:
     """Yield a server on a port, and a client that knows its token."""
-    front = HttpFront(Server(seed=1))
+    front = SecureServer(Server(seed=1))
     await front.start()
     trust = ssl.create_default_context(cadata=front.certificates.authority.decode())
     headers = {"authorization": f"Bearer {front.token}"}
@@ -29,7 +29,7 @@ async def running() -> AsyncIterator[tuple[HttpFront, aiohttp.ClientSession]]:
 
 
 async def test_it_listens_on_loopback_with_a_certificate_of_its_own() -> None:
-    """Whoever trusts the generated authority can verify the server."""
+    """A client that trusts the generated authority can verify the server."""
     async with running() as (front, session), session.get("/version") as answer:
         assert front.url.startswith("https://127.0.0.1:")
         assert answer.status == 200

@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC240  the files are small, and nobody else waits for the loop
+# ruff: noqa: ASYNC240  the files are small, and no other task waits for the loop
 import asyncio
 from pathlib import Path
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from karpenter_local.apiserver.journal import FileJournal, JournalError
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
 
 
-def opened(directory: Path, limit: int = 1 << 20) -> tuple[Store, FileJournal]:
+def opened(directory: Path, limit: int = 1 << 20) -> tuple[ObjectStore, FileJournal]:
     """Return a store that is kept in a directory."""
-    store = Store()
+    store = ObjectStore()
     journal = FileJournal(directory, limit=limit)
     journal.open(store)
     return store, journal
 
 
-def write(store: Store, name: str, **extra: Any) -> None:
+def write(store: ObjectStore, name: str, **extra: Any) -> None:
     """Write one object."""
     store.put("configmaps", f"default/{name}", {"metadata": {"name": name}, **extra})
 
 
-def state(store: Store) -> dict[str, bytes]:
+def state(store: ObjectStore) -> dict[str, bytes]:
     """Return everything that is stored."""
     return {
         f"{table.name}/{key}": entry.raw for table in store.tables() for key, entry in table.entries.items()

@@ -1,8 +1,5 @@
 from typing import Any
 
-from karpenter.kube.transport import Request, Response
-from karpenter_local.apiserver.openapi import binary
-from karpenter_local.apiserver.protobuf import _parts
 from karpenter_local.apiserver.server import Server
 from tests.unit.local.apiserver.asking import DEFINITIONS, ask, definition
 
@@ -71,22 +68,3 @@ async def test_merge_keys_are_published() -> None:
 
     containers = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
-
-
-async def test_version_two_also_comes_in_protobuf() -> None:
-    """A kubectl before 1.29 asks for nothing else; every definition is in it, with its extensions."""
-    server = Server(seed=1)
-    plain = (await ask(server, "GET", "/openapi/v2")).json
-    accept = (("accept", binary.ASKED),)
-
-    answer = await server.handle(Request(method="GET", path="/openapi/v2", headers=accept))
-
-    assert isinstance(answer, Response)
-    assert answer.header("content-type") == binary.GIVEN
-    definitions = {
-        _parts(item)[1][0].decode(): _parts(_parts(item)[2][0])
-        for item in _parts(_parts(answer.body)[9][0])[1]
-    }
-    assert set(definitions) == set(plain["definitions"])
-    [extension] = [_parts(item) for item in definitions["io.k8s.api.core.v1.Pod"][31]]
-    assert extension[1] == [b"x-kubernetes-group-version-kind"]

@@ -74,9 +74,9 @@ def test_times_and_signs() -> None:
 
 
 def _type(code: str) -> Any:
-    from karpenter_local.apiserver.schema.facts import Type  # noqa: PLC0415  only this test needs it
+    from karpenter_local.apiserver.schema.types import FieldType  # noqa: PLC0415  only this test needs it
 
-    return Type(code)
+    return FieldType(code)
 
 
 async def test_a_client_may_send_it() -> None:

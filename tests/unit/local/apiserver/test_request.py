@@ -1,6 +1,6 @@
 import pytest
 
-from karpenter_local.apiserver.faults import Fault
+from karpenter_local.apiserver.errors import APIStatusError
 from karpenter_local.apiserver.request import agent, parse
 from karpenter_local.apiserver.resources import Registry
 from tests.unit.local.apiserver.asking import request
@@ -67,7 +67,7 @@ def test_pages_are_not_objects(path: str) -> None:
 )
 def test_paths_that_lead_nowhere(method: str, path: str, code: int) -> None:
     """What cannot be meant is refused before anything is looked up."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(APIStatusError) as caught:
         parse(request(method, path), Registry())
 
     assert caught.value.code == code

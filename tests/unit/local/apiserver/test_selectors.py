@@ -1,8 +1,8 @@
 import pytest
 
 from karpenter_local.apiserver.entry import Entry
-from karpenter_local.apiserver.faults import Fault
-from karpenter_local.apiserver.selectors import Selector, from_object, parse_fields, parse_labels
+from karpenter_local.apiserver.errors import APIStatusError
+from karpenter_local.apiserver.selectors import ListSelector, from_object, parse_fields, parse_labels
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_label_selectors(text: str, labels: dict[str, str], expected: bool) -> N
 @pytest.mark.parametrize("text", ["=", "a in b", "a in (b", "a,,b", "a=b c", "-a=b", "a=b!", "a b", "a>x"])
 def test_what_cannot_be_read_is_a_bad_request(text: str) -> None:
     """A selector is read whole or refused."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(APIStatusError) as caught:
         parse_labels(text)
 
     assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
@@ -52,14 +52,14 @@ def entry(**fields: str) -> Entry:
 )
 def test_field_selectors(text: str, expected: bool) -> None:
     """Fields are compared as text, and an unset one is empty."""
-    chosen = Selector((), parse_fields(text, {"spec.nodeName"}))
+    chosen = ListSelector((), parse_fields(text, {"spec.nodeName"}))
 
     assert chosen.matches(entry(spec__nodeName="n")) is expected
 
 
 def test_an_unknown_field_is_refused() -> None:
     """Only some fields of a kind can be asked for."""
-    with pytest.raises(Fault, match=r"field label not supported: spec\.color"):
+    with pytest.raises(APIStatusError, match=r"field label not supported: spec\.color"):
         parse_fields("spec.color=red", {"spec.nodeName"})
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
 
 
 def written(name: str, **meta: str) -> dict[str, dict[str, str]]:
@@ -10,7 +10,7 @@ def written(name: str, **meta: str) -> dict[str, dict[str, str]]:
 
 def test_every_write_has_a_revision_of_its_own() -> None:
     """Revisions count writes of all tables together, and are stamped into the objects."""
-    store = Store()
+    store = ObjectStore()
 
     first = store.put("pods", "default/a", written("a"))
     second = store.put("nodes", "n", written("n"))
@@ -22,7 +22,7 @@ def test_every_write_has_a_revision_of_its_own() -> None:
 
 def test_what_is_stored_cannot_be_altered_by_accident() -> None:
     """Every reader gets a copy of its own."""
-    store = Store()
+    store = ObjectStore()
     store.put("pods", "default/a", written("a"))
     entry = store.get("pods", "default/a")
     assert entry is not None
@@ -34,7 +34,7 @@ def test_what_is_stored_cannot_be_altered_by_accident() -> None:
 
 def test_keys_are_listed_in_the_order_of_the_api() -> None:
     """A namespace that is the beginning of another does not mix with it."""
-    store = Store()
+    store = ObjectStore()
     for key in ("a/z", "a-b/a", "b/a", "a/b"):
         store.put("pods", key, written(key.partition("/")[2]))
 
@@ -48,12 +48,12 @@ def test_keys_are_listed_in_the_order_of_the_api() -> None:
 def test_deleting_what_is_not_there_is_an_error() -> None:
     """The verbs look first; the store does not guess."""
     with pytest.raises(KeyError):
-        Store().delete("pods", "default/a")
+        ObjectStore().delete("pods", "default/a")
 
 
 def test_a_new_table_remembers_nothing_before_its_birth() -> None:
     """Who asks a table opened late for older history is told that it is gone."""
-    store = Store()
+    store = ObjectStore()
     store.put("pods", "default/a", written("a"))
 
     table = store.open("things.example.com")
@@ -64,7 +64,7 @@ def test_a_new_table_remembers_nothing_before_its_birth() -> None:
 
 def test_changing_the_stored_version_rewrites_silently() -> None:
     """Objects move to another version without a new revision or an event."""
-    store = Store()
+    store = ObjectStore()
     store.put("things", "default/a", {"apiVersion": "example.com/v1beta1", "metadata": {"name": "a"}})
     revision = store.revision
 
@@ -78,7 +78,7 @@ def test_changing_the_stored_version_rewrites_silently() -> None:
 
 def test_selectable_fields_can_change_later() -> None:
     """A definition that adds a selectable field makes old objects selectable, too."""
-    store = Store()
+    store = ObjectStore()
     store.put("things", "default/a", {"metadata": {"name": "a"}, "spec": {"size": "big"}})
 
     store.select_by("things", lambda value: {"spec.size": value["spec"]["size"]})

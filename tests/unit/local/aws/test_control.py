@@ -21,18 +21,18 @@ from karpenter_local.aws.commands import (
     MovePrices,
     PublishAmi,
     Rebalance,
-    Refuse,
+    RefuseCalls,
     ReleaseAmi,
     Restock,
     Retire,
-    SellOut,
+    SellOutOfferings,
     SetPrice,
     ShiftZone,
 )
 from karpenter_local.aws.control import Control, Impossible
 from karpenter_local.aws.estate import IN_GUIDES
-from karpenter_local.aws.happenings import Doomed, Ended, Launched, Mailed
-from karpenter_local.aws.power import TERMINATED, become
+from karpenter_local.aws.events import InstanceEnded, InstanceLaunched, InterruptionScheduled, MessageSent
+from karpenter_local.aws.instancestate import TERMINATED, become
 from tests.unit.cloud.aws.world import CLUSTER, World, embedded
 
 TYPES = ("c5.large", "m5.large", "m5.xlarge")
@@ -102,7 +102,7 @@ def mail(world: World) -> list[dict[str, Any]]:
 
 def test_what_is_sold_out_cannot_be_had(world: World, control: Control) -> None:
     """A fleet gets the next best offering, and is told why not the best."""
-    done = control.perform(SellOut(instance_type="c5.large", capacity_type="on-demand"))
+    done = control.perform(SellOutOfferings(instance_type="c5.large", capacity_type="on-demand"))
     answer = fleet(world, "c5.large", "m5.large")
 
     assert done == "sold out: c5.large on-demand"
@@ -112,7 +112,7 @@ def test_what_is_sold_out_cannot_be_had(world: World, control: Control) -> None:
 
 def test_a_quota_that_is_used_up(world: World, control: Control) -> None:
     """A fleet may be told something else than that there is no capacity."""
-    control.perform(SellOut(capacity_type="spot", code="MaxSpotInstanceCountExceeded"))
+    control.perform(SellOutOfferings(capacity_type="spot", code="MaxSpotInstanceCountExceeded"))
     answer = fleet(world, "c5.large", spot=True)
 
     assert [each["ErrorCode"] for each in answer["Errors"]] == ["MaxSpotInstanceCountExceeded"]
@@ -120,7 +120,7 @@ def test_a_quota_that_is_used_up(world: World, control: Control) -> None:
 
 def test_what_is_sold_out_in_one_way_can_be_had_in_another(world: World, control: Control) -> None:
     """A shelf is emptied, not the shop."""
-    control.perform(SellOut(instance_type="c5.large", capacity_type="on-demand"))
+    control.perform(SellOutOfferings(instance_type="c5.large", capacity_type="on-demand"))
 
     assert launched(fleet(world, "c5.large", spot=True)) == ["c5.large"]
 
@@ -152,8 +152,8 @@ def test_an_image_for_other_processors(world: World, control: Control) -> None:
 
 def test_restocking_undoes_what_was_said_of_the_same(world: World, control: Control) -> None:
     """Other shelves stay empty, until everything is restocked."""
-    control.perform(SellOut(instance_type="c5.large"))
-    control.perform(SellOut(instance_type="m5.large"))
+    control.perform(SellOutOfferings(instance_type="c5.large"))
+    control.perform(SellOutOfferings(instance_type="m5.large"))
     control.perform(Restock(instance_type="c5.large"))
 
     assert launched(fleet(world, "c5.large")) == ["c5.large"]
@@ -184,7 +184,7 @@ def test_news_go_to_the_queue(world: World, control: Control, wish: Any, kind: s
 
 
 def test_happenings_are_told(world: World, control: Control) -> None:
-    """Whoever listens hears of launches, warnings and ends, until they have heard enough."""
+    """Subscribers get launches, interruptions and ends, until they unsubscribe."""
     heard: list[object] = []
     stop = world.account.subscribe(heard.append)
     instance = launch(world)
@@ -193,7 +193,12 @@ def test_happenings_are_told(world: World, control: Control) -> None:
     stop()
     launch(world)
 
-    assert heard == [Launched(instance), Mailed(), Doomed(instance, 5), Ended(instance)]
+    assert heard == [
+        InstanceLaunched(instance),
+        MessageSent(),
+        InterruptionScheduled(instance, 5),
+        InstanceEnded(instance),
+    ]
 
 
 def test_a_release_is_what_the_parameter_says(world: World, control: Control) -> None:
@@ -242,7 +247,7 @@ def test_spot_prices_move_within_the_spread(world: World, control: Control) -> N
 
 def test_calls_can_be_refused(world: World, control: Control) -> None:
     """A refused operation fails with the code that was wished for, until it is allowed."""
-    control.perform(Refuse(operation="DescribeSubnets", code="UnauthorizedOperation"))
+    control.perform(RefuseCalls(operation="DescribeSubnets", code="UnauthorizedOperation"))
     with pytest.raises(world.ec2.exceptions.ClientError, match="UnauthorizedOperation"):
         world.ec2.describe_subnets()
     control.perform(Allow(operation="DescribeSubnets"))
@@ -265,7 +270,7 @@ def test_calls_can_be_refused(world: World, control: Control) -> None:
         pytest.param(
             SetPrice(instance_type="m5.large", price=0), "a price is more than 0, and 0 is not", id="a gift"
         ),
-        pytest.param(Lag(seconds=-5), "nobody sees ahead by 5 s", id="a prophet"),
+        pytest.param(Lag(seconds=-5), "a lag of -5 s is in the future", id="a negative lag"),
         pytest.param(MovePrices(spread=2), "a spread is between 0 and 1, and 2 is not", id="a wild market"),
     ],
 )
@@ -290,7 +295,7 @@ def test_an_end_does_not_begin_twice(world: World, control: Control) -> None:
 
 
 def test_operated_accounts_take_their_time(world: World, control: Control) -> None:
-    """Where somebody powers instances up and down, they are pending and shutting down in between."""
+    """Instances that are operated are pending and shutting down in between."""
     world.account.operated = True
     instance = launch(world)
     (begun,) = control.instances()
@@ -367,7 +372,7 @@ def test_instances_are_asked_for_by_several_keys(world: World, control: Control)
 def test_instances_can_be_unwell(
     world: World, control: Control, what: str, question: tuple[str, str]
 ) -> None:
-    """Whoever asks for instances that something is wrong with finds them, until they are well again."""
+    """DescribeInstanceStatus filters find impaired instances, until they are healed."""
     instance = launch(world)
     name, value = question
 
@@ -451,7 +456,9 @@ def test_commands_over_http(world: World, control: Control) -> None:
     [
         pytest.param("commands", {"do": "fly"}, 400, "this is no command: ", id="an unknown command"),
         pytest.param("commands", None, 415, "a command is sent with POST", id="a command that is read"),
-        pytest.param("commands", {"do": "kill", "instance": "i-0"}, 422, "there is no instance", id="nobody"),
+        pytest.param(
+            "commands", {"do": "kill", "instance": "i-0"}, 422, "there is no instance", id="no such instance"
+        ),
         pytest.param("instances", {}, 405, "/_karpenter/instances can only be read", id="a list written to"),
         pytest.param("moon", None, 404, "there is nothing at /_karpenter/moon", id="a place that is none"),
     ],

@@ -1,4 +1,4 @@
-"""The demo: a tour through a whole cluster, with every expectation checked."""
+"""The demo: scenes in a whole cluster, with every expectation checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.cli.demo import demo
-from karpenter_local.demo.scenes import SCENES, Machine, Outcome, Picture
+from karpenter_local.demo.scenes import SCENES, Picture, SceneResult, ShownMachine
 from karpenter_local.demo.screen import Screen, summary
 
 
-def test_the_tour_holds_what_it_promises() -> None:
+def test_every_expectation_holds() -> None:
     """Ten pods run, five run on cheaper machines, and in the end nothing is left; the exit code says so."""
     result = CliRunner().invoke(demo, ["--speed", "0"], catch_exceptions=False)
 
@@ -22,8 +22,8 @@ def test_the_tour_holds_what_it_promises() -> None:
     assert "no machines" in result.output
 
 
-def test_the_tour_on_the_embedded_aws() -> None:
-    """The provider of production keeps the same promises there, and three more of its own."""
+def test_every_expectation_holds_on_the_embedded_aws() -> None:
+    """The provider of production meets the same expectations there, and three more of its own."""
     result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"], catch_exceptions=False)
 
     assert result.exit_code == 0, result.output
@@ -33,12 +33,12 @@ def test_the_tour_on_the_embedded_aws() -> None:
 
 
 def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has not installed what imitates AWS is told how to."""
+    """Without the libraries of the embedded AWS, the command that installs them is named."""
 
     def refuse() -> None:
         raise NotInstalled(("moto",))
 
-    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+    monkeypatch.setattr("karpenter_local.aws.requirements.check_needs", refuse)
 
     result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"])
 
@@ -47,7 +47,7 @@ def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _picture(pods: int) -> Picture:
-    machine = Machine("default-1", "c-4x-amd64-linux", "zone-a", "on-demand", 0.1, 0.5, pods, "ready")
+    machine = ShownMachine("default-1", "c-4x-amd64-linux", "zone-a", "on-demand", 0.1, 0.5, pods, "ready")
     return Picture(3.0, (machine,), pods, 0, 0.1, 1)
 
 
@@ -65,6 +65,6 @@ def test_a_terminal_shows_machines_as_bars() -> None:
 def test_the_summary_says_what_did_not_hold(held: bool, expected: str) -> None:
     """An expectation that did not come true is said so."""
     console = Console(width=120, record=True, quiet=False)
-    console.print(summary([Outcome(SCENES[0], held, 1.0, _picture(1))]))
+    console.print(summary([SceneResult(SCENES[0], held, 1.0, _picture(1))]))
 
     assert expected in console.export_text()

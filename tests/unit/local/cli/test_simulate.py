@@ -1,4 +1,4 @@
-"""``karpenter simulate`` on short lives."""
+"""``karpenter simulate`` on short runs."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.cli.simulate import simulate
 
 SHORT = ("--hours", "0.01", "--machines", "1", "--faults", "none")
 
 
-def test_seeds_are_lived_and_counted() -> None:
-    """Every seed is a life; the summary is data, and nothing violated means success."""
+def test_seeds_are_run_and_counted() -> None:
+    """Every seed is a run; the summary is data, and nothing violated means success."""
     result = CliRunner().invoke(simulate, ["--seed", "15..16", *SHORT])
 
     assert result.exit_code == 0
-    assert result.stdout.startswith("2 lives, ")
+    assert result.stdout.startswith("2 runs, ")
     assert result.stdout.endswith("0 with violations\n")
 
 
 def test_the_outcome_is_data() -> None:
-    """As JSON, each life tells its seed, its digest and what was violated."""
+    """As JSON, each run has its seed, its digest and what was violated."""
     result = CliRunner().invoke(simulate, ["--seed", "15", *SHORT, "-o", "json"])
-    (life,) = json.loads(result.stdout)
+    (run,) = json.loads(result.stdout)
 
-    assert (life["seed"], life["violations"]) == (15, [])
-    assert life["digest"]
+    assert (run["seed"], run["violations"]) == (15, [])
+    assert run["digest"]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_outcome_is_data() -> None:
     ],
 )
 def test_bad_input_is_refused(arguments: tuple[str, ...], problem: str) -> None:
-    """What cannot be lived is refused with a sentence, before anything is."""
+    """What cannot be run is refused with a sentence, before anything is."""
     result = CliRunner().invoke(simulate, list(arguments))
 
     assert result.exit_code == 2
@@ -55,12 +55,12 @@ def test_bad_input_is_refused(arguments: tuple[str, ...], problem: str) -> None:
 
 
 def test_aws_needs_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has not installed what imitates AWS is told how to."""
+    """Without the libraries of the embedded AWS, the command that installs them is named."""
 
     def refuse() -> None:
         raise NotInstalled(("moto",))
 
-    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+    monkeypatch.setattr("karpenter_local.aws.requirements.check_needs", refuse)
 
     result = CliRunner().invoke(simulate, ["--provider", "aws", *SHORT])
 

@@ -10,8 +10,8 @@ from karpenter.api.wire import convert
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.daemon_plan import (
     Daemon,
-    Fit,
-    Rollout,
+    DaemonFit,
+    DaemonRollout,
     by_node,
     node_of,
     plan,
@@ -22,8 +22,8 @@ from karpenter_local.controllers.daemon_plan import (
 from karpenter_local.controllers.history import HASH
 from tests.unit.local.controllers.objects import NOW, pod, workload
 
-HERE, STAYS, AWAY = Fit(True, True), Fit(False, True), Fit(False, False)
-ROLLING = Rollout(surge=0, unavailable=1, rolling=True, min_ready=0)
+HERE, STAYS, AWAY = DaemonFit(True, True), DaemonFit(False, True), DaemonFit(False, False)
+ROLLING = DaemonRollout(surge=0, unavailable=1, rolling=True, min_ready=0)
 
 
 def daemon_set(**template: Any) -> Plain:
@@ -106,7 +106,7 @@ def daemon(name: str, on: str, *, revision: str = "new", **more: Any) -> Pod:
         ),
     ],
 )
-def test_fit(template: dict[str, Any], on: Node, expected: Fit) -> None:
+def test_fit(template: dict[str, Any], on: Node, expected: DaemonFit) -> None:
     """A daemon belongs on nodes whose labels it matches and whose taints it tolerates."""
     assert Daemon(daemon_set(**template)).fit(on) == expected
 
@@ -157,7 +157,7 @@ def test_by_node() -> None:
         ),
     ],
 )
-def test_plan(fits: dict[str, Fit], mine: list[Pod], create: list[str], delete: list[str]) -> None:
+def test_plan(fits: dict[str, DaemonFit], mine: list[Pod], create: list[str], delete: list[str]) -> None:
     """Every node that fits has one pod, and no other has any."""
     todo = plan(fits, by_node(mine), "new", ROLLING, NOW)
 
@@ -197,14 +197,14 @@ NODES = dict.fromkeys(("a", "b", "c"), HERE)
         ),
         pytest.param(
             [daemon(f"x{on}", on, revision="old") for on in "abc"],
-            Rollout(surge=0, unavailable=1, rolling=False, min_ready=0),
+            DaemonRollout(surge=0, unavailable=1, rolling=False, min_ready=0),
             [],
             [],
             id="only when deleted",
         ),
         pytest.param(
             [daemon(f"x{on}", on, revision="old") for on in "abc"],
-            Rollout(surge=2, unavailable=0, rolling=True, min_ready=0),
+            DaemonRollout(surge=2, unavailable=0, rolling=True, min_ready=0),
             ["a", "b"],
             [],
             id="new ones beside the old ones",
@@ -216,7 +216,7 @@ NODES = dict.fromkeys(("a", "b", "c"), HERE)
                 daemon("xb", "b"),
                 daemon("xc", "c"),
             ],
-            Rollout(surge=1, unavailable=0, rolling=True, min_ready=0),
+            DaemonRollout(surge=1, unavailable=0, rolling=True, min_ready=0),
             [],
             ["old"],
             id="and the old one goes when the new one is there",
@@ -228,14 +228,14 @@ NODES = dict.fromkeys(("a", "b", "c"), HERE)
                 daemon("xb", "b"),
                 daemon("xc", "c", revision="old"),
             ],
-            Rollout(surge=1, unavailable=0, rolling=True, min_ready=0),
+            DaemonRollout(surge=1, unavailable=0, rolling=True, min_ready=0),
             [],
             [],
             id="but not before",
         ),
     ],
 )
-def test_rolling(mine: list[Pod], rollout: Rollout, create: list[str], delete: list[str]) -> None:
+def test_rolling(mine: list[Pod], rollout: DaemonRollout, create: list[str], delete: list[str]) -> None:
     """An update goes from node to node within its limits."""
     todo = plan(NODES, by_node(mine), "new", rollout, NOW)
 

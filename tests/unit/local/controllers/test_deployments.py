@@ -17,7 +17,7 @@ from karpenter_local.controllers.deployment_sets import (
     next_revision,
     revision_of,
 )
-from karpenter_local.controllers.rollout import Limits, limits
+from karpenter_local.controllers.rollout import RolloutLimits, limits
 from tests.unit.local.controllers.objects import NOW, at, workload
 
 
@@ -61,7 +61,7 @@ def test_next_revision(present: int | None, others: list[int], expected: int) ->
 
 @pytest.mark.parametrize("text", ["", "x", "-1"])
 def test_a_revision_that_is_no_number(text: str) -> None:
-    """An annotation somebody spoilt counts as none."""
+    """An annotation that cannot be read counts as none."""
     spoilt = replica_set()
     spoilt["metadata"]["annotations"] = {REVISION: text}
 
@@ -73,7 +73,7 @@ def test_new_set() -> None:
     notes = {"team": "blue", REVISION: "7", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
     deployment = workload(minReadySeconds=5, metadata={"annotations": notes})
 
-    made = new_set(deployment, name_hash="abc", size=2, revision=8, bounds=Limits(3, 1, 0))
+    made = new_set(deployment, name_hash="abc", size=2, revision=8, bounds=RolloutLimits(3, 1, 0))
 
     assert made["metadata"]["name"] == "web-abc"
     assert made["metadata"]["annotations"] == {"team": "blue", REVISION: "8", DESIRED: "3", MOST: "4"}

@@ -7,7 +7,7 @@ import pytest
 from karpenter.api.pod import Pod
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import job_plan
-from karpenter_local.controllers.job_plan import FINALIZER, INDEX, Verdict, parse_indexes, render_indexes
+from karpenter_local.controllers.job_plan import FINALIZER, INDEX, JobResult, parse_indexes, render_indexes
 from tests.unit.local.controllers.objects import NOW, at, pod, workload
 
 
@@ -26,12 +26,12 @@ def run(
     return pod(name, phase=phase, metadata=meta, **more)
 
 
-def look(found: Plain, *mine: Pod) -> tuple[job_plan.Tally, Verdict | None, job_plan.Step]:
+def look(found: Plain, *mine: Pod) -> tuple[job_plan.JobCounts, JobResult | None, job_plan.JobStep]:
     """Count, judge and plan."""
-    wish = job_plan.wish_of(found)
-    count = job_plan.tally(found, wish, mine)
-    verdict = job_plan.judge(found, wish, count, NOW)
-    return count, verdict, job_plan.next_step(found, wish, count, verdict, NOW)
+    request = job_plan.request_of(found)
+    count = job_plan.count_pods(found, request, mine)
+    result = job_plan.finished(found, request, count, NOW)
+    return count, result, job_plan.next_step(found, request, count, result, NOW)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_failures_slow_down() -> None:
 )
 def test_judge(spec: dict[str, Any], status: dict[str, Any], mine: list[Pod], expected: str | None) -> None:
     """A job is over when enough pods succeeded, too many failed, or it took too long."""
-    _, verdict, _ = look(job(status=status, **spec), *mine)
+    _, result, _ = look(job(status=status, **spec), *mine)
 
-    assert (verdict.reason if verdict else None) == expected
+    assert (result.reason if result else None) == expected
 
 
 def test_restarts_count_where_containers_are_restarted() -> None:
@@ -162,9 +162,9 @@ def test_pods_that_are_taken_away_have_failed() -> None:
 def test_indexes() -> None:
     """An indexed job starts what has neither succeeded nor runs, and remembers which succeeded."""
     found = job(completions=6, parallelism=6, completionMode="Indexed", status={"completedIndexes": "0,2"})
-    count, verdict, step = look(found, run("a", "Succeeded", index=3), run("b", index=4))
+    count, result, step = look(found, run("a", "Succeeded", index=3), run("b", index=4))
 
-    assert (count.completed, verdict) == (frozenset({0, 2, 3}), None)
+    assert (count.completed, result) == (frozenset({0, 2, 3}), None)
     assert step.create == (1, 5)
     done = look(job(completions=1, completionMode="Indexed"), run("a", "Succeeded", index=0))
     assert done[1] is not None
@@ -184,28 +184,28 @@ def test_lists_of_indexes(text: str, indexes: list[int]) -> None:
 def test_status_of_an_end() -> None:
     """The end is announced at once, and final when the last pod is gone."""
     found = job(completions=1)
-    wish = job_plan.wish_of(found)
-    count = job_plan.tally(found, wish, [run("a", "Succeeded"), run("b")])
-    verdict = job_plan.judge(found, wish, count, NOW)
+    request = job_plan.request_of(found)
+    count = job_plan.count_pods(found, request, [run("a", "Succeeded"), run("b")])
+    result = job_plan.finished(found, request, count, NOW)
 
-    early = job_plan.status(found, wish, count, verdict, now=NOW, settled=False)
+    early = job_plan.status(found, request, count, result, now=NOW, settled=False)
     assert [each["type"] for each in early["conditions"]] == ["SuccessCriteriaMet"]
     assert "completionTime" not in early
 
-    late = job_plan.status({**found, "status": early}, wish, count, verdict, now=NOW, settled=True)
+    late = job_plan.status({**found, "status": early}, request, count, result, now=NOW, settled=True)
     assert [each["type"] for each in late["conditions"]] == ["SuccessCriteriaMet", "Complete"]
     assert late["completionTime"] == at(0)
-    assert job_plan.verdict_of({**found, "status": late}) == late["conditions"][1]
-    assert job_plan.verdict_of(found) is None
+    assert job_plan.result_of({**found, "status": late}) == late["conditions"][1]
+    assert job_plan.result_of(found) is None
 
 
 def test_status_of_a_failure() -> None:
     """A failure is announced in the same two steps."""
     found = job(backoffLimit=0)
-    wish = job_plan.wish_of(found)
-    count = job_plan.tally(found, wish, [run("a", "Failed")])
-    verdict = job_plan.judge(found, wish, count, NOW)
-    ended = job_plan.status(found, wish, count, verdict, now=NOW, settled=True)
+    request = job_plan.request_of(found)
+    count = job_plan.count_pods(found, request, [run("a", "Failed")])
+    result = job_plan.finished(found, request, count, NOW)
+    ended = job_plan.status(found, request, count, result, now=NOW, settled=True)
 
     assert [each["type"] for each in ended["conditions"]] == ["FailureTarget", "Failed"]
     assert ended["uncountedTerminatedPods"] == {"failed": ["uid-a"]}
@@ -214,14 +214,14 @@ def test_status_of_a_failure() -> None:
 def test_suspension() -> None:
     """A suspended job has not started; one that is resumed has."""
     found = job(suspend=True)
-    wish = job_plan.wish_of(found)
-    count = job_plan.tally(found, wish, [])
-    paused = job_plan.status(found, wish, count, None, now=NOW, settled=True)
+    request = job_plan.request_of(found)
+    count = job_plan.count_pods(found, request, [])
+    paused = job_plan.status(found, request, count, None, now=NOW, settled=True)
     assert "startTime" not in paused
     assert paused["conditions"][0]["reason"] == "JobSuspended"
 
     resumed = {**job(), "status": paused}
-    again = job_plan.status(resumed, job_plan.wish_of(resumed), count, None, now=NOW, settled=True)
+    again = job_plan.status(resumed, job_plan.request_of(resumed), count, None, now=NOW, settled=True)
     assert again["startTime"] == at(0)
     assert again["conditions"][0]["reason"] == "JobResumed"
 

@@ -7,7 +7,7 @@ import pytest
 
 from karpenter.api.pod import Pod, PodStatus
 from karpenter_local.controllers import job_plan
-from karpenter_local.controllers.job_plan import Verdict
+from karpenter_local.controllers.job_plan import JobResult
 from karpenter_local.controllers.job_policy import Match, match
 from tests.unit.local.controllers.objects import NOW
 from tests.unit.local.controllers.test_job_plan import job, run
@@ -78,18 +78,18 @@ def test_match(rules: list[dict[str, Any]], pod: Pod, expected: Match | None) ->
 def test_a_fatal_failure_ends_the_job() -> None:
     """FailJob does not wait for the backoff limit."""
     found = job(podFailurePolicy={"rules": [rule("FailJob", onExitCodes=ONE)]})
-    count = job_plan.tally(found, job_plan.wish_of(found), [failed(1)])
+    count = job_plan.count_pods(found, job_plan.request_of(found), [failed(1)])
 
-    verdict = job_plan.judge(found, job_plan.wish_of(found), count, NOW)
+    result = job_plan.finished(found, job_plan.request_of(found), count, NOW)
 
-    assert isinstance(verdict, Verdict)
-    assert (verdict.kind, verdict.reason) == ("Failed", "PodFailurePolicy")
+    assert isinstance(result, JobResult)
+    assert (result.kind, result.reason) == ("Failed", "PodFailurePolicy")
 
 
 def test_an_ignored_failure_is_let_go_and_not_counted() -> None:
     """Ignore neither counts nor holds on to the pod."""
     found = job(podFailurePolicy={"rules": [rule("Ignore", onExitCodes=ONE)]})
 
-    count = job_plan.tally(found, job_plan.wish_of(found), [failed(1)])
+    count = job_plan.count_pods(found, job_plan.request_of(found), [failed(1)])
 
     assert (count.failed, [pod.name for pod in count.to_release]) == (0, ["a"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter_local.controllers import conditions, plain
-from karpenter_local.controllers.loop import RACE, Pace
+from karpenter_local.controllers.loop import HOT_LOOP, HotLoopDetector
 from tests.unit.local.controllers.objects import NOW, at, workload
 
 
@@ -56,8 +56,8 @@ def test_conditions() -> None:
 
 def test_pace() -> None:
     """A key that comes back a hundred times without time passing is racing; others and later ones are not."""
-    pace = Pace()
+    pace = HotLoopDetector()
 
-    assert [pace.is_racing("a", 1.0) for _ in range(RACE)] == [False] * (RACE - 1) + [True]
+    assert [pace.is_racing("a", 1.0) for _ in range(HOT_LOOP)] == [False] * (HOT_LOOP - 1) + [True]
     assert not pace.is_racing("b", 1.0)
     assert not pace.is_racing("a", 1.5)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter_local.controllers.rollout import (
-    Limits,
     Replicas,
+    RolloutLimits,
     Sizes,
     first_size,
     grow,
@@ -36,20 +36,23 @@ def replicas(
 @pytest.mark.parametrize(
     ("wanted", "strategy", "expected"),
     [
-        pytest.param(10, {}, Limits(10, 3, 2), id="a quarter each: surge rounds up, unavailable down"),
+        pytest.param(10, {}, RolloutLimits(10, 3, 2), id="a quarter each: surge rounds up, unavailable down"),
         pytest.param(
-            10, {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "50%"}}, Limits(10, 1, 5), id="as written"
+            10,
+            {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "50%"}},
+            RolloutLimits(10, 1, 5),
+            id="as written",
         ),
         pytest.param(
             3,
             {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}},
-            Limits(3, 0, 1),
+            RolloutLimits(3, 0, 1),
             id="never a standstill",
         ),
-        pytest.param(5, {"type": "Recreate"}, Limits(5, 0, 0), id="all at once"),
+        pytest.param(5, {"type": "Recreate"}, RolloutLimits(5, 0, 0), id="all at once"),
     ],
 )
-def test_limits(wanted: int, strategy: dict[str, Any], expected: Limits) -> None:
+def test_limits(wanted: int, strategy: dict[str, Any], expected: RolloutLimits) -> None:
     """Shares of the wanted count become counts."""
     assert limits(wanted, strategy) == expected
 
@@ -64,7 +67,7 @@ def test_limits(wanted: int, strategy: dict[str, Any], expected: Limits) -> None
 )
 def test_first_size(old: list[Replicas], expected: int) -> None:
     """A new set begins with what the limits leave beside the old ones."""
-    assert first_size(Limits(10, 3, 2), old) == expected
+    assert first_size(RolloutLimits(10, 3, 2), old) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ def test_first_size(old: list[Replicas], expected: int) -> None:
 )
 def test_grow(new: Replicas, old: list[Replicas], expected: Sizes) -> None:
     """The new set grows into the room that the limits leave."""
-    assert grow(Limits(10, 3, 2), new, old) == expected
+    assert grow(RolloutLimits(10, 3, 2), new, old) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,37 +113,47 @@ def test_grow(new: Replicas, old: list[Replicas], expected: Sizes) -> None:
 )
 def test_shrink(new: Replicas, old: list[Replicas], expected: Sizes) -> None:
     """Old sets shrink only as far as enough pods stay available."""
-    assert shrink(Limits(10, 3, 2), new, old) == expected
+    assert shrink(RolloutLimits(10, 3, 2), new, old) == expected
 
 
 @pytest.mark.parametrize(
     ("bounds", "new", "old", "expected"),
     [
         pytest.param(
-            Limits(5, 2, 1), replicas("new", 10), [replicas("old", 0)], {"new": 5}, id="one set takes it all"
+            RolloutLimits(5, 2, 1),
+            replicas("new", 10),
+            [replicas("old", 0)],
+            {"new": 5},
+            id="one set takes it all",
         ),
-        pytest.param(Limits(5, 2, 1), replicas("new", 5), [], {}, id="nothing to do"),
-        pytest.param(Limits(5, 2, 1), None, [replicas("old", 3)], {"old": 5}, id="before there is a new one"),
-        pytest.param(Limits(5, 2, 1), None, [], {}, id="no set at all"),
+        pytest.param(RolloutLimits(5, 2, 1), replicas("new", 5), [], {}, id="nothing to do"),
         pytest.param(
-            Limits(5, 2, 1), replicas("new", 5), [replicas("old", 3)], {"old": 0}, id="the new one is enough"
+            RolloutLimits(5, 2, 1), None, [replicas("old", 3)], {"old": 5}, id="before there is a new one"
+        ),
+        pytest.param(RolloutLimits(5, 2, 1), None, [], {}, id="no set at all"),
+        pytest.param(
+            RolloutLimits(5, 2, 1),
+            replicas("new", 5),
+            [replicas("old", 3)],
+            {"old": 0},
+            id="the new one is enough",
         ),
         pytest.param(
-            Limits(20, 5, 5),
+            RolloutLimits(20, 5, 5),
             replicas("new", 5, 0, most=13),
             [replicas("old", 8, age=9, most=13)],
             {"old": 15, "new": 10},
             id="in the middle of a rollout both grow in proportion",
         ),
         pytest.param(
-            Limits(5, 2, 1),
+            RolloutLimits(5, 2, 1),
             replicas("new", 5, 0, most=13),
             [replicas("old", 8, age=9, most=13)],
             {"old": 4, "new": 3},
             id="or shrink",
         ),
         pytest.param(
-            Limits(0, 0, 0),
+            RolloutLimits(0, 0, 0),
             replicas("new", 5, 0),
             [replicas("old", 8)],
             {"old": 0, "new": 0},
@@ -148,14 +161,14 @@ def test_shrink(new: Replicas, old: list[Replicas], expected: Sizes) -> None:
         ),
     ],
 )
-def test_share(bounds: Limits, new: Replicas | None, old: list[Replicas], expected: Sizes) -> None:
+def test_share(bounds: RolloutLimits, new: Replicas | None, old: list[Replicas], expected: Sizes) -> None:
     """A change of the wanted count is shared between the sets that stand."""
     assert share(bounds, new, old, rolling=True) == expected
 
 
 def test_share_without_rolling() -> None:
     """Where pods are not to overlap, a change in the middle of a rollout waits for its end."""
-    assert share(Limits(5, 0, 0), replicas("new", 5, 0), [replicas("old", 8)], rolling=False) == {}
+    assert share(RolloutLimits(5, 0, 0), replicas("new", 5, 0), [replicas("old", 8)], rolling=False) == {}
 
 
 @settings(max_examples=100, deadline=None)

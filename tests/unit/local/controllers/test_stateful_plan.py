@@ -16,8 +16,8 @@ from karpenter_local.controllers.stateful_plan import (
     deletes_when,
     next_step,
     pod_for,
+    request_of,
     status,
-    wish_of,
 )
 from tests.unit.local.controllers.objects import NOW, pod, workload
 
@@ -29,8 +29,8 @@ def db(number: int, *, revision: str = "new", **more: Any) -> Pod:
 
 def step(spec: dict[str, Any], *mine: Pod, current: str = "new") -> tuple[list[tuple[int, str]], list[str]]:
     """Return what a stateful set does next."""
-    wish = wish_of(workload("StatefulSet", "db", **spec))
-    todo = next_step(wish, by_ordinal(wish, mine), current=current, update="new", now=NOW)
+    request = request_of(workload("StatefulSet", "db", **spec))
+    todo = next_step(request, by_ordinal(request, mine), current=current, update="new", now=NOW)
     return list(todo.create), [each.name for each in todo.delete]
 
 
@@ -197,8 +197,8 @@ def test_claims_for() -> None:
 def test_status(spec: dict[str, Any], mine: list[Pod], expected: dict[str, Any]) -> None:
     """The status counts pods by revision."""
     owner = workload("StatefulSet", "db", replicas=3, **spec)
-    wish = wish_of(owner)
-    found = status(owner, wish, by_ordinal(wish, mine), current="old", update="new", now=NOW)
+    request = request_of(owner)
+    found = status(owner, request, by_ordinal(request, mine), current="old", update="new", now=NOW)
 
     shown = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "currentRevision")
     assert {key: found[key] for key in shown if key in found} == expected
@@ -206,6 +206,6 @@ def test_status(spec: dict[str, Any], mine: list[Pod], expected: dict[str, Any])
 
 def test_names_that_are_not_ours() -> None:
     """A pod with another sort of name has no place in the order."""
-    wish = wish_of(workload("StatefulSet", "db"))
+    request = request_of(workload("StatefulSet", "db"))
 
-    assert by_ordinal(wish, [pod("db-x"), pod("other-1"), db(4)]).keys() == {4}
+    assert by_ordinal(request, [pod("db-x"), pod("other-1"), db(4)]).keys() == {4}

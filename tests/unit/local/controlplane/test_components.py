@@ -2,15 +2,15 @@ from pathlib import Path
 
 import pytest
 
+from karpenter_local.certificates import KeyPair
 from karpenter_local.controlplane import components
 from karpenter_local.controlplane.binaries import Binaries
-from karpenter_local.controlplane.certificates import KeyPair
-from karpenter_local.controlplane.components import Command, Papers, Ports
+from karpenter_local.controlplane.components import Command, ComponentFiles, Ports
 
 BINARIES = Binaries(etcd=Path("etcd"), apiserver=Path("kube-apiserver"))
 PORTS = Ports(etcd=1, peer=2, api=3, controller_manager=4, scheduler=5)
 PAIR = KeyPair(certificate=Path("crt"), key=Path("key"))
-PAPERS = Papers(
+PAPERS = ComponentFiles(
     authority=Path("ca.crt"), serving=PAIR, signing=PAIR, tokens=Path("tokens"), kubeconfig=Path("kubeconfig")
 )
 COMMANDS = {

@@ -5,12 +5,12 @@ import pytest
 
 from karpenter_local.controlplane import process
 from karpenter_local.controlplane.ports import free_ports
-from karpenter_local.controlplane.process import Process, ProcessFailed
+from karpenter_local.controlplane.process import ComponentProcess, ProcessFailed
 
 
-async def start(tmp_path: Path, program: str) -> Process:
+async def start(tmp_path: Path, program: str) -> ComponentProcess:
     """Run a line of Python."""
-    return await Process.start("worker", [sys.executable, "-c", program], directory=tmp_path)
+    return await ComponentProcess.start("worker", [sys.executable, "-c", program], directory=tmp_path)
 
 
 async def test_a_process_that_ends_too_early_says_why(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ async def test_stopping_waits_for_the_end(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_will_not_go_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever ignores the request is ended without one."""
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    """A process that ignores the signal is killed."""
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
     ready = tmp_path / "ready"
     worker = await start(
         tmp_path,

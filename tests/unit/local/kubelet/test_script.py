@@ -9,14 +9,14 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.wire import convert
 from karpenter_local.kubelet import machine, status
-from karpenter_local.kubelet.entry import shortage
-from karpenter_local.kubelet.script import Habits, script_for, variation
+from karpenter_local.kubelet.predicate import shortage
+from karpenter_local.kubelet.script import PodTimings, script_for, variation
 from karpenter_local.kubelet.settings import Settings
 from karpenter_local.kubelet.static import MIRROR, mirror_of
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
-PLACE = status.Place("10.0.0.1", "10.1.0.1")
-STEADY = Habits(variation=0.0)
+PLACE = status.PodAddresses("10.0.0.1", "10.1.0.1")
+STEADY = PodTimings(variation=0.0)
 
 
 def pod(*, job: bool = False, notes: dict[str, str] | None = None, **spec: Any) -> Pod:
@@ -84,7 +84,7 @@ def test_variation() -> None:
     assert values == [variation(1, f"uid-{n}") for n in range(100)]
     assert all(0 <= value < 1 for value in values)
     assert len(set(values)) == 100
-    assert script_for(pod(), Habits(), seed=1).create >= 1.0
+    assert script_for(pod(), PodTimings(), seed=1).create >= 1.0
 
 
 def conditions(found: dict[str, Any]) -> dict[str, str]:

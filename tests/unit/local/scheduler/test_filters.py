@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter_local.scheduler.supply import Supply
-from tests.unit.local.scheduler.worlds import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
+from karpenter_local.scheduler.nodeinfo import NodeInfo
+from tests.unit.local.scheduler.clusters import HOSTNAME, ZONE, World, affinity, near, node, pod, spread
 
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
 ARM = {"matchExpressions": [{"key": "arch", "operator": "In", "values": ["arm"]}]}
@@ -113,7 +113,7 @@ def expression(operator: str, *values: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_node_by_itself(asks: Pod, offered: Supply, expected: str) -> None:
+def test_a_node_by_itself(asks: Pod, offered: NodeInfo, expected: str) -> None:
     """A node is judged by its room, cordon, taints and labels, and the first objection is the one told."""
     assert World(offered).where(asks) == expected
 
@@ -197,7 +197,7 @@ class TestSpread:
         """Four nodes in three zones and none."""
         world = World(*(node(f"n-{zone}", zone=zone) for zone in "abc"))
         world.table.set_node(
-            Supply(name="bare", labels={}, taints=(), unschedulable=False, room={"cpu": 4000}, most_pods=10)
+            NodeInfo(name="bare", labels={}, taints=(), unschedulable=False, room={"cpu": 4000}, most_pods=10)
         )
         return world.put("n-a", pod("1", app="web"), pod("2", app="web")).put("n-b", pod("3", app="web"))
 
@@ -296,7 +296,7 @@ class TestAffinity:
 
     def test_near_nobody(self, world: World) -> None:
         """Where there is no such neighbour, there is no place."""
-        asks = pod(affinity=affinity("podAffinity", near("nobody")))
+        asks = pod(affinity=affinity("podAffinity", near("missing")))
 
         assert world.where(asks) == "3 node(s) didn't match pod affinity rules"
 
@@ -395,8 +395,8 @@ class TestAffinity:
         }
 
     def test_a_node_without_the_label(self, world: World) -> None:
-        """A node outside the topology is near nobody, and far from everybody."""
-        bare = Supply(name="bare", labels={}, taints=(), unschedulable=False, room={}, most_pods=9)
+        """A node without the topology label satisfies anti-affinity, and no affinity."""
+        bare = NodeInfo(name="bare", labels={}, taints=(), unschedulable=False, room={}, most_pods=9)
         world.table.set_node(bare)
         world.put("bare", pod("there", app="cache"))
 

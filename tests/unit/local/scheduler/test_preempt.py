@@ -9,10 +9,10 @@ import pytest
 from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod, PodStatus
 from karpenter.core.model.selectors import parse_selector
-from karpenter_local.scheduler.judge import Refused
+from karpenter_local.scheduler.filters import FitError
 from karpenter_local.scheduler.place import Placed, place
-from karpenter_local.scheduler.preempt import Budget, Situation, Victims, preempt
-from tests.unit.local.scheduler.worlds import World, affinity, near, node, pod
+from karpenter_local.scheduler.preempt import PDBLimit, PreemptionContext, Victims, preempt
+from tests.unit.local.scheduler.clusters import World, affinity, near, node, pod
 
 
 def ranked(name: str, priority: int, *, cpu: str = "2", hour: int = 0, **more: Any) -> Pod:
@@ -22,12 +22,12 @@ def ranked(name: str, priority: int, *, cpu: str = "2", hour: int = 0, **more: A
     return msgspec.structs.replace(found, status=PodStatus(start_time=started))
 
 
-def ask(world: World, asks: Pod, **situation: Any) -> Victims | str:
+def ask(world: World, asks: Pod, **context: Any) -> Victims | str:
     """Ask whom to evict for a pod that fits nowhere."""
     refused = world.place(asks)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, FitError)
     return preempt(
-        world.table, asks.key, world.demand(asks), refused, seed=1, situation=Situation(**situation)
+        world.table, asks.key, world.pod_info(asks), refused, seed=1, context=PreemptionContext(**context)
     )
 
 
@@ -83,7 +83,7 @@ def test_budgets_are_kept_if_possible() -> None:
     world = World(node("a"), node("b"))
     world.put("a", ranked("guarded", 1, cpu="4", app="db")).put("b", ranked("free", 5, cpu="4"))
     selector = parse_selector(LabelSelector(match_labels={"app": "db"}))
-    budget = Budget("default", selector, allowed=0)
+    budget = PDBLimit("default", selector, allowed=0)
 
     found = ask(world, ranked("new", 10, cpu="4"), budgets=lambda: [budget])
     assert names(found) == ("b", ["free"])
@@ -100,11 +100,11 @@ def test_a_budget_counts_down() -> None:
     world = World(node("n")).put("n", ranked("a", 1, app="db"), ranked("b", 1, app="db", hour=1))
     selector = parse_selector(LabelSelector(match_labels={"app": "db"}))
 
-    one = ask(world, ranked("new", 10, cpu="4"), budgets=lambda: [Budget("default", selector, 1)])
+    one = ask(world, ranked("new", 10, cpu="4"), budgets=lambda: [PDBLimit("default", selector, 1)])
     assert isinstance(one, Victims)
     assert one.violations == 1
 
-    already = Budget("default", selector, 1, already=frozenset({"a"}))
+    already = PDBLimit("default", selector, 1, already=frozenset({"a"}))
     two = ask(world, ranked("new", 10, cpu="4"), budgets=lambda: [already])
     assert isinstance(two, Victims)
     assert two.violations == 0
@@ -122,7 +122,7 @@ def test_a_budget_counts_down() -> None:
             ranked("new", 1),
             "0/2 nodes are available: 1 No preemption victims found for incoming pod, "
             "1 Preemption is not helpful for scheduling.",
-            id="nobody is less important",
+            id="no pod on the node has a lower priority",
         ),
         pytest.param(
             ranked("new", 10, cpu="9"),
@@ -133,12 +133,12 @@ def test_a_budget_counts_down() -> None:
             ranked("new", 0),
             "0/2 nodes are available: 1 No preemption victims found for incoming pod, "
             "1 Preemption is not helpful for scheduling.",
-            id="nobody in the cluster is less important",
+            id="no pod in the cluster has a lower priority",
         ),
     ],
 )
 def test_nobody(asks: Pod, expected: str) -> None:
-    """Where nobody can be displaced, the message says why."""
+    """Where there are no victims, the message says why."""
     world = World(node("full"), node("off", unschedulable=True))
     world.put("full", ranked("a", 1, cpu="4"))
 
@@ -161,7 +161,7 @@ def test_anti_affinity_of_a_victim() -> None:
 
 
 def test_waiting_for_a_victim_to_leave() -> None:
-    """A pod for which room is being made displaces nobody else meanwhile."""
+    """A pod for which room is being made preempts no other pod meanwhile."""
     world = World(node("n")).put("n", ranked("leaving", 1, cpu="4"), living=False)
 
     found = ask(world, ranked("new", 10), nominated="n")
@@ -172,13 +172,13 @@ def test_waiting_for_a_victim_to_leave() -> None:
 def test_room_made_for_another() -> None:
     """Room that is being made for a pod is not taken by one of lower priority."""
     world = World(node("n"))
-    expected = (world.occupant(ranked("promised", 5, cpu="3"), "n"),)
+    expected = (world.assigned(ranked("promised", 5, cpu="3"), "n"),)
 
-    def where(asks: Pod) -> Placed | Refused:
-        return place(world.table, asks.key, world.demand(asks), seed=1, expected=expected)
+    def where(asks: Pod) -> Placed | FitError:
+        return place(world.table, asks.key, world.pod_info(asks), seed=1, expected=expected)
 
     assert isinstance(where(ranked("small", 1, cpu="1")), Placed)
-    assert isinstance(where(ranked("large", 1, cpu="2")), Refused)
+    assert isinstance(where(ranked("large", 1, cpu="2")), FitError)
 
 
 def test_its_own_nomination() -> None:
@@ -186,7 +186,7 @@ def test_its_own_nomination() -> None:
     world = World(node("mine"), node("better")).put("mine", ranked("there", 1, cpu="1"))
     asks = ranked("new", 5, cpu="1")
 
-    found = place(world.table, asks.key, world.demand(asks), seed=1, nominated="mine")
+    found = place(world.table, asks.key, world.pod_info(asks), seed=1, nominated="mine")
 
     assert found == Placed("mine")
 
@@ -200,4 +200,4 @@ def test_supposing_leaves_no_trace() -> None:
 
     assert world.table.revision == revision
     assert [each.key for each in world.table.on(0)] == ["default/low"]
-    assert isinstance(world.place(ranked("other", 1, cpu="2")), Refused)
+    assert isinstance(world.place(ranked("other", 1, cpu="2")), FitError)

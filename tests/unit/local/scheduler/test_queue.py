@@ -2,13 +2,13 @@
 
 import pytest
 
-from karpenter_local.scheduler.queue import LONGEST_PARKED, Queue
+from karpenter_local.scheduler.queue import LONGEST_PARKED, SchedulingQueue
 from karpenter_local.scheduler.reasons import Filter
 
 ROOM = frozenset({Filter.RESOURCES})
 
 
-def drain(queue: Queue, now: float) -> list[str]:
+def drain(queue: SchedulingQueue, now: float) -> list[str]:
     """Return everything whose turn it is, in order."""
     found = []
     while (key := queue.pop(now)) is not None:
@@ -18,7 +18,7 @@ def drain(queue: Queue, now: float) -> list[str]:
 
 def test_priority_before_arrival() -> None:
     """The highest priority comes first; among equals, who came first."""
-    queue = Queue()
+    queue = SchedulingQueue()
     for key, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5)):
         queue.add(key, priority)
 
@@ -27,7 +27,7 @@ def test_priority_before_arrival() -> None:
 
 def test_a_parked_pod_waits_for_a_change_that_concerns_it() -> None:
     """A pod that was refused is tried again once its filter might say otherwise, after its backoff."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.add("a", 0)
     assert drain(queue, 0.0) == ["a"]
     queue.park("a", ROOM)
@@ -40,7 +40,7 @@ def test_a_parked_pod_waits_for_a_change_that_concerns_it() -> None:
 
 def test_backoff_doubles_up_to_ten_seconds() -> None:
     """Each failed try makes the next wait twice as long, up to ten seconds."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.add("a", 0)
     waits = []
     now = 0.0
@@ -58,7 +58,7 @@ def test_backoff_doubles_up_to_ten_seconds() -> None:
 
 def test_nobody_waits_for_ever() -> None:
     """A parked pod is tried again after five minutes though nothing happened."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.add("a", 0)
     queue.pop(0.0)
     queue.park("a", ROOM)
@@ -70,7 +70,7 @@ def test_nobody_waits_for_ever() -> None:
 
 def test_a_pod_that_changed_is_tried_at_once() -> None:
     """A change of the pod itself ends its wait."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.add("a", 0)
     queue.pop(0.0)
     queue.park("a", ROOM)
@@ -82,7 +82,7 @@ def test_a_pod_that_changed_is_tried_at_once() -> None:
 
 def test_retry_only_backs_off() -> None:
     """A failure that has nothing to do with the cluster's state is tried again after its backoff."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.add("a", 0)
     queue.pop(0.0)
     queue.retry("a", 0.0)
@@ -94,7 +94,7 @@ def test_retry_only_backs_off() -> None:
 @pytest.mark.parametrize("where", ["ready", "parked", "backing off"])
 def test_removed(where: str) -> None:
     """A pod that was removed is never tried again, wherever it waited."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.add("a", 0)
     if where != "ready":
         queue.pop(0.0)

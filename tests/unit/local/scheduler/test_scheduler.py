@@ -12,11 +12,11 @@ from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
 from karpenter.kube.rest import MergePatch, untyped
 from karpenter_local.cluster import LocalCluster
-from karpenter_local.scheduler.follow import helped_by
+from karpenter_local.scheduler.eventhandlers import helped_by
 from karpenter_local.scheduler.place import Placed
 from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.virtual import VirtualClock
-from tests.unit.local.scheduler.worlds import affinity, near, node
+from tests.unit.local.scheduler.clusters import affinity, near, node
 
 PRIORITIES = untyped("scheduling.k8s.io/v1", "priorityclasses", kind="PriorityClass", namespaced=False)
 
@@ -198,7 +198,7 @@ async def test_a_claim_that_goes_while_it_is_bound(cluster: LocalCluster) -> Non
 
 
 async def test_services_spread_their_pods(cluster: LocalCluster) -> None:
-    """Pods behind one service keep apart though nobody owns them."""
+    """Pods behind one service are spread though they have no owner."""
     await cluster.client.create(
         Service,
         {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}},

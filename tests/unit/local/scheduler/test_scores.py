@@ -6,7 +6,7 @@ import pytest
 
 from karpenter.api.meta import LabelSelector
 from karpenter.api.pod import Pod
-from tests.unit.local.scheduler.worlds import HOSTNAME, World, affinity, near, node, pod, spread
+from tests.unit.local.scheduler.clusters import HOSTNAME, World, affinity, near, node, pod, spread
 
 
 def prefer(weight: int, label: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_a_discouraging_taint() -> None:
     [
         pytest.param([prefer(1, "ssd")], {"b"}, id="a label that one has"),
         pytest.param([prefer(1, "ssd"), prefer(2, "gpu")], {"a"}, id="the heavier preference wins"),
-        pytest.param([prefer(1, "none")], {"a", "b"}, id="a label that nobody has"),
+        pytest.param([prefer(1, "none")], {"a", "b"}, id="a label that no node has"),
     ],
 )
 def test_preferred_nodes(terms: list[dict[str, Any]], expected: set[str]) -> None:
@@ -77,7 +77,7 @@ def test_preferred_nodes(terms: list[dict[str, Any]], expected: set[str]) -> Non
     [
         pytest.param("podAffinity", [lean(1, "cache")], {"a"}, id="towards a neighbour"),
         pytest.param("podAntiAffinity", [lean(1, "cache")], {"b"}, id="away from it"),
-        pytest.param("podAffinity", [lean(1, "nobody")], {"a", "b"}, id="towards nobody"),
+        pytest.param("podAffinity", [lean(1, "missing")], {"a", "b"}, id="towards no pod"),
     ],
 )
 def test_preferred_neighbours(kind: str, terms: list[dict[str, Any]], expected: set[str]) -> None:
@@ -133,8 +133,8 @@ def test_a_node_outside_the_preferred_topology() -> None:
     assert world.choices(asks) == {"in"}
 
 
-def _fields(supply: Any) -> dict[str, Any]:
-    return {name: getattr(supply, name) for name in supply.__struct_fields__}
+def _fields(info: Any) -> dict[str, Any]:
+    return {name: getattr(info, name) for name in info.__struct_fields__}
 
 
 def test_workloads_spread_by_default() -> None:
@@ -145,10 +145,10 @@ def test_workloads_spread_by_default() -> None:
     def replica(name: str) -> Pod:
         return pod(name, app="web")
 
-    first = world.demands.of(replica("1"), own)
+    first = world.pod_infos.of(replica("1"), own)
     assert first.default_spread
     assert [each.key for each in first.soft_spread] == [HOSTNAME, "topology.kubernetes.io/zone"]
-    assert not world.demands.of(
+    assert not world.pod_infos.of(
         pod("x", app="web", topologySpreadConstraints=[spread("web")]), own
     ).soft_spread
 

@@ -1,4 +1,4 @@
-"""Worlds that nobody lives in, made up of whatever a rule must not accept."""
+"""Simulated clusters that do not run, with objects that an invariant must not accept."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from karpenter.api.meta import Resource
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import Machine
-from karpenter.cloud.kwok.cloud import Instance
-from karpenter.kube.target import target_of
+from karpenter.cloud.kwok.cloud import KwokInstance
+from karpenter.kube.rest import target_of
 from karpenter.kube.transport import Request, Response
-from karpenter_local.simulation.invariants.rule import Ledger
-from karpenter_local.simulation.kwok import CLUSTER, KwokSky
-from karpenter_local.simulation.world import World
+from karpenter_local.simulation.cluster import CLUSTER, SimulatedCluster
+from karpenter_local.simulation.invariants.invariant import ViolationLog
+from karpenter_local.testing.builders import manifest_pod
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.simulation.invariants.rule import Rule
+    from karpenter.api.pod import Pod
+    from karpenter_local.simulation.invariants.invariant import Invariant
 
 R = TypeVar("R", bound=Resource)
 
@@ -32,20 +32,20 @@ CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default
 LATER = "2025-01-01T00:00:00Z"
 
 
-def found(rule: type[Rule], scene: Callable[[World, Rule], None]) -> list[str]:
-    """Return what a rule finds wrong with a scene, at once or in the end."""
+def found(invariant: type[Invariant], scene: Callable[[SimulatedCluster, Invariant], None]) -> list[str]:
+    """Return what an invariant finds wrong with a scene, at once or in the end."""
 
     async def main() -> list[str]:
-        world = World(seed=1)
-        ledger = Ledger(world.clock)
-        judge = rule(world, ledger)
-        scene(world, judge)
-        return [each.what for each in ledger.violations] + list(judge.unrest())
+        cluster = SimulatedCluster(seed=1)
+        violations = ViolationLog(cluster.clock)
+        judge = invariant(cluster, violations)
+        scene(cluster, judge)
+        return [each.what for each in violations.found] + list(judge.unsettled())
 
     return run_virtual(main())
 
 
-def machine(world: World, name: str, *, cores: int = 4, pool: str = "default") -> None:
+def machine(cluster: SimulatedCluster, name: str, *, cores: int = 4, pool: str = "default") -> None:
     """Let there be a machine."""
     made = Machine(
         provider_id=f"kwok://{name}",
@@ -54,12 +54,12 @@ def machine(world: World, name: str, *, cores: int = 4, pool: str = "default") -
         capacity={"cpu": cores * 1000},
         allocatable={"cpu": cores * 1000},
     )
-    assert isinstance(world.sky, KwokSky)
-    world.sky.cloud.add(Instance(machine=made, cluster=CLUSTER, node=node(world, name, seen=False)))
+    instance = KwokInstance(machine=made, cluster=CLUSTER, node=node(cluster, name, seen=False))
+    cluster.sandbox.kwok.cloud.add(instance)
 
 
 def claim(
-    world: World,
+    cluster: SimulatedCluster,
     name: str,
     *conditions: str,
     reason: str = "",
@@ -74,22 +74,24 @@ def claim(
         "topology.kubernetes.io/zone": "test-zone-a",
         "karpenter.sh/capacity-type": "on-demand",
     }
-    board = [{"type": each, "status": "True", "reason": each} for each in conditions]
+    condition_set = [{"type": each, "status": "True", "reason": each} for each in conditions]
     if reason:
-        board.append({"type": "DisruptionReason", "status": "True", "reason": reason})
+        condition_set.append({"type": "DisruptionReason", "status": "True", "reason": reason})
     made = _read(
         NodeClaim,
         {
             "metadata": _meta(name, labels=labels, leaving=leaving),
             "spec": {"nodeClassRef": CLASS, "expireAfter": "Never", **spec},
-            "status": {"providerID": f"kwok://{name}", "conditions": board},
+            "status": {"providerID": f"kwok://{name}", "conditions": condition_set},
         },
     )
-    world.mirror.claims[name] = made
+    cluster.mirror.claims[name] = made
     return made
 
 
-def node(world: World, name: str, *, leaving: bool = False, closed: bool = False, seen: bool = True) -> Node:
+def node(
+    cluster: SimulatedCluster, name: str, *, leaving: bool = False, closed: bool = False, seen: bool = True
+) -> Node:
     """Let there be a node."""
     taints = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}] if closed else []
     made = _read(
@@ -100,11 +102,11 @@ def node(world: World, name: str, *, leaving: bool = False, closed: bool = False
         },
     )
     if seen:
-        world.mirror.nodes[name] = made
+        cluster.mirror.nodes[name] = made
     return made
 
 
-def pool(world: World, *, budget: str = "100%", cores: int = 0) -> None:
+def pool(cluster: SimulatedCluster, *, budget: str = "100%", cores: int = 0) -> None:
     """Let there be the pool called default."""
     spec: dict[str, Any] = {
         "template": {"spec": {"nodeClassRef": CLASS, "requirements": [], "expireAfter": "Never"}},
@@ -112,11 +114,11 @@ def pool(world: World, *, budget: str = "100%", cores: int = 0) -> None:
     }
     if cores:
         spec["limits"] = {"cpu": str(cores)}
-    world.mirror.pools["default"] = _read(NodePool, {"metadata": _meta("default"), "spec": spec})
+    cluster.mirror.pools["default"] = _read(NodePool, {"metadata": _meta("default"), "spec": spec})
 
 
 def pod(
-    world: World,
+    cluster: SimulatedCluster,
     name: str,
     *,
     on: str = "",
@@ -128,26 +130,21 @@ def pod(
     """Let there be a pod of the workload called app, ready if it runs."""
     notes = {"karpenter.sh/do-not-disrupt": "true"} if kept else {}
     ready = [{"type": "Ready", "status": "True"}] if phase == "Running" else []
-    container = {"name": "app", "resources": {"requests": {"cpu": "2"}}}
-    made = _read(
-        Pod,
-        {
-            "metadata": {
-                **_meta(name, labels={"app": "app"}, leaving=leaving),
-                "namespace": "default",
-                "annotations": notes,
-            },
-            "spec": {"nodeName": on, "containers": [container], "nodeSelector": selector or {}},
-            "status": {"phase": phase, "conditions": ready},
-        },
+    made = manifest_pod(
+        name,
+        node=on,
+        cpu="2",
+        meta={**_meta(name, labels={"app": "app"}, leaving=leaving), "annotations": notes},
+        status={"phase": phase, "conditions": ready},
+        nodeSelector=selector or {},
     )
-    world.mirror.pods[f"default/{name}"] = made
+    cluster.mirror.pods[f"default/{name}"] = made
     return made
 
 
-def budget(world: World, *, least: int, allowed: int = 0) -> None:
+def budget(cluster: SimulatedCluster, *, least: int, allowed: int = 0) -> None:
     """Let there be a disruption budget for the workload called app."""
-    world.mirror.budgets["default/app"] = _read(
+    cluster.mirror.budgets["default/app"] = _read(
         PodDisruptionBudget,
         {
             "metadata": {**_meta("app"), "namespace": "default"},

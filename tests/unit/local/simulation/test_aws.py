@@ -1,4 +1,4 @@
-"""One operator's line to the embedded AWS, and what AWS does to it."""
+"""The calls of one operator to the embedded AWS, and what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
-from karpenter.cloud.aws.errors import NoResponse, AwsApiError
+from karpenter.cloud.aws.errors import AwsApiError, NoResponse
 from karpenter.cloud.errors import Throttled
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.aws.inprocess import AwsInProcess
 from karpenter_local.aws.site import Site
-from karpenter_local.simulation.aws.faults import aws_mishaps
-from karpenter_local.simulation.aws.network import Line, Weather
-from karpenter_local.simulation.aws.paid import Paid
-from karpenter_local.simulation.aws.places import ZONES, moved
+from karpenter_local.simulation.aws.cloud import LaunchedOnceInvariant
+from karpenter_local.simulation.aws.faults import ZONES, draw_aws_faults, move_to_aws
+from karpenter_local.simulation.aws.network import AwsCallFaults, FaultyAws
+from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.faults import SellOut
-from karpenter_local.simulation.invariants.rule import Ledger
-from karpenter_local.simulation.mirror import Wrote
-from karpenter_local.simulation.script import write
-from karpenter_local.simulation.world import World
+from karpenter_local.simulation.invariants.invariant import ViolationLog
+from karpenter_local.simulation.mirror import ObjectWrite
+from karpenter_local.simulation.scenario import generate
 from karpenter_local.virtual import VirtualClock, run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from karpenter_local.simulation.aws.network import Trouble
+    from karpenter_local.simulation.aws.network import AwsCallFault
+
 
 TAG = {"Resources": ["subnet-1"], "Tags": [{"Key": "a", "Value": "b"}]}
 
 
 class Counting:
-    """A wire that counts down to an operator's last write."""
+    """A transport that counts down to an operator's last write."""
 
     def __init__(self, *ends: str) -> None:
         self.ends = list(ends)
@@ -54,35 +54,37 @@ def site() -> Iterator[Site]:
 
 def asked(
     site: Site,
-    work: Callable[[Line], Awaitable[Any]],
-    *troubles: Trouble,
+    work: Callable[[FaultyAws], Awaitable[Any]],
+    *faults: AwsCallFault,
     operation: str = "DescribeSubnets",
     ends: tuple[str, ...] = (),
 ) -> tuple[object, float, int]:
     """Return what came of some work, how long it took, and how often AWS was asked."""
 
     async def main() -> tuple[object, float]:
-        weather = Weather()
-        weather.waiting[operation] += troubles
-        wire: Any = Counting(*ends)
-        chance = Random(1)  # noqa: S311  a test's dice
-        line = Line(site.clients, site.account, weather=weather, chance=chance, wire=wire)
-        outcome: object
+        call_faults = AwsCallFaults()
+        call_faults.waiting[operation] += faults
+        transport: Any = Counting(*ends)
+        chance = Random(1)  # noqa: S311  chance of a test
+        line = FaultyAws(
+            site.clients, site.account, call_faults=call_faults, chance=chance, transport=transport
+        )
+        result: object
         try:
             async with asyncio.timeout(1000):
-                outcome = await work(line)
+                result = await work(line)
         except (NoResponse, AwsApiError, Throttled, TimeoutError) as error:
-            outcome = type(error)
-        line.sever()
-        return outcome, VirtualClock().monotonic()
+            result = type(error)
+        line.close()
+        return result, VirtualClock().monotonic()
 
     site.account.forget_calls()
-    outcome, seconds = run_virtual(main())
-    return outcome, seconds, len(site.account.calls(operation))
+    result, seconds = run_virtual(main())
+    return result, seconds, len(site.account.calls(operation))
 
 
 @pytest.mark.parametrize(
-    ("trouble", "took", "reached"),
+    ("fault", "took", "reached"),
     [
         pytest.param("throttled", 0.0, 2, id="AWS wants fewer calls"),
         pytest.param("error", 0.0, 2, id="AWS has a fault"),
@@ -93,38 +95,38 @@ def asked(
         pytest.param("deaf", 60.0, 2, id="no answer ever though it was done"),
     ],
 )
-def test_a_trouble_passes(site: Site, trouble: Trouble, took: float, reached: int) -> None:
+def test_a_fault_passes(site: Site, fault: AwsCallFault, took: float, reached: int) -> None:
     """What goes wrong once is asked again, after as long as the SDK would wait for an answer."""
-    outcome, seconds, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"), trouble)
+    result, seconds, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"), fault)
 
-    assert isinstance(outcome, dict)
+    assert isinstance(result, dict)
     assert took <= seconds < took + 2
     assert calls == reached
 
 
-def test_a_trouble_that_stays_is_told(site: Site) -> None:
-    """After as many attempts as the SDK makes, whoever asks is told."""
-    always: tuple[Trouble, ...] = ("throttled",) * 5
-    outcome, _, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"), *always)
+def test_a_fault_that_stays_is_raised(site: Site) -> None:
+    """After as many attempts as the SDK makes, the caller gets the error."""
+    always: tuple[AwsCallFault, ...] = ("throttled",) * 5
+    result, _, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"), *always)
 
-    assert (outcome, calls) == (Throttled, 5)
+    assert (result, calls) == (Throttled, 5)
 
 
 def test_what_is_refused_for_a_reason_is_not_asked_again(site: Site) -> None:
     """A wrong question stays wrong."""
-    site.account.faults.next("DescribeSubnets", Refuse(code="InvalidParameterValue"))
-    outcome, _, calls = asked(site, lambda line: line.ask("ec2", "DescribeSubnets"))
+    site.account.faults.next("DescribeSubnets", RefuseCall(code="InvalidParameterValue"))
+    result, _, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"))
 
-    assert (outcome, calls) == (AwsApiError, 1)
+    assert (result, calls) == (AwsApiError, 1)
 
 
 def test_questions_for_mail_are_free_when_there_is_none(site: Site) -> None:
     """A day has 86,400 of them."""
-    outcome, _, calls = asked(
-        site, lambda line: line.ask("sqs", "ReceiveMessage", QueueUrl="x"), operation="ReceiveMessage"
+    result, _, calls = asked(
+        site, lambda line: line.call("sqs", "ReceiveMessage", QueueUrl="x"), operation="ReceiveMessage"
     )
 
-    assert (outcome, calls) == ({}, 0)
+    assert (result, calls) == ({}, 0)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +137,8 @@ def test_a_dead_operator_is_never_answered(site: Site, end: str, reached: int) -
     """Its last write was carried out or not; nothing follows, not even questions."""
     tag = {**TAG, "Resources": site.estate.subnets[:1]}
 
-    async def work(line: Line) -> None:
-        for call in (line.ask("ec2", "CreateTags", **tag), line.ask("ec2", "DescribeSubnets")):
+    async def work(line: FaultyAws) -> None:
+        for call in (line.call("ec2", "CreateTags", **tag), line.call("ec2", "DescribeSubnets")):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(100):
                     await call
@@ -149,18 +151,18 @@ def test_a_dead_operator_is_never_answered(site: Site, end: str, reached: int) -
 
 def test_aws_has_mishaps_of_its_own() -> None:
     """Where things go wrong, they do so on AWS in many ways, each of which can be said in a line."""
-    chance = Random(1)  # noqa: S311  a test's dice
-    found = aws_mishaps(chance, 50_000.0, "many")
+    chance = Random(1)  # noqa: S311  chance of a test
+    found = draw_aws_faults(chance, 50_000.0, "many")
 
     assert len({type(each) for each in found}) == 6
     assert all(str(each) for each in found)
-    assert aws_mishaps(chance, 50_000.0, "none") == []
+    assert draw_aws_faults(chance, 50_000.0, "none") == []
 
 
-def test_lives_move_to_the_zones_of_aws() -> None:
+def test_scenarios_move_to_the_zones_of_aws() -> None:
     """The same seed asks for the same things in another place."""
-    here, there = (write(4, hours=1, severity="many", provider=each) for each in ("aws", "kwok"))
-    step = moved(SellOut(at=0.0, zone="test-zone-d", seconds=1.0))
+    here, there = (generate(4, hours=1, severity="many", provider=each) for each in ("aws", "kwok"))
+    step = move_to_aws(SellOut(at=0.0, zone="test-zone-d", seconds=1.0))
 
     assert isinstance(step, SellOut)
     assert step.zone == ZONES[0]
@@ -171,23 +173,25 @@ def test_lives_move_to_the_zones_of_aws() -> None:
 @pytest.mark.parametrize(
     ("contested", "lag", "found"),
     [
-        pytest.param(0.0, 4.0, ["machine i-2 was launched, and is that of no claim"], id="nobody had it"),
+        pytest.param(
+            0.0, 4.0, ["machine i-2 was launched, and is that of no claim"], id="it never had a claim"
+        ),
         pytest.param(60.0, 0.0, [], id="two operators led"),
         pytest.param(0.0, 15.0, [], id="EC2 hid it for too long"),
     ],
 )
-def test_nothing_is_paid_for_in_vain(contested: float, lag: float, found: list[str]) -> None:
-    """A machine that never was that of a claim is told, where there is no excuse for it."""
+def test_no_machine_is_launched_in_vain(contested: float, lag: float, found: list[str]) -> None:
+    """A machine that never was that of a NodeClaim is a violation, unless there is a reason for it."""
 
     async def main() -> list[str]:
-        world = World(seed=1)
-        world.contested_until = contested
-        sky: Any = SimpleNamespace(launched=["i-1", "i-2"], longest_lag=lag)
-        rule = Paid(world, Ledger(world.clock), sky)
+        simulated = SimulatedCluster(seed=1)
+        simulated.contested_until = contested
+        cloud: Any = SimpleNamespace(launched=["i-1", "i-2"], longest_lag=lag)
+        invariant = LaunchedOnceInvariant(simulated, ViolationLog(simulated.clock), cloud)
         kind = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
         status = NodeClaimStatus(provider_id="aws:///us-west-2a/i-1")
         had = NodeClaim(spec=NodeClaimSpec(node_class_ref=kind), status=status)
-        rule.wrote(Wrote(None, had))
-        return list(rule.unrest())
+        invariant.on_write(ObjectWrite(None, had))
+        return list(invariant.unsettled())
 
     assert run_virtual(main()) == found

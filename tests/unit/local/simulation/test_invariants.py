@@ -6,57 +6,57 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter_local.simulation.invariants.budgets import Budgets
-from karpenter_local.simulation.invariants.leaving import Leaving
-from karpenter_local.simulation.invariants.limits import Limits
-from karpenter_local.simulation.invariants.ownership import Ownership
-from karpenter_local.simulation.invariants.pace import Pace
-from karpenter_local.simulation.invariants.protection import Protection
-from karpenter_local.simulation.invariants.service import Service
-from karpenter_local.simulation.invariants.steadiness import Steadiness
-from karpenter_local.simulation.mirror import Wrote
+from karpenter_local.simulation.invariants.disruption import BudgetInvariant, ProtectionInvariant
+from karpenter_local.simulation.invariants.machines import (
+    FinalizerInvariant,
+    LimitInvariant,
+    OwnershipInvariant,
+    SteadyStateInvariant,
+)
+from karpenter_local.simulation.invariants.workloads import ServiceInvariant, WriteRateInvariant
+from karpenter_local.simulation.mirror import ObjectWrite
 from tests.unit.local.simulation.broken import asked, budget, claim, found, machine, node, pod, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.simulation.invariants.rule import Rule
-    from karpenter_local.simulation.world import World
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.invariants.invariant import Invariant
 
 PODS = "/api/v1/namespaces/default/pods/web"
 
 
-def nothing(_world: World, _rule: Rule) -> None:
+def nothing(_cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let there be nothing."""
 
 
-def a_pair(world: World, _rule: Rule) -> None:
+def a_pair(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let there be a machine with its claim and its node."""
-    machine(world, "a")
-    claim(world, "a")
-    node(world, "a")
+    machine(cluster, "a")
+    claim(cluster, "a")
+    node(cluster, "a")
 
 
-def an_orphan(world: World, _rule: Rule) -> None:
+def an_orphan(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let there be a machine without a claim."""
-    machine(world, "a")
-    node(world, "a")
+    machine(cluster, "a")
+    node(cluster, "a")
 
 
-def a_wish(world: World, _rule: Rule) -> None:
+def a_wish(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let there be a claim without a machine."""
-    claim(world, "a")
+    claim(cluster, "a")
 
 
-def a_loner(world: World, _rule: Rule) -> None:
+def a_loner(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let there be a claim and a machine without a node."""
-    machine(world, "a")
-    claim(world, "a")
+    machine(cluster, "a")
+    claim(cluster, "a")
 
 
-def a_shell(world: World, _rule: Rule) -> None:
+def a_shell(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let there be a node without a machine."""
-    node(world, "a")
+    node(cluster, "a")
 
 
 @pytest.mark.parametrize(
@@ -70,45 +70,47 @@ def a_shell(world: World, _rule: Rule) -> None:
         pytest.param(a_shell, ["node a has no machine"], id="a node without a machine"),
     ],
 )
-def test_machines_and_claims_are_in_pairs(scene: Callable[[World, Rule], None], wrong: list[str]) -> None:
+def test_machines_and_claims_are_in_pairs(
+    scene: Callable[[SimulatedCluster, Invariant], None], wrong: list[str]
+) -> None:
     """In the end there is a claim and a node for every machine, and the other way round."""
-    assert found(Ownership, scene) == wrong
+    assert found(OwnershipInvariant, scene) == wrong
 
 
-def a_leaving_node(world: World, _rule: Rule) -> None:
+def a_leaving_node(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a node be deleted and stay."""
-    node(world, "a", leaving=True)
+    node(cluster, "a", leaving=True)
 
 
-def a_closed_node(world: World, _rule: Rule) -> None:
+def a_closed_node(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a node be closed and stay."""
-    node(world, "a", closed=True)
+    node(cluster, "a", closed=True)
 
 
-def a_held_node(world: World, _rule: Rule) -> None:
+def a_held_node(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a pod that must not be disrupted hold a node."""
-    node(world, "a", leaving=True)
-    pod(world, "web", on="a", kept=True)
+    node(cluster, "a", leaving=True)
+    pod(cluster, "web", on="a", kept=True)
 
 
-def a_guarded_node(world: World, _rule: Rule) -> None:
+def a_guarded_node(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a disruption budget hold a node."""
-    node(world, "a", leaving=True)
-    pod(world, "web", on="a")
-    budget(world, least=1)
+    node(cluster, "a", leaving=True)
+    pod(cluster, "web", on="a")
+    budget(cluster, least=1)
 
 
-def an_overdue_node(world: World, rule: Rule) -> None:
+def an_overdue_node(cluster: SimulatedCluster, invariant: Invariant) -> None:
     """Let a node be held beyond the time that its machine has."""
-    a_held_node(world, rule)
-    claim(world, "a", terminationGracePeriod="1m")
+    a_held_node(cluster, invariant)
+    claim(cluster, "a", terminationGracePeriod="1m")
 
 
 @pytest.mark.parametrize(
     ("scene", "wrong"),
     [
         pytest.param(a_leaving_node, ["node a is being deleted and does not go"], id="a node that stays"),
-        pytest.param(a_closed_node, ["node a is closed and stays"], id="a node that nobody opens"),
+        pytest.param(a_closed_node, ["node a is closed and stays"], id="a node that stays tainted"),
         pytest.param(a_held_node, [], id="a node that a protected pod holds"),
         pytest.param(a_guarded_node, [], id="a node that a budget holds"),
         pytest.param(
@@ -116,36 +118,36 @@ def an_overdue_node(world: World, rule: Rule) -> None:
         ),
     ],
 )
-def test_what_is_deleted_goes(scene: Callable[[World, Rule], None], wrong: list[str]) -> None:
+def test_what_is_deleted_goes(scene: Callable[[SimulatedCluster, Invariant], None], wrong: list[str]) -> None:
     """No finalizer is stuck, but users may hold what is theirs."""
-    assert found(Leaving, scene) == wrong
+    assert found(FinalizerInvariant, scene) == wrong
 
 
-def a_waiting_pod(world: World, _rule: Rule) -> None:
+def a_waiting_pod(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a pod wait."""
-    pod(world, "web", phase="Pending")
+    pod(cluster, "web", phase="Pending")
 
 
-def a_full_pool(world: World, _rule: Rule) -> None:
+def a_full_pool(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a pod wait for a pool that is full."""
-    pool(world, cores=4)
-    machine(world, "a", cores=4)
-    claim(world, "a")
-    pod(world, "web", phase="Pending", selector={"pool": "default"})
+    pool(cluster, cores=4)
+    machine(cluster, "a", cores=4)
+    claim(cluster, "a")
+    pod(cluster, "web", phase="Pending", selector={"pool": "default"})
 
 
-def a_pool_with_room(world: World, _rule: Rule) -> None:
+def a_pool_with_room(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a pod wait for a pool that has room."""
-    pool(world, cores=8)
-    machine(world, "a", cores=4)
-    claim(world, "a")
-    pod(world, "web", phase="Pending", selector={"pool": "default"})
+    pool(cluster, cores=8)
+    machine(cluster, "a", cores=4)
+    claim(cluster, "a")
+    pod(cluster, "web", phase="Pending", selector={"pool": "default"})
 
 
-def a_lost_pod(world: World, _rule: Rule) -> None:
+def a_lost_pod(cluster: SimulatedCluster, _invariant: Invariant) -> None:
     """Let a workload have fewer pods than it asks for."""
     made = {"metadata": {"name": "app"}, "spec": {"replicas": 2}, "status": {"readyReplicas": 1}}
-    world.cluster.server.store.put("deployments.apps", "default/app", made)
+    cluster.sandbox.cluster.server.store.put("deployments.apps", "default/app", made)
 
 
 @pytest.mark.parametrize(
@@ -159,19 +161,21 @@ def a_lost_pod(world: World, _rule: Rule) -> None:
         pytest.param(a_lost_pod, ["deployment app has 1 pods of 2"], id="a pod that is lost"),
     ],
 )
-def test_every_workload_has_its_pods(scene: Callable[[World, Rule], None], wrong: list[str]) -> None:
+def test_every_workload_has_its_pods(
+    scene: Callable[[SimulatedCluster, Invariant], None], wrong: list[str]
+) -> None:
     """In the end everything runs that can."""
-    assert found(Service, scene) == wrong
+    assert found(ServiceInvariant, scene) == wrong
 
 
 def test_a_cluster_that_moves_is_not_steady() -> None:
     """A claim that came a moment ago has to be old before a cluster counts as steady."""
 
-    def scene(world: World, rule: Rule) -> None:
-        pool(world)
-        rule.wrote(Wrote(None, claim(world, "a")))
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster)
+        invariant.on_write(ObjectWrite(None, claim(cluster, "a")))
 
-    assert found(Steadiness, scene) == ["claim a came 0 s ago"]
+    assert found(SteadyStateInvariant, scene) == ["claim a came 0 s ago"]
 
 
 @pytest.mark.parametrize(
@@ -184,14 +188,14 @@ def test_a_cluster_that_moves_is_not_steady() -> None:
 def test_limits_are_kept(cores: int, wrong: list[str]) -> None:
     """What counts is what exists in the cloud."""
 
-    def scene(world: World, rule: Rule) -> None:
-        pool(world, cores=cores)
-        machine(world, "a")
-        machine(world, "b")
-        claim(world, "a")
-        rule.wrote(Wrote(None, claim(world, "b")))
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster, cores=cores)
+        machine(cluster, "a")
+        machine(cluster, "b")
+        claim(cluster, "a")
+        invariant.on_write(ObjectWrite(None, claim(cluster, "b")))
 
-    assert found(Limits, scene) == wrong
+    assert found(LimitInvariant, scene) == wrong
 
 
 @pytest.mark.parametrize(
@@ -206,13 +210,13 @@ def test_limits_are_kept(cores: int, wrong: list[str]) -> None:
 def test_budgets_are_kept(allowed: str, wrong: int) -> None:
     """A machine begins to be disrupted only where every budget has room for one more."""
 
-    def scene(world: World, rule: Rule) -> None:
-        pool(world, budget=allowed)
-        claim(world, "a", "Initialized", reason="Drifted")
-        before = claim(world, "b", "Initialized")
-        rule.wrote(Wrote(before, claim(world, "b", "Initialized", reason="Drifted")))
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster, budget=allowed)
+        claim(cluster, "a", "Initialized", reason="Drifted")
+        before = claim(cluster, "b", "Initialized")
+        invariant.on_write(ObjectWrite(before, claim(cluster, "b", "Initialized", reason="Drifted")))
 
-    assert len(found(Budgets, scene)) == wrong
+    assert len(found(BudgetInvariant, scene)) == wrong
 
 
 @pytest.mark.parametrize(
@@ -228,48 +232,54 @@ def test_budgets_are_kept(allowed: str, wrong: int) -> None:
 def test_pods_are_protected(kept: bool, least: int, call: tuple[str, str], wrong: int) -> None:
     """Pods are evicted, not deleted; never beyond a budget, and never where that is not wanted."""
 
-    def scene(world: World, rule: Rule) -> None:
-        node(world, "a")
-        claim(world, "a", leaving=True)
-        budget(world, least=least)
-        rule.wrote(Wrote(pod(world, "web", on="a", kept=kept), pod(world, "web", on="a", leaving=True)))
-        rule.called(*asked(*call))
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        node(cluster, "a")
+        claim(cluster, "a", leaving=True)
+        budget(cluster, least=least)
+        invariant.on_write(
+            ObjectWrite(pod(cluster, "web", on="a", kept=kept), pod(cluster, "web", on="a", leaving=True))
+        )
+        invariant.on_call(*asked(*call))
 
-    assert len(found(Protection, scene)) == wrong
+    assert len(found(ProtectionInvariant, scene)) == wrong
 
 
 def test_pods_may_be_forced_when_their_time_is_over() -> None:
     """A terminationGracePeriod that has passed overrules everything."""
 
-    def scene(world: World, rule: Rule) -> None:
-        node(world, "a")
-        claim(world, "a", leaving=True, terminationGracePeriod="0s")
-        rule.wrote(Wrote(pod(world, "web", on="a", kept=True), pod(world, "web", on="a", leaving=True)))
-        rule.called(*asked("DELETE", PODS))
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        node(cluster, "a")
+        claim(cluster, "a", leaving=True, terminationGracePeriod="0s")
+        invariant.on_write(
+            ObjectWrite(pod(cluster, "web", on="a", kept=True), pod(cluster, "web", on="a", leaving=True))
+        )
+        invariant.on_call(*asked("DELETE", PODS))
 
-    assert found(Protection, scene) == []
+    assert found(ProtectionInvariant, scene) == []
 
 
 def test_pods_of_nodes_that_are_gone_run_no_longer() -> None:
     """What was on a machine that is gone is not protected by anything; what waits for one is."""
 
-    def gone(world: World, rule: Rule) -> None:
-        rule.wrote(Wrote(pod(world, "web", on="gone", kept=True), pod(world, "web", leaving=True)))
-        rule.called(*asked("DELETE", PODS))
+    def gone(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        invariant.on_write(
+            ObjectWrite(pod(cluster, "web", on="gone", kept=True), pod(cluster, "web", leaving=True))
+        )
+        invariant.on_call(*asked("DELETE", PODS))
 
-    def waiting(world: World, rule: Rule) -> None:
-        rule.wrote(Wrote(pod(world, "web", kept=True), pod(world, "web", leaving=True)))
-        rule.called(*asked("DELETE", PODS))
+    def waiting(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        invariant.on_write(ObjectWrite(pod(cluster, "web", kept=True), pod(cluster, "web", leaving=True)))
+        invariant.on_call(*asked("DELETE", PODS))
 
-    assert found(Protection, gone) == []
-    assert len(found(Protection, waiting)) == 2
+    assert found(ProtectionInvariant, gone) == []
+    assert len(found(ProtectionInvariant, waiting)) == 2
 
 
 def test_nothing_spins() -> None:
     """The same write, hundreds of times in a moment, is a dead loop."""
 
-    def scene(_world: World, rule: Rule) -> None:
+    def scene(_cluster: SimulatedCluster, invariant: Invariant) -> None:
         for _ in range(300):
-            rule.called(*asked("PATCH", "/apis/karpenter.sh/v1/nodeclaims/a"))
+            invariant.on_call(*asked("PATCH", "/apis/karpenter.sh/v1/nodeclaims/a"))
 
-    assert len(found(Pace, scene)) == 1
+    assert len(found(WriteRateInvariant, scene)) == 1

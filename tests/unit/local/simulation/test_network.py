@@ -1,4 +1,4 @@
-"""The wire on which everything can go wrong."""
+"""The transport on which everything can go wrong."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request, Response, Streaming
-from karpenter_local.simulation.network import Weather, Wire
+from karpenter_local.simulation.network import CallFaults, FaultyTransport
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 
-    from karpenter_local.simulation.network import Trouble
+    from karpenter_local.simulation.network import CallFault
 
 PATCH = Request(method="PATCH", path="/api/v1/nodes/a")
 WATCH = Request(method="GET", path="/api/v1/pods", query=(("watch", "true"),))
@@ -49,9 +49,9 @@ class Server:
             yield str(number).encode()
 
 
-def wire(server: Server) -> Wire:
-    """Return a wire to a server on which nothing goes wrong."""
-    return Wire(server, chance=Random(1), heard=lambda _request, _response: None)  # noqa: S311  dice
+def faulty_transport(server: Server) -> FaultyTransport:
+    """Return a transport to a server on which nothing goes wrong yet."""
+    return FaultyTransport(server, chance=Random(1), on_write=lambda _request, _response: None)  # noqa: S311  chance of a test
 
 
 async def answer(asked: Coroutine[Any, Any, Response]) -> str:
@@ -77,13 +77,13 @@ async def answer(asked: Coroutine[Any, Any, Response]) -> str:
         pytest.param("deaf", "silence", 1, id="silence though it was done"),
     ],
 )
-def test_calls_go_wrong(kind: Trouble, status: str, carried_out: int) -> None:
-    """Each kind of trouble is told by its answer, and by whether the call was carried out."""
+def test_calls_go_wrong(kind: CallFault, status: str, carried_out: int) -> None:
+    """Each kind of fault has its answer, and the call was carried out or not."""
 
     async def main() -> tuple[str, int]:
         server = Server()
-        bad = wire(server)
-        bad.weather = Weather(share=1.0, kinds=(kind,), chance=Random(1))  # noqa: S311  dice
+        bad = faulty_transport(server)
+        bad.faults = CallFaults(share=1.0, kinds=(kind,), chance=Random(1))  # noqa: S311  chance of a test
         return await answer(bad.send(PATCH)), server.carried_out
 
     assert run_virtual(main()) == (status, carried_out)
@@ -98,7 +98,7 @@ def test_a_process_dies_at_a_write(after: bool, carried_out: int) -> None:
 
     async def main() -> tuple[list[str], int, int]:
         server, died = Server(), []
-        bad = wire(server)
+        bad = faulty_transport(server)
         bad.sever_at(2, carried_out=after, then=lambda: died.append(True))
         answers = [await answer(bad.send(PATCH)) for _ in range(3)]
         return answers, server.carried_out, len(died)
@@ -106,7 +106,7 @@ def test_a_process_dies_at_a_write(after: bool, carried_out: int) -> None:
     assert run_virtual(main()) == (["200", "silence", "silence"], carried_out, 1)
 
 
-async def told(bad: Wire) -> list[tuple[float, str]]:
+async def received(bad: FaultyTransport) -> list[tuple[float, str]]:
     """Return what a watch tells, and when."""
     loop = asyncio.get_running_loop()
     found: list[tuple[float, str]] = []
@@ -121,12 +121,12 @@ async def told(bad: Wire) -> list[tuple[float, str]]:
 
 
 def test_watches_are_held_back() -> None:
-    """What a watch has to tell meanwhile is told afterwards, in order."""
+    """Events of the meantime come afterwards, in order."""
 
     async def main() -> list[tuple[float, str]]:
-        bad = wire(Server())
+        bad = faulty_transport(Server())
         bad.hold(("pods",), until=25.0)
-        return await told(bad)
+        return await received(bad)
 
     assert run_virtual(main()) == [(25, "1"), (35, "2"), (45, "3")]
 
@@ -135,20 +135,20 @@ def test_watches_are_cut() -> None:
     """A watch that is cut ends with an error, wherever it is."""
 
     async def main() -> list[tuple[float, str]]:
-        bad = wire(Server())
+        bad = faulty_transport(Server())
         asyncio.get_running_loop().call_later(15, bad.cut)
-        return await told(bad)
+        return await received(bad)
 
     assert run_virtual(main()) == [(10, "1"), (15, "cut")]
 
 
-def test_watches_tell_things_twice() -> None:
+def test_watches_send_events_twice() -> None:
     """Some lines come twice, one after the other."""
 
     async def main() -> list[tuple[float, str]]:
-        bad = wire(Server())
-        bad.twice = Random(3)  # noqa: S311  dice
-        return await told(bad)
+        bad = faulty_transport(Server())
+        bad.repeats = Random(3)  # noqa: S311  chance of a test
+        return await received(bad)
 
     found = run_virtual(main())
     assert len(found) > 3

@@ -1,4 +1,4 @@
-"""Plans written by hand, for checking whoever checks plans."""
+"""Plans written by hand, for checking the validator."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def machine(
             reservation_id=reservation,
         ),
         pods=tuple(pod.key for pod in pods),
-        fitting=Written(types or (bought[0],), required, merge(pod_requests(pod) for pod in pods)),
+        instance_type_options=Written(
+            types or (bought[0],), required, merge(pod_requests(pod) for pod in pods)
+        ),
         taints=pool.taints,
         startup_taints=pool.startup_taints,
         labels={**pool.labels, **required.labels()},

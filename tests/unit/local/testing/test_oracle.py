@@ -18,8 +18,8 @@ from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -70,9 +70,9 @@ def test_nodes_that_are_there_come_first() -> None:
         pytest.param(node("n", zone="zone-3"), id="another zone than the selector"),
         pytest.param(node("n", ports=(HostPort(80),)), id="a host port that is taken"),
         pytest.param(node("n", quiet=True), id="a quiet time, for pods that are only moved"),
-        pytest.param(node("n", pod("other", app="b")), id="company that the pod refuses"),
+        pytest.param(node("n", pod("other", app="b")), id="anti-affinity of the pod"),
         pytest.param(
-            node("n", pod("x", apart=[company(HOSTNAME, app="a")])), id="company that refuses the pod"
+            node("n", pod("x", apart=[affinity_term(HOSTNAME, app="a")])), id="anti-affinity of a bound pod"
         ),
         pytest.param(
             node("n", volumes={"csi": frozenset({"default/other"})}, volume_limits={"csi": 1}),
@@ -82,7 +82,7 @@ def test_nodes_that_are_there_come_first() -> None:
 )
 def test_a_node_is_passed_over(there: object) -> None:
     """A node does not take a pod when anything speaks against it."""
-    wanted = pod("a", app="a", on={ZONE: "zone-1"}, ports=[80], apart=[company(HOSTNAME, app="b")])
+    wanted = pod("a", app="a", on={ZONE: "zone-1"}, ports=[80], apart=[affinity_term(HOSTNAME, app="b")])
     disk = PodVolumes(claims={"csi": frozenset({"default/mine"})})
     found = slow_solve(problem(wanted, nodes=[there], moved=[wanted.key], volumes={wanted.key: disk}))  # type: ignore[list-item]
 
@@ -91,7 +91,7 @@ def test_a_node_is_passed_over(there: object) -> None:
 
 def test_the_node_without_anything_against_it_is_taken() -> None:
     """The pod of the test before goes to a node that differs in nothing else."""
-    wanted = pod("a", app="a", on={ZONE: "zone-1"}, ports=[80], apart=[company(HOSTNAME, app="b")])
+    wanted = pod("a", app="a", on={ZONE: "zone-1"}, ports=[80], apart=[affinity_term(HOSTNAME, app="b")])
     disk = PodVolumes(claims={"csi": frozenset({"default/mine"})})
     there = node("n", volume_limits={"csi": 1})
     found = slow_solve(problem(wanted, nodes=[there], moved=[wanted.key], volumes={wanted.key: disk}))
@@ -133,8 +133,8 @@ def test_a_spread_over_nodes_caps_each_node() -> None:
 
 
 def test_the_first_pod_of_its_kind_begins_a_domain() -> None:
-    """Pods that want company of their own kind all follow the first."""
-    web = pod("web", cpu="3", app="web", near=[company(ZONE, app="web")])
+    """Pods with affinity to their own kind all follow the first."""
+    web = pod("web", cpu="3", app="web", near=[affinity_term(ZONE, app="web")])
     found = slow_solve(problem(replicas(web, 5), pools=[default], nodes=[node("n", zone="zone-2")]))
 
     assert found.placed == {"n": ("default/web-000",)}
@@ -142,15 +142,15 @@ def test_the_first_pod_of_its_kind_begins_a_domain() -> None:
 
 
 def test_company_that_never_comes_is_waited_for_in_vain() -> None:
-    """A pod that wants company of another kind is refused when there is none."""
-    lonely = pod("lonely", near=[company(ZONE, app="web")])
+    """A pod with affinity to another kind is refused when there is none."""
+    lonely = pod("lonely", near=[affinity_term(ZONE, app="web")])
 
     assert slow_solve(problem(lonely, pools=[default])).refused == {"default/lonely"}
 
 
 def test_company_that_comes_later_is_waited_for() -> None:
-    """A pod whose company is smaller, and so placed later, is tried again and follows it."""
-    big = pod("big", cpu="1", near=[company(HOSTNAME, app="web")])
+    """A pod whose matching pods are smaller, and so placed later, is tried again and follows it."""
+    big = pod("big", cpu="1", near=[affinity_term(HOSTNAME, app="web")])
     found = slow_solve(problem(big, pod("web", app="web"), pools=[default]))
 
     assert found.claims == (("default", ("default/web", "default/big")),)
@@ -159,22 +159,22 @@ def test_company_that_comes_later_is_waited_for() -> None:
 def test_anti_affinity_holds_wherever_a_claim_could_still_be() -> None:
     """A pod on a claim of any zone keeps others out of every zone."""
     free = pod("free", cpu="2", app="web")
-    shy = pod("shy", apart=[company(ZONE, app="web")])
+    shy = pod("shy", apart=[affinity_term(ZONE, app="web")])
 
     assert slow_solve(problem(free, shy, pools=[default])).refused == {"default/shy"}
 
 
 def test_preferences_are_given_up_one_by_one() -> None:
     """A preference that cannot be met is given up, the others are kept."""
-    wishes = Wishes(nodes=((5, [only(ZONE, "nowhere")]), (1, [only(CAPACITY_TYPE, ON_DEMAND)])))
+    preferred = Preferences(nodes=((5, [only(ZONE, "nowhere")]), (1, [only(CAPACITY_TYPE, ON_DEMAND)])))
 
-    assert slow_solve(problem(pod("a", prefers=wishes), pools=[default])).hourly == pytest.approx(0.1)
+    assert slow_solve(problem(pod("a", prefers=preferred), pools=[default])).hourly == pytest.approx(0.1)
 
 
 def test_preferences_can_be_ignored() -> None:
     """With the policy Ignore a preference is never looked at."""
-    wishes = Wishes(nodes=((1, [only(CAPACITY_TYPE, ON_DEMAND)]),))
-    asked = problem(pod("a", prefers=wishes), pools=[default], options=Options(preferences="Ignore"))
+    preferred = Preferences(nodes=((1, [only(CAPACITY_TYPE, ON_DEMAND)]),))
+    asked = problem(pod("a", prefers=preferred), pools=[default], options=Options(preferences="Ignore"))
 
     assert slow_solve(asked).hourly == pytest.approx(0.06)
 

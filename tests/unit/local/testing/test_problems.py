@@ -42,7 +42,7 @@ nothing = Mix(
 
 
 FEATURES: dict[str, Callable[[Problem], object]] = {
-    "nodes with pods on them": lambda p: p.located and p.nodes,
+    "nodes with pods on them": lambda p: p.bound_pods and p.nodes,
     "limits": lambda p: any(pool.limits for pool in p.pools),
     "taints": lambda p: any(pool.taints for pool in p.pools),
     "minValues": lambda p: any(each.min_values for pool in p.pools for each in pool.requirements),
@@ -82,7 +82,7 @@ def test_problems_leave_out_what_they_should(problem: Problem) -> None:
     assert not (problem.daemons)
     assert not (problem.volumes)
     assert not (problem.moved)
-    assert not (problem.located)
+    assert not (problem.bound_pods)
     assert not (pool.taints)
     assert not (pool.limits)
     assert all(offering.available for kind in pool.types for offering in kind.offerings)

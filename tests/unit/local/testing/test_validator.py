@@ -25,8 +25,8 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import Cost, Options, PodVolumes
 from karpenter_local.testing.builders import (
     RESERVATION,
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -89,7 +89,10 @@ arm = pool("default", instance_type("small", cpu=2, memory=4, arch="arm64"))
             id="a pod is placed and refused",
         ),
         pytest.param(
-            problem(a, pools=[default]), plan(sound), "not in the problem", id="a pod nobody asked about"
+            problem(a, pools=[default]),
+            plan(sound),
+            "not in the problem",
+            id="a pod that is not in the problem",
         ),
         pytest.param(
             problem(a, pools=[default]), plan(placed={"n": (a.key,)}), "takes none", id="a node there is not"
@@ -193,11 +196,13 @@ def test_pods_that_may_not_be_there_are_found(asked: Problem, answer: Plan, foun
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        pytest.param({"pods": ()}, "has no pods", id="nobody on it"),
+        pytest.param({"pods": ()}, "has no pods", id="no pods on it"),
         pytest.param({"taints": (taint("x"),)}, "other taints", id="other taints than its pool"),
         pytest.param({"labels": {}}, "lacks the label", id="a label of the pool is missing"),
         pytest.param(
-            {"labels": {**sound.labels, ZONE: "mars"}}, "would not come up with", id="a label nobody sells"
+            {"labels": {**sound.labels, ZONE: "mars"}},
+            "would not come up with",
+            id="a label that no offering has",
         ),
         pytest.param({"allocatable": {}}, "does not have the room", id="another room than the type's"),
         pytest.param(
@@ -251,7 +256,7 @@ def test_machines_that_are_described_wrongly_are_found(change: dict[str, object]
 )
 def test_lists_of_types_that_would_not_do_are_found(change: dict[str, object], found: str) -> None:
     """The list of types is what can be bought as the claim requires, cheapest first, each once."""
-    new = replace(sound, fitting=replace(sound.fitting, **change))  # type: ignore[type-var]
+    new = replace(sound, instance_type_options=replace(sound.instance_type_options, **change))  # type: ignore[type-var]
 
     assert any(found in each for each in problems_of(problem(a, b, pools=[default]), plan(new)))
 
@@ -393,7 +398,7 @@ def test_too_many_on_a_node_are_found() -> None:
 
 def test_company_that_must_be_kept_off_is_found() -> None:
     """Anti-affinity is kept in both directions, and wherever a claim could still be."""
-    shy = pod("shy", apart=[company(ZONE, app="web")])
+    shy = pod("shy", apart=[affinity_term(ZONE, app="web")])
     web = pod("web", app="web")
     asked = problem(shy, web, pools=[default])
     fixed = [
@@ -407,8 +412,8 @@ def test_company_that_must_be_kept_off_is_found() -> None:
 
 
 def test_pods_that_ran_before_keep_others_off() -> None:
-    """A pod that runs already is not given company that it refuses."""
-    there = node("n", pod("shy", apart=[company(HOSTNAME, app="web")]))
+    """A bound pod gets no pods that its anti-affinity selects."""
+    there = node("n", pod("shy", apart=[affinity_term(HOSTNAME, app="web")]))
     web = pod("web", app="web")
 
     assert any(
@@ -417,9 +422,9 @@ def test_pods_that_ran_before_keep_others_off() -> None:
     )
 
 
-def test_pods_without_the_company_they_need_are_found() -> None:
+def test_pods_without_the_pods_they_need_are_found() -> None:
     """Affinity needs a matching pod in the same, settled domain."""
-    friend = pod("friend", near=[company(ZONE, app="web")])
+    friend = pod("friend", near=[affinity_term(ZONE, app="web")])
     web = pod("web", app="web")
     asked = problem(friend, web, pools=[default])
     apart = [
@@ -428,13 +433,13 @@ def test_pods_without_the_company_they_need_are_found() -> None:
     ]
     together = [machine(default, friend, web, bought=spot(), narrowed=zone("zone-1"))]
 
-    assert any("has no company" in each for each in problems_of(asked, plan(*apart)))
+    assert any("has no matching pod" in each for each in problems_of(asked, plan(*apart)))
     assert problems_of(asked, plan(*together)) == []
 
 
 def test_pods_of_one_kind_begin_only_one_domain() -> None:
-    """Pods that want each other's company follow the first; a second beginning is found."""
-    web = replicas(pod("web", app="web", near=[company(ZONE, app="web")]), 2)
+    """Pods with affinity to each other follow the first; a second beginning is found."""
+    web = replicas(pod("web", app="web", near=[affinity_term(ZONE, app="web")]), 2)
     news = [
         machine(default, each, bought=spot(where=name), narrowed=zone(name), name=name)
         for each, name in zip(web, ("zone-1", "zone-2"), strict=True)
@@ -444,20 +449,20 @@ def test_pods_of_one_kind_begin_only_one_domain() -> None:
 
 
 def test_pods_of_one_kind_join_those_that_ran_before() -> None:
-    """Where there is company already, no new domain is begun."""
-    web = pod("web", app="web", near=[company(ZONE, app="web")])
+    """Where there are matching pods already, no new domain is begun."""
+    web = pod("web", app="web", near=[affinity_term(ZONE, app="web")])
     there = node("n", pod("old", app="web"), zone="zone-2", takes_pods=False)
     new = machine(default, web, bought=spot(), narrowed=zone("zone-1"))
 
     assert any(
-        "although there was company" in each
+        "although there were matching pods" in each
         for each in problems_of(problem(web, pools=[default], nodes=[there]), plan(new))
     )
 
 
 def test_company_needs_the_label_that_it_is_about() -> None:
-    """A node without the label has no company by it."""
-    web = pod("web", app="web", near=[company("rack", app="web")])
+    """A node without the label has no matching pods by it."""
+    web = pod("web", app="web", near=[affinity_term("rack", app="web")])
 
     assert any(
         "does not have" in each
@@ -497,9 +502,11 @@ def test_pools_that_come_first_must_be_used_first() -> None:
     "wants",
     [
         pytest.param(pod("a", spreads=[spread(ZONE, app="x", anyway=True)]), id="a spread"),
-        pytest.param(pod("a", prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),))), id="a preference"),
+        pytest.param(pod("a", prefers=Preferences(nodes=((1, [only(ZONE, "zone-1")]),))), id="a preference"),
         pytest.param(pod("a", terms=[[only(ZONE, "zone-1")], [only(ZONE, "zone-2")]]), id="alternatives"),
-        pytest.param(pod("a", prefers=Wishes(near=((1, company(ZONE, app="x")),))), id="wished company"),
+        pytest.param(
+            pod("a", prefers=Preferences(near=((1, affinity_term(ZONE, app="x")),))), id="preferred affinity"
+        ),
         pytest.param(pod("a", ports=[80]), id="a port that is taken"),
     ],
 )
@@ -528,23 +535,31 @@ def test_tolerations_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("term", "is_kept"),
     [
-        pytest.param(company(HOSTNAME, app="web"), True, id="its own namespace only"),
-        pytest.param(company(HOSTNAME, app="web", namespaces=("other",)), False, id="a list of namespaces"),
+        pytest.param(affinity_term(HOSTNAME, app="web"), True, id="its own namespace only"),
         pytest.param(
-            company(HOSTNAME, app="web", namespace_selector=LabelSelector()), False, id="every namespace"
+            affinity_term(HOSTNAME, app="web", namespaces=("other",)), False, id="a list of namespaces"
         ),
         pytest.param(
-            company(HOSTNAME, app="web", namespace_selector=LabelSelector(match_labels={"name": "other"})),
+            affinity_term(HOSTNAME, app="web", namespace_selector=LabelSelector()),
+            False,
+            id="every namespace",
+        ),
+        pytest.param(
+            affinity_term(
+                HOSTNAME, app="web", namespace_selector=LabelSelector(match_labels={"name": "other"})
+            ),
             False,
             id="namespaces with a label",
         ),
         pytest.param(
-            company(HOSTNAME, app="web", namespace_selector=LabelSelector(match_labels={"name": "third"})),
+            affinity_term(
+                HOSTNAME, app="web", namespace_selector=LabelSelector(match_labels={"name": "third"})
+            ),
             True,
             id="no such namespace",
         ),
         pytest.param(
-            company(HOSTNAME, app="web", namespaces=("other",), match_label_keys=("tier",)),
+            affinity_term(HOSTNAME, app="web", namespaces=("other",), match_label_keys=("tier",)),
             True,
             id="pods that share a label value with it",
         ),

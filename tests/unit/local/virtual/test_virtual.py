@@ -137,7 +137,7 @@ def test_a_virtual_clock_refuses_a_real_loop() -> None:
 
 
 def test_a_timer_is_never_early() -> None:
-    """Whoever waits for a moment, and looks at the clock, need not wait again for a rounding error."""
+    """A task that waits for a moment, and looks at the clock, need not wait again for a rounding error."""
 
     async def waits(due: float) -> int:
         loop, times = asyncio.get_running_loop(), 0

@@ -1,9 +1,9 @@
 """
-Who may do what: role-based access control, read from the roles and bindings in the store.
+Role-based access control, read from the roles and bindings in the store.
 
-The one user of an embedded cluster belongs to ``system:masters`` and may do everything. Others exist only
-by name: a client may impersonate them, or ask what they could do, which is how the roles of a chart are
-tried out.
+The only user of an embedded cluster belongs to ``system:masters`` and may do everything. Other users exist
+only by name: a client may impersonate them, or create a SubjectAccessReview for them, which is how the
+roles of a chart are tested. See https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.store import Store
+    from karpenter_local.apiserver.store import ObjectStore
 
 MASTERS = "system:masters"
 _RBAC = "rbac.authorization.k8s.io"
 _ACCOUNT = "system:serviceaccount:"
 
 
-class User(msgspec.Struct, frozen=True):
+class UserInfo(msgspec.Struct, frozen=True):
     """A name and the groups that it belongs to."""
 
     name: str
@@ -34,11 +34,11 @@ class User(msgspec.Struct, frozen=True):
         return MASTERS in self.groups
 
 
-ADMIN = User("kubernetes-admin", (MASTERS, "system:authenticated"))
+ADMIN = UserInfo("kubernetes-admin", (MASTERS, "system:authenticated"))
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """May someone do this?"""
+class AuthorizerAttributes(msgspec.Struct, frozen=True, kw_only=True):
+    """The attributes of a request that a rule is checked against."""
 
     verb: str
     group: str = ""
@@ -58,7 +58,7 @@ def known_groups(name: str) -> tuple[str, ...]:
     return ("system:authenticated",)
 
 
-def allows(store: Store, user: User, question: Question) -> str:
+def allows(store: ObjectStore, user: UserInfo, question: AuthorizerAttributes) -> str:
     """Return why `user` may, or nothing when they may not."""
     if user.is_master:
         return f'the user belongs to "{MASTERS}"'
@@ -68,7 +68,7 @@ def allows(store: Store, user: User, question: Question) -> str:
     return ""
 
 
-def rules_of(store: Store, user: User, namespace: str) -> list[dict[str, Any]]:
+def rules_of(store: ObjectStore, user: UserInfo, namespace: str) -> list[dict[str, Any]]:
     """Return every rule that applies to `user` in a namespace."""
     if user.is_master:
         return [
@@ -78,7 +78,9 @@ def rules_of(store: Store, user: User, namespace: str) -> list[dict[str, Any]]:
     return [rule for _, rules in _granted(store, user, namespace) for rule in rules]
 
 
-def _granted(store: Store, user: User, namespace: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _granted(
+    store: ObjectStore, user: UserInfo, namespace: str
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for entry in store.table(f"clusterrolebindings.{_RBAC}").entries.values():
         binding = entry.object()
         if _binds(binding, user, ""):
@@ -93,7 +95,7 @@ def _granted(store: Store, user: User, namespace: str) -> Iterator[tuple[str, li
             yield text, _rules(store, role, namespace)
 
 
-def _rules(store: Store, role: dict[str, Any], namespace: str) -> list[dict[str, Any]]:
+def _rules(store: ObjectStore, role: dict[str, Any], namespace: str) -> list[dict[str, Any]]:
     table, key = (
         (f"clusterroles.{_RBAC}", role["name"])
         if role["kind"] == "ClusterRole"
@@ -104,10 +106,10 @@ def _rules(store: Store, role: dict[str, Any], namespace: str) -> list[dict[str,
     return rules
 
 
-def _binds(binding: dict[str, Any], user: User, namespace: str) -> bool:
+def _binds(binding: dict[str, Any], user: UserInfo, namespace: str) -> bool:
     for subject in binding.get("subjects") or ():
         match subject["kind"]:
-            case "User" if subject["name"] == user.name:
+            case "UserInfo" if subject["name"] == user.name:
                 return True
             case "Group" if subject["name"] in user.groups:
                 return True
@@ -118,7 +120,7 @@ def _binds(binding: dict[str, Any], user: User, namespace: str) -> bool:
     return False
 
 
-def _covers(rule: dict[str, Any], asked: Question) -> bool:
+def _covers(rule: dict[str, Any], asked: AuthorizerAttributes) -> bool:
     verbs = rule.get("verbs") or ()
     if asked.verb not in verbs and "*" not in verbs:
         return False

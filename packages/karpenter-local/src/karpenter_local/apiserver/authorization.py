@@ -1,37 +1,36 @@
 """
-Whether a request may be made at all.
+Authorization of requests.
 
-Who is asking is settled before a request gets here: whoever knows the cluster's token, or calls in process,
-is its administrator. An administrator may act for someone else by impersonation, and is then held to that
-one's rights.
+Authentication happened before: a client with the cluster's token, or one in the same process, is its
+administrator. An administrator may impersonate another user, and then has only that user's rights.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import access, faults
-from karpenter_local.apiserver.access import ADMIN, Question, User
+from karpenter_local.apiserver import access, errors
+from karpenter_local.apiserver.access import ADMIN, AuthorizerAttributes, UserInfo
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Request
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 _OPEN_PAGES = ("/version", "/healthz", "/livez", "/readyz", "/api", "/openapi")
 _ANYONE = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 
 
-def user_of(request: Request) -> User:
+def user_of(request: Request) -> UserInfo:
     """Return on whose behalf a request is made."""
     name = request.header("impersonate-user")
     if not name:
         return ADMIN
     groups = tuple(value for key, value in request.headers if key == "impersonate-group")
-    return User(name, (*groups, *access.known_groups(name)))
+    return UserInfo(name, (*groups, *access.known_groups(name)))
 
 
-def authorize(backend: Backend, request: Request, call: Call | None) -> None:
+def authorize(backend: Backend, request: Request, call: RequestInfo | None) -> None:
     """Refuse what the user may not do."""
     user = user_of(request)
     if user.is_master:
@@ -39,11 +38,11 @@ def authorize(backend: Backend, request: Request, call: Call | None) -> None:
     if call is None:
         if request.path == "/" or request.path.startswith(_OPEN_PAGES):
             return
-        asked = Question(verb=request.method.lower(), path=request.path)
+        asked = AuthorizerAttributes(verb=request.method.lower(), path=request.path)
     elif call.resource.plural in _ANYONE:
         return
     else:
-        asked = Question(
+        asked = AuthorizerAttributes(
             verb=call.verb,
             group=call.resource.group,
             resource=call.resource.plural,
@@ -55,17 +54,17 @@ def authorize(backend: Backend, request: Request, call: Call | None) -> None:
         raise _forbidden(user, asked)
 
 
-def _forbidden(user: User, asked: Question) -> faults.Fault:
+def _forbidden(user: UserInfo, asked: AuthorizerAttributes) -> errors.APIStatusError:
     if asked.path:
         why = f'User "{user.name}" cannot {asked.verb} path "{asked.path}"'
-        return faults.Fault(403, "Forbidden", f"forbidden: {why}", details={})
+        return errors.APIStatusError(403, "Forbidden", f"forbidden: {why}", details={})
     full = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{user.name}" cannot {asked.verb} resource "{full}" in API group "{asked.group}" {where}'
-    subject = faults.qualified(asked.resource, asked.group)
+    subject = errors.qualified(asked.resource, asked.group)
     name = f' "{asked.name}"' if asked.name else ""
     details = {"name": asked.name, "group": asked.group, "kind": asked.resource}
-    return faults.Fault(
+    return errors.APIStatusError(
         403,
         "Forbidden",
         f"{subject}{name} is forbidden: {why}",

@@ -1,5 +1,5 @@
 """
-What every verb works with: the store, the kinds served, the clock and the dice.
+What every verb works with: the store, the registry of kinds, the clock and the random source.
 
 Ids and random name suffixes come from one seeded source, so that the same seed and the same requests give
 the same cluster, byte for byte. The ways in which built-in and custom kinds differ meet here, so that verbs
@@ -23,25 +23,26 @@ from karpenter_local.apiserver.managed.tracker import Tracker
 from karpenter_local.apiserver.metadata import stamp
 from karpenter_local.apiserver.resources import Registry
 from karpenter_local.apiserver.tables import registry as tables
-from karpenter_local.apiserver.tables.view import Table
-from karpenter_local.apiserver.writing import Intent, create
+from karpenter_local.apiserver.tables.view import TableView
+from karpenter_local.apiserver.writing import WriteOptions, create
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.base.clock import Clock
     from karpenter.kube.transport import Request
-    from karpenter_local.apiserver.access import User
+    from karpenter_local.apiserver.access import UserInfo
     from karpenter_local.apiserver.custom.definition import Version
     from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.managed.shapes import Shape
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.resources import Resource
-    from karpenter_local.apiserver.store import Store
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.resources import APIResource
+    from karpenter_local.apiserver.store import ObjectStore
     from karpenter_local.apiserver.strategy import Strategy
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.views import ResponseView
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
+# SimpleNameGenerator of k8s.io/apiserver: five letters behind at most 58 of the prefix.
 _SUFFIX_LENGTH = 5
 _LONGEST_GENERATED = 63
 
@@ -49,7 +50,7 @@ _LONGEST_GENERATED = 63
 class Backend:
     """The state of a server, shared by its verbs."""
 
-    def __init__(self, *, store: Store, clock: Clock, seed: int | None = None) -> None:
+    def __init__(self, *, store: ObjectStore, clock: Clock, seed: int | None = None) -> None:
         self.store = store
         self.clock = clock
         self.registry = Registry()
@@ -59,7 +60,7 @@ class Backend:
         """OpenAPI documents made so far, each with what it was made from."""
         dealt = (
             None if seed is None else f"{seed}/{store.revision}"
-        )  # a restart must not deal the same ids again
+        )  # a restart must not generate the same ids again
         self._dice = random.Random(dealt)  # noqa: S311  names and ids, not secrets
         self._versions: dict[str, list[Version]] = {}
         self._by_resource: dict[tuple[str, str, str], Version] = {}
@@ -83,7 +84,7 @@ class Backend:
         suffix = "".join(self._dice.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
         return prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH] + suffix
 
-    def entry(self, resource: Resource, namespace: str, name: str) -> Entry | None:
+    def entry(self, resource: APIResource, namespace: str, name: str) -> Entry | None:
         """Return what is stored."""
         return self.store.get(resource.table, key_of(namespace, name))
 
@@ -92,17 +93,17 @@ class Backend:
         entry = self.store.get(table, key_of(namespace, name))
         return None if entry is None else entry.object()
 
-    def user(self, request: Request) -> User:
+    def user(self, request: Request) -> UserInfo:
         """Return on whose behalf a request is made."""
         return authorization.user_of(request)
 
-    def strategy(self, resource: Resource) -> Strategy:
+    def strategy(self, resource: APIResource) -> Strategy:
         """Return how objects of this kind are written."""
         if resource.custom:
             return CustomStrategy(self.version(resource))
         return strategies.BUILT_IN[resource.table]
 
-    def version(self, resource: Resource) -> Version:
+    def version(self, resource: APIResource) -> Version:
         """Return what defines a custom kind."""
         return self._by_resource[resource.group, resource.version, resource.plural]
 
@@ -114,60 +115,64 @@ class Backend:
         """Return every version of one custom kind."""
         return self._versions.get(definition, ())
 
-    def kept(self, resource: Resource) -> Resource:
+    def kept(self, resource: APIResource) -> APIResource:
         """Return the version of the kind in which objects are stored."""
         if resource.stored:
             return resource
         if resource.custom:
             return next(v.resource for v in self._versions[resource.table] if v.resource.stored)
-        found = self.registry.find("", "v1", resource.plural)  # the two faces of Event
+        found = self.registry.find("", "v1", resource.plural)
         assert found is not None, resource.plural
         return found
 
-    def incoming(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
+    def incoming(
+        self, call: RequestInfo, value: Object, repeated: tuple[str, ...]
+    ) -> tuple[Object, list[str]]:
         """Return a body as it is stored, and warnings about it."""
         if call.resource.custom:
             stored = self.version(self.kept(call.resource))
             return custom.custom(call, self.version(call.resource), stored, value, repeated)
         return incoming.built_in(call, value, repeated)
 
-    def configuration(self, call: Call, value: Object, repeated: tuple[str, ...]) -> tuple[Object, list[str]]:
+    def configuration(
+        self, call: RequestInfo, value: Object, repeated: tuple[str, ...]
+    ) -> tuple[Object, list[str]]:
         """Return the body of an apply with nothing filled in, and warnings about it."""
         if call.resource.custom:
             return custom.configuration(call, self.version(call.resource), value, repeated)
         return incoming.configuration(call, value, repeated)
 
-    def normal(self, resource: Resource, value: Object) -> Object:
+    def normal(self, resource: APIResource, value: Object) -> Object:
         """Return an object in the form in which it is stored."""
         if resource.custom:
             return custom.normal(self.version(resource), value)
         return incoming.normal(resource, value)
 
-    def outgoing(self, resource: Resource, value: Object) -> Object:
+    def outgoing(self, resource: APIResource, value: Object) -> Object:
         """Return a stored object in the version of `resource`."""
         return conversion.from_stored(resource, value)
 
-    def table_view(self, call: Call) -> View:
+    def table_view(self, call: RequestInfo) -> ResponseView:
         """Return the view that shows objects as rows of a table."""
         resource = call.resource
         columns = self.version(resource).columns if resource.custom else tables.built_in(resource.table)
-        return Table(columns, self.clock.now, call.request.parameter("includeObject"))
+        return TableView(columns, self.clock.now, call.request.parameter("includeObject"))
 
-    def selectable(self, resource: Resource) -> tuple[str, ...]:
+    def selectable(self, resource: APIResource) -> tuple[str, ...]:
         """Return the fields that a custom kind lets selectors ask for."""
         return self.version(resource).selectable if resource.custom else ()
 
-    def created(self, resource: Resource, entry: Entry) -> None:
+    def created(self, resource: APIResource, entry: Entry) -> None:
         """Do what follows from a new object."""
         self.strategy(resource).after_create(self, entry)
         self.changed(resource, entry)
 
-    def changed(self, resource: Resource, entry: Entry) -> None:
+    def changed(self, resource: APIResource, entry: Entry) -> None:
         """Do what follows from a new or changed object."""
         if resource.table == DEFINITIONS:
             lifecycle.accept(self, entry)
 
-    def removed(self, resource: Resource) -> None:
+    def removed(self, resource: APIResource) -> None:
         """Do what follows from an object's end."""
         if resource.custom:
             lifecycle.object_removed(self, resource.group, resource.plural)
@@ -202,8 +207,8 @@ class Backend:
             accounts,
             namespace,
             {"metadata": {"name": "default"}},
-            Intent(manager="kube-controller-manager"),
+            WriteOptions(manager="kube-controller-manager"),
         )
 
-    def _custom_shape(self, resource: Resource) -> Shape:
+    def _custom_shape(self, resource: APIResource) -> Shape:
         return self.version(resource).shape

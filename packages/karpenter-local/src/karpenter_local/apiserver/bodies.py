@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from karpenter_local.apiserver import duplicates, faults, protobuf
+from karpenter_local.apiserver import duplicates, errors, protobuf
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Request
@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Unreadable(ValueError):  # noqa: N818  reads as what is the matter
+class UnreadableBody(ValueError):  # noqa: N818  reads as what is the matter
     """The bytes are not what their content type says."""
 
 
@@ -58,22 +58,22 @@ def read(request: Request, kind: str) -> Body:
         elif encoding == PROTOBUF:
             body = Body(protobuf.decode(request.body))
         else:
-            raise faults.unsupported_media_type(ACCEPTED)
-    except (Unreadable, protobuf.ProtobufError) as error:
-        raise faults.unrecognized(kind, f"{error} ({_shown(request.body)})") from None
+            raise errors.unsupported_media_type(ACCEPTED)
+    except (UnreadableBody, protobuf.ProtobufError) as error:
+        raise errors.unrecognized(kind, f"{error} ({_shown(request.body)})") from None
     if body.value is None:
         return Body({})
     if not isinstance(body.value, dict):
         got, shown = json_type(body.value), request.body[:32].hex()
         why = f"json: cannot unmarshal {got} into Go value of type {_TYPE_META}"
-        raise faults.unrecognized(kind, f"couldn't get version/kind; json parse error: {why} ({shown})")
+        raise errors.unrecognized(kind, f"couldn't get version/kind; json parse error: {why} ({shown})")
     return body
 
 
 def check_size(request: Request) -> None:
     """Refuse what is larger than any object may be."""
-    if len(request.body) > faults.MAX_BODY:
-        raise faults.too_large()
+    if len(request.body) > errors.MAX_BODY:
+        raise errors.too_large()
 
 
 def parse_json(raw: bytes) -> Body:
@@ -81,7 +81,7 @@ def parse_json(raw: bytes) -> Body:
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"couldn't get version/kind; json parse error: {_why(raw, error)}") from None
+        raise UnreadableBody(f"couldn't get version/kind; json parse error: {_why(raw, error)}") from None
     if len(_encode(value)) == len(raw):
         return Body(value)  # nothing was dropped in between
     return Body(value, duplicates.in_json(raw))
@@ -92,14 +92,14 @@ def parse_yaml(raw: bytes) -> Body:
     if raw[:1] == b"{":
         try:
             return parse_json(raw)
-        except Unreadable:
+        except UnreadableBody:
             pass  # YAML in braces is still YAML
     try:
         value = yaml.load(raw, Loader=yaml.CSafeLoader)
         plain = _decode(_encode(value))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         sentence = " ".join(str(error).split())
-        raise Unreadable(f"yaml: {sentence}") from None
+        raise UnreadableBody(f"yaml: {sentence}") from None
     return Body(plain, duplicates.in_yaml(raw))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _NEW_NAMES = {
     "involvedObject": "regarding",
@@ -25,7 +25,7 @@ _NEW_NAMES = {
 _OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
 
 
-def to_stored(resource: Resource, value: Object) -> Object:
+def to_stored(resource: APIResource, value: Object) -> Object:
     """Return an object in the version of `resource` as it is stored."""
     if resource.custom:
         return value
@@ -37,7 +37,7 @@ def to_stored(resource: Resource, value: Object) -> Object:
     return renamed
 
 
-def from_stored(resource: Resource, value: Object) -> Object:
+def from_stored(resource: APIResource, value: Object) -> Object:
     """Return a stored object in the version of `resource`."""
     if resource.stored:
         return value

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.kube.transport import Request
-    from karpenter_local.apiserver.resources import Registry, Resource
+    from karpenter_local.apiserver.resources import APIResource, Registry
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
@@ -81,7 +81,7 @@ def _group(registry: Registry, group: str) -> dict[str, Any]:
     return {"name": group, "versions": found, "preferredVersion": found[0]}
 
 
-def _of(registry: Registry, group: str, version: str) -> list[Resource]:
+def _of(registry: Registry, group: str, version: str) -> list[APIResource]:
     return [item for item in registry if item.group == group and item.version == version]
 
 
@@ -98,7 +98,7 @@ def _resource_list(registry: Registry, group: str, version: str) -> Response | N
     return reply(body)
 
 
-def _entries(resource: Resource) -> Iterable[dict[str, Any]]:
+def _entries(resource: APIResource) -> Iterable[dict[str, Any]]:
     main: dict[str, Any] = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -153,7 +153,7 @@ def _group_discovery(registry: Registry, group: str) -> dict[str, Any]:
     return {"metadata": {"name": group} if group else {}, "versions": found}
 
 
-def _resource_discovery(resource: Resource) -> dict[str, Any]:
+def _resource_discovery(resource: APIResource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},

@@ -1,8 +1,8 @@
 """
 One stored object: its JSON, and the few facts about it that selectors ask for.
 
-The JSON is the truth. Whoever wants to change an object decodes a private copy of it, so nothing that is
-stored can be altered by accident, and lists and watches hand on the bytes without encoding again.
+The JSON is authoritative. A writer decodes a private copy of it, so nothing that is stored can be altered by
+accident, and lists and watches return the bytes without encoding them again.
 """
 
 from __future__ import annotations

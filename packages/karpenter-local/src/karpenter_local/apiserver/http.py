@@ -21,44 +21,46 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 
 from karpenter.kube.transport import Request
-from karpenter_local.apiserver import faults
-from karpenter_local.apiserver.certificates import generate
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.presenting import refuse
 from karpenter_local.apiserver.verbs.watching import Watch
+from karpenter_local.certificates import server_certificates
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Pairs, Response
-    from karpenter_local.apiserver.certificates import Certificates
     from karpenter_local.apiserver.server import Server
+    from karpenter_local.certificates import ServerCertificates
 
 HOST = "127.0.0.1"
 _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
+# kube-apiserver compresses responses from 128 KiB on:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 _WORTH_PACKING = 128 * 1024
 """Bytes from which on a body is compressed for clients that can unpack it."""
 
 _STUCK_AFTER = 60.0
 """Seconds for which a write may wait for a client that does not read."""
 
-_PATIENCE = 0.5
-"""Seconds for which the end waits for requests under way. Watches never end by themselves."""
+_SHUTDOWN_SECONDS = 0.5
+"""Seconds for which the shutdown waits for active requests. Watches never end by themselves."""
 
 
-class HttpFront:
+class SecureServer:
     """Listens, authenticates, and hands over."""
 
     def __init__(
-        self, server: Server, *, token: str | None = None, certificates: Certificates | None = None
+        self, server: Server, *, token: str | None = None, certificates: ServerCertificates | None = None
     ) -> None:
         self.server = server
         self.token = token or secrets.token_urlsafe(32)
-        self.certificates = certificates or generate()
+        self.certificates = certificates or server_certificates()
         self.url = ""
         self._runner: web.ServerRunner | None = None
 
     async def start(self, port: int = 0) -> str:
         """Begin to listen on loopback; return the URL."""
         low_level = web.Server(self._serve, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(low_level, handle_signals=False, shutdown_timeout=_PATIENCE)
+        self._runner = web.ServerRunner(low_level, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, port, ssl_context=_context(self.certificates), backlog=1024)
         await site.start()
@@ -74,10 +76,10 @@ class HttpFront:
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         if not self._knows(incoming.headers.get("authorization", "")):
-            return _answer(refuse(faults.unauthorized()))
+            return _answer(refuse(errors.unauthorized()))
         body = await _read(incoming)
         if body is None:
-            return _answer(refuse(faults.too_large()))
+            return _answer(refuse(errors.too_large()))
         headers = [(key, incoming.headers[key]) for key in _KEPT_HEADERS if key in incoming.headers]
         headers += [
             ("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())
@@ -114,12 +116,12 @@ async def _read(incoming: web.BaseRequest) -> bytes | None:
     """Return the body, or None when it is larger than any may be."""
     if not incoming.body_exists:
         return b""
-    if (incoming.content_length or 0) > faults.MAX_BODY:
+    if (incoming.content_length or 0) > errors.MAX_BODY:
         return None
     body = bytearray()
     async for chunk in incoming.content.iter_any():
         body += chunk
-        if len(body) > faults.MAX_BODY:
+        if len(body) > errors.MAX_BODY:
             return None
     return bytes(body)
 
@@ -150,7 +152,7 @@ async def _stream(incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse
     return outgoing
 
 
-def _context(certificates: Certificates) -> ssl.SSLContext:
+def _context(certificates: ServerCertificates) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     with tempfile.TemporaryDirectory() as folder:

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from karpenter_local.apiserver.history import EventType
+from karpenter_local.apiserver.watch_cache import EventType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from karpenter_local.apiserver.entry import Entry
-    from karpenter_local.apiserver.history import Change
-    from karpenter_local.apiserver.store import Store
+    from karpenter_local.apiserver.store import ObjectStore
+    from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
 _HEAD = struct.Struct("<II")
 _LIMIT = 64 * 1024 * 1024
@@ -61,7 +61,7 @@ class FileJournal:
     def __init__(self, directory: Path, *, limit: int = _LIMIT) -> None:
         self._directory = directory
         self._limit = limit
-        self._store: Store | None = None
+        self._store: ObjectStore | None = None
         self._buffer: list[bytes] = []
         self._written = 0
         """The newest revision in the buffer or beyond."""
@@ -74,7 +74,7 @@ class FileJournal:
         directory.mkdir(parents=True, exist_ok=True)
         self._lock: int | None = _lock(directory)
 
-    def open(self, store: Store) -> None:
+    def open(self, store: ObjectStore) -> None:
         """Fill `store` with what the directory holds, and keep its writes from now on.
 
         Raises:
@@ -87,7 +87,7 @@ class FileJournal:
             raise
         store.journal = self
 
-    def _load(self, store: Store) -> None:
+    def _load(self, store: ObjectStore) -> None:
         floor = 0
         snapshots = _files(self._directory, "snapshot")
         if snapshots:
@@ -105,7 +105,7 @@ class FileJournal:
         self._durable = self._written = store.revision
         self._begin_log(logs[-1][1] if logs else self._path("log", store.revision))
 
-    def record(self, table: str, change: Change) -> None:
+    def record(self, table: str, change: WatchCacheEvent) -> None:
         """Take one write; it is on disk once `settled` has returned for its revision."""
         if self._failure:
             raise JournalError(self._failure)

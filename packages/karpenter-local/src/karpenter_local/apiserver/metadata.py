@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _SERVER_OWNED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
@@ -29,20 +29,22 @@ def of(value: Object) -> dict[str, Any]:
     return meta
 
 
-def check_namespace(resource: Resource, meta: dict[str, Any], namespace: str) -> None:
+def check_namespace(resource: APIResource, meta: dict[str, Any], namespace: str) -> None:
     """Put the object where the path says; a body that says otherwise is refused."""
     if not resource.namespaced:
         meta.pop("namespace", None)
         return
     given = meta.get("namespace") or namespace
     if given != namespace:
-        raise faults.bad_request(
+        raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     meta["namespace"] = namespace
 
 
-def for_create(backend: Backend, resource: Resource, meta: dict[str, Any], *, managed: bool = True) -> None:
+def for_create(
+    backend: Backend, resource: APIResource, meta: dict[str, Any], *, managed: bool = True
+) -> None:
     """Stamp a new object; what only the server may say is taken out first."""
     for key in (
         "uid",

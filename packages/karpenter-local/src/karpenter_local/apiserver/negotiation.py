@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.views import Converted, Stored, metadata_only
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
 
 _ENCODINGS = frozenset({"application/json", "application/*", "*/*", "application/yaml"})
 
 
-class Clause(msgspec.Struct, frozen=True):
+class AcceptClause(msgspec.Struct, frozen=True):
     """One alternative of an accept header."""
 
     media_type: str
@@ -32,7 +32,7 @@ class Clause(msgspec.Struct, frozen=True):
     stream: str = ""
 
 
-def clauses(header: str) -> list[Clause]:
+def clauses(header: str) -> list[AcceptClause]:
     """Return the alternatives of an accept header in the client's order."""
     found = []
     for text in header.split(","):
@@ -41,7 +41,7 @@ def clauses(header: str) -> list[Clause]:
             continue
         values = dict(part.split("=", 1) for part in parameters if "=" in part)
         found.append(
-            Clause(
+            AcceptClause(
                 media.lower(),
                 values.get("as", ""),
                 values.get("g", ""),
@@ -49,7 +49,7 @@ def clauses(header: str) -> list[Clause]:
                 values.get("stream", ""),
             )
         )
-    return found or [Clause("*/*")]
+    return found or [AcceptClause("*/*")]
 
 
 def wants_yaml(header: str) -> bool:
@@ -60,7 +60,7 @@ def wants_yaml(header: str) -> bool:
     return first is not None and first.media_type == "application/yaml"
 
 
-def view_for(backend: Backend, call: Call) -> View:
+def view_for(backend: Backend, call: RequestInfo) -> ResponseView:
     """Return the view that the call accepts."""
     header = call.request.header("accept")
     if header in {"", "application/json", "*/*"}:
@@ -76,10 +76,10 @@ def view_for(backend: Backend, call: Call) -> View:
             return Converted(metadata_only, "PartialObjectMetadataList", "meta.k8s.io/v1")
         if clause.as_ == "Table":
             return backend.table_view(call)
-    raise faults.not_acceptable()
+    raise errors.not_acceptable()
 
 
-def plain(backend: Backend, call: Call) -> View:
+def plain(backend: Backend, call: RequestInfo) -> ResponseView:
     """Return objects as they are stored, or in the version that was asked for."""
     resource = call.resource
     if resource.stored:

@@ -1,5 +1,5 @@
 """
-Where a running cluster leaves word of itself, so that other processes find it, ask after it, and end it.
+The directory of a running cluster, by which other processes find it, ask for its status, and stop it.
 
     kubeconfig   how to reach it
     notice.json  what it is: its process, its address, since when
@@ -29,10 +29,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     control_plane: str
     started: str
     data_dir: str = ""
-    """Where its state is kept beyond its life; empty if nowhere."""
+    """Where its state is kept on disk; empty if nowhere."""
 
     karpenter: str = ""
-    """Where the operator beside it shows its metrics; empty if none runs."""
+    """Where the operator in the same process serves its metrics; empty if none runs."""
 
     environment: dict[str, str] = {}
     """What programs have to find in their environment, besides the kubeconfig, to use what is there."""
@@ -47,7 +47,7 @@ class AlreadyRunning(RuntimeError):  # noqa: N818  says what is the case
 
 
 def default_directory(environ: Mapping[str, str]) -> Path:
-    """Return where a cluster leaves word of itself if nobody says where."""
+    """Return the directory of a cluster for which none is given."""
     state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "")) / ".local" / "state")
     return Path(state) / "karpenter-local"
 

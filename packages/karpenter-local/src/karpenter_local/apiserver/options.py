@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 _KINDS = {
     "create": "CreateOptions",
@@ -25,6 +25,7 @@ _KINDS = {
     "delete": "DeleteOptions",
     "deletecollection": "DeleteOptions",
 }
+# FieldManagerMaxLength of k8s.io/apimachinery.
 _LONGEST_MANAGER = 128
 _GROUP = "meta.k8s.io"
 
@@ -33,7 +34,7 @@ def refuse(kind: str, *causes: tuple[str, str, str]) -> NoReturn:
     """Refuse options; each cause is a field, a reason and a message."""
     sentences = [f"{field}: {message}" for field, _, message in causes]
     text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
-    raise faults.Fault(
+    raise errors.APIStatusError(
         422,
         "Invalid",
         f'{kind}.{_GROUP} "" is invalid: {text}',
@@ -59,7 +60,7 @@ def is_dry_run(given: Sequence[str], kind: str) -> bool:
     return True
 
 
-def check(call: Call) -> None:
+def check(call: RequestInfo) -> None:
     """Refuse what is wrong with the options of a create, an update or a patch."""
     kind = _KINDS[call.verb]
     manager = call.request.parameter("fieldManager")
@@ -72,7 +73,7 @@ def check(call: Call) -> None:
     validation_mode(call)
 
 
-def _check_patch(call: Call, manager: str) -> None:
+def _check_patch(call: RequestInfo, manager: str) -> None:
     applies = call.request.header("content-type").startswith("application/apply-patch")
     if applies and not manager:
         refuse(
@@ -84,7 +85,7 @@ def _check_patch(call: Call, manager: str) -> None:
         refuse("PatchOptions", ("force", "FieldValueForbidden", message))
 
 
-def validation_mode(call: Call) -> str:
+def validation_mode(call: RequestInfo) -> str:
     """Return ``Strict``, ``Warn`` or ``Ignore``."""
     mode = call.request.parameter("fieldValidation")
     if mode in {"", "Warn"}:

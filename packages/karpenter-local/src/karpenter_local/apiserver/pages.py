@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.kube.transport import Response
-from karpenter_local.apiserver import discovery, faults
+from karpenter_local.apiserver import discovery, errors
 from karpenter_local.apiserver.openapi import documents
 from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.resources import BUILT_IN_GROUPS
@@ -23,7 +23,7 @@ def answer(backend: Backend, request: Request) -> Response:
     """Answer a request that names no kind."""
     path = request.path.rstrip("/") or "/"
     if request.method not in {"GET", "HEAD"}:
-        raise faults.method_not_allowed()
+        raise errors.method_not_allowed()
     if path == "/version":
         return reply(version())
     if path in _HEALTH or path.startswith(tuple(f"{page}/" for page in _HEALTH)):
@@ -32,7 +32,7 @@ def answer(backend: Backend, request: Request) -> Response:
     if found is None:
         root, _, rest = path.lstrip("/").partition("/")
         known = root == "api" or (root == "apis" and rest.partition("/")[0] in BUILT_IN_GROUPS)
-        raise faults.no_route() if known else faults.no_page()
+        raise errors.no_route() if known else errors.no_page()
     return found
 
 

@@ -1,5 +1,5 @@
 """
-How stored objects leave the server: whole, as a list, as watch events.
+Responses: objects, lists and watch events as bytes.
 
 Bytes are reused wherever the client wants what is stored; only other versions, tables and metadata-only
 views are encoded again.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.kube.transport import Pairs
-    from karpenter_local.apiserver import faults
+    from karpenter_local.apiserver import errors
 
 JSON_HEADERS: Pairs = (("content-type", "application/json"),)
 
@@ -34,7 +34,7 @@ def reply_raw(raw: bytes, status: int = 200, headers: Pairs = ()) -> Response:
     return Response(status=status, headers=(*JSON_HEADERS, *headers), body=raw)
 
 
-def refuse(fault: faults.Fault) -> Response:
+def refuse(fault: errors.APIStatusError) -> Response:
     """Return a fault as a response."""
     if fault.text:
         plain = (("content-type", "text/plain; charset=utf-8"), *fault.headers)

@@ -2,7 +2,7 @@
 Bodies in the API's protobuf encoding, read into the same objects that JSON gives.
 
 Some clients send built-in kinds this way and do not ask first. An envelope names kind and version; the
-message inside is read by the field numbers that :mod:`.schema.facts` knows. Answers are always JSON, which
+message inside is read by the field numbers that :mod:`.schema.types` knows. Answers are always JSON, which
 every such client accepts.
 """
 
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.schema.facts import Definition, Type
+    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition
 
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 MAGIC = b"k8s\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -42,17 +43,17 @@ def decode(raw: bytes) -> dict[str, Any]:
     meta = _parts(envelope.get(1, [b""])[0])
     api_version, kind = (_text(meta.get(number, [b""])[0]) for number in (1, 2))
     group, _, version = api_version.rpartition("/")
-    definition = facts().of_kind(group, version, kind) or _general(kind)
+    definition = built_in_types().of_kind(group, version, kind) or _general(kind)
     if definition is None:
         raise ProtobufError(f'no kind "{kind}" is registered for version "{api_version}"')
     value = _message(envelope.get(2, [b""])[0], definition)
     return {"kind": kind, "apiVersion": api_version, **value}
 
 
-def _general(kind: str) -> Definition | None:
+def _general(kind: str) -> TypeDefinition | None:
     """Return a kind that belongs to every group, such as the options of a delete."""
     name = f"io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"
-    return facts().definition(name) if kind in {"DeleteOptions", "Status"} else None
+    return built_in_types().definition(name) if kind in {"DeleteOptions", "Status"} else None
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
@@ -99,7 +100,7 @@ def _varint(raw: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _message(raw: bytes, definition: Definition) -> dict[str, Any]:
+def _message(raw: bytes, definition: TypeDefinition) -> dict[str, Any]:
     parts = _parts(raw)
     value: dict[str, Any] = {}
     for number, inner in definition.inline.items():
@@ -114,7 +115,7 @@ def _message(raw: bytes, definition: Definition) -> dict[str, Any]:
     return value
 
 
-def _value(given: list[Any], type_: Type) -> Any:
+def _value(given: list[Any], type_: FieldType) -> Any:
     inner = type_.inner
     if type_.code == "[":
         assert inner is not None
@@ -125,7 +126,7 @@ def _value(given: list[Any], type_: Type) -> Any:
     return _one(given[-1], type_)
 
 
-def _entry(raw: bytes, type_: Type) -> tuple[str, Any]:
+def _entry(raw: bytes, type_: FieldType) -> tuple[str, Any]:
     parts = _parts(raw)
     key = _text(parts.get(1, [b""])[0])
     if type_.code == "[":  # lists in maps are wrapped in a message of their own
@@ -133,7 +134,7 @@ def _entry(raw: bytes, type_: Type) -> tuple[str, Any]:
     return key, _one(parts[2][0], type_) if 2 in parts else None  # noqa: PLR2004  a map entry's value
 
 
-def _one(item: Any, type_: Type) -> Any:  # noqa: PLR0911  one way to read each type
+def _one(item: Any, type_: FieldType) -> Any:  # noqa: PLR0911  one way to read each type
     match type_.code:
         case "s":
             return _text(item)

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import msgspec
 
 from karpenter.kube.transport import Request
-from karpenter_local.apiserver import faults
-from karpenter_local.apiserver.resources import BUILT_IN_GROUPS, Resource
+from karpenter_local.apiserver import errors
+from karpenter_local.apiserver.resources import BUILT_IN_GROUPS, APIResource
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.resources import Registry
@@ -24,11 +24,11 @@ _IN_A_NAMESPACE = frozenset({"create", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A request for one kind, taken apart."""
 
     verb: str
-    resource: Resource
+    resource: APIResource
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -59,7 +59,7 @@ def agent(header: str) -> str:
     return header.partition("/")[0] or "unknown"
 
 
-def parse(request: Request, registry: Registry) -> Call | None:
+def parse(request: Request, registry: Registry) -> RequestInfo | None:
     """Return what `request` asks for, or None when its path is not that of a served kind."""
     parts = [unquote(part) for part in request.path.split("/") if part]
     if len(parts) > _CORE and parts[0] == "api":
@@ -80,33 +80,33 @@ def parse(request: Request, registry: Registry) -> Call | None:
             namespace = ""
     resource = registry.find(group, version, rest[0])
     if resource is None:
-        raise faults.no_route() if not group or group in BUILT_IN_GROUPS else faults.no_page()
+        raise errors.no_route() if not group or group in BUILT_IN_GROUPS else errors.no_page()
     return _call(request, resource, namespace, rest[1:], watching=watching)
 
 
 def _call(
-    request: Request, resource: Resource, namespace: str, rest: list[str], *, watching: bool = False
-) -> Call:
+    request: Request, resource: APIResource, namespace: str, rest: list[str], *, watching: bool = False
+) -> RequestInfo:
     if namespace and not resource.namespaced:
-        raise faults.no_route()
+        raise errors.no_route()
     name = rest[0] if rest else ""
     subresource = rest[1] if len(rest) > 1 else ""
     if resource.namespaced and name and not namespace:
-        raise faults.no_route()
+        raise errors.no_route()
     verb = "watch" if watching and request.method == "GET" else _verb(request, named=bool(name))
     if subresource:
         found = resource.subresource(subresource)
         if found is None:
-            raise faults.no_route()
+            raise errors.no_route()
         if verb not in found.verbs:
-            raise faults.method_not_allowed()
+            raise errors.method_not_allowed()
     elif (
         verb not in resource.verbs
         or (verb == "create" and name)
         or (verb in _IN_A_NAMESPACE and resource.namespaced and not namespace)
     ):
-        raise faults.method_not_allowed()
-    return Call(
+        raise errors.method_not_allowed()
+    return RequestInfo(
         verb=verb, resource=resource, namespace=namespace, name=name, subresource=subresource, request=request
     )
 
@@ -127,4 +127,4 @@ def _verb(request: Request, *, named: bool) -> str:
         case "DELETE":
             return "delete" if named else "deletecollection"
         case _:
-            raise faults.method_not_allowed()
+            raise errors.method_not_allowed()

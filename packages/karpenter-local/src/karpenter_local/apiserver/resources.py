@@ -1,7 +1,8 @@
 """
-The kinds that the server knows from birth: names, scope, verbs and subresources.
+The registry of kinds: names, scope, verbs and subresources, built in or defined by a
+CustomResourceDefinition.
 
-A :class:`Resource` is one kind in one version, built in or defined by a CRD; the verbs ask it everything
+A :class:`APIResource` is one kind in one version, built in or defined by a CRD; the verbs ask it everything
 they need to know about a kind. Columns for tables are in :mod:`.tables`, schemas in :mod:`.schema`,
 defaults and rules in :mod:`.defaults` and :mod:`.validation`, each keyed by the same names.
 """
@@ -29,7 +30,7 @@ class Subresource(msgspec.Struct, frozen=True, kw_only=True):
     verbs: tuple[str, ...] = ("get", "patch", "update")
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class APIResource(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of object in one version, as paths, discovery and storage name it."""
 
     group: str
@@ -43,7 +44,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     verbs: tuple[str, ...] = VERBS
     subresources: tuple[Subresource, ...] = ()
     table: str = ""
-    """Where objects are stored; versions of one kind, and the two faces of Event, share it."""
+    """Where objects are stored; versions of one kind, and Event in both of its groups, share it."""
     custom: bool = False
     """Defined by a CRD."""
     stored: bool = True
@@ -200,12 +201,12 @@ _TABLE = {
 _SHARED_TABLES = {"events.events.k8s.io": "events"}
 
 
-def _resource(group: str, version: str, line: str) -> Resource:
+def _resource(group: str, version: str, line: str) -> APIResource:
     plural, kind, short, flags, subs = line.split()
     qualified = f"{plural}.{group}" if group else plural
     categories = tuple(name for flag, name in (("A", "all"), ("X", "api-extensions")) if flag in flags)
     verbs = REVIEW if "R" in flags else _NO_COLLECTION if "N" in flags else VERBS
-    return Resource(
+    return APIResource(
         group=group,
         version=version,
         kind=kind,
@@ -222,7 +223,7 @@ def _resource(group: str, version: str, line: str) -> Resource:
     )
 
 
-BUILT_IN: tuple[Resource, ...] = tuple(
+BUILT_IN: tuple[APIResource, ...] = tuple(
     _resource(group, version, line)
     for (group, version), lines in _TABLE.items()
     for line in lines.strip().splitlines()
@@ -235,28 +236,28 @@ class Registry:
     """The kinds served now: the built-in ones, and those that CRDs define."""
 
     def __init__(self) -> None:
-        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._resources: dict[tuple[str, str, str], APIResource] = {}
         for resource in BUILT_IN:
             self.add(resource)
 
-    def add(self, resource: Resource) -> None:
+    def add(self, resource: APIResource) -> None:
         """Serve `resource`, in the place of an earlier one of that name."""
         self._resources[resource.group, resource.version, resource.plural] = resource
 
-    def remove(self, resource: Resource) -> None:
+    def remove(self, resource: APIResource) -> None:
         """Serve `resource` no longer."""
         self._resources.pop((resource.group, resource.version, resource.plural), None)
 
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
+    def find(self, group: str, version: str, plural: str) -> APIResource | None:
         """Return what is served under that name."""
         return self._resources.get((group, version, plural))
 
-    def stored(self, group: str, plural: str) -> Resource | None:
+    def stored(self, group: str, plural: str) -> APIResource | None:
         """Return the version of a kind in which objects are kept."""
         for resource in self._resources.values():
             if resource.group == group and resource.plural == plural and resource.stored:
                 return resource
         return None
 
-    def __iter__(self) -> Iterator[Resource]:
+    def __iter__(self) -> Iterator[APIResource]:
         return iter(tuple(self._resources.values()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Between(ValueError):  # noqa: N818  says where the trouble is
     """The trouble is between two requirements, and not in one."""
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class SelectorRequirement(msgspec.Struct, frozen=True):
     """One condition on one key."""
 
     key: str
@@ -57,11 +57,11 @@ class Requirement(msgspec.Struct, frozen=True):
         return number > limit if self.operator == ">" else number < limit
 
 
-class Selector(msgspec.Struct, frozen=True):
+class ListSelector(msgspec.Struct, frozen=True):
     """Conditions that must all hold: some on labels, some on fields."""
 
-    labels: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
+    labels: tuple[SelectorRequirement, ...] = ()
+    fields: tuple[SelectorRequirement, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.labels or self.fields)
@@ -91,46 +91,48 @@ class Selector(msgspec.Struct, frozen=True):
         return None
 
 
-def parse_labels(text: str) -> tuple[Requirement, ...]:
+def parse_labels(text: str) -> tuple[SelectorRequirement, ...]:
     """Return the conditions of a label selector."""
     try:
         return tuple(_requirements(text))
     except _Between as error:
-        raise faults.bad_request(str(error)) from None
+        raise errors.bad_request(str(error)) from None
     except ValueError as error:
-        raise faults.bad_request(f"unable to parse requirement: {error}") from None
+        raise errors.bad_request(f"unable to parse requirement: {error}") from None
 
 
-def parse_fields(text: str, known: Collection[str], *, custom: bool = False) -> tuple[Requirement, ...]:
+def parse_fields(
+    text: str, known: Collection[str], *, custom: bool = False
+) -> tuple[SelectorRequirement, ...]:
     """Return the conditions of a field selector; a field outside `known` is refused."""
     found = []
     for term in _split_fields(text):
         match = re.search(r"(?<!\\)(!=|==|=)", term)
         if match is None:
-            raise faults.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
+            raise errors.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
         key, value = term[: match.start()], re.sub(r"\\([\\,=])", r"\1", term[match.end() :])
         if key not in known and key not in {"metadata.name", "metadata.namespace"}:
             if known or custom:
-                raise faults.bad_request(f"field label not supported: {key}")
+                raise errors.bad_request(f"field label not supported: {key}")
             why = f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-            raise faults.bad_request(why)
+            raise errors.bad_request(why)
         operator = "notin" if match.group() == "!=" else "in"
-        found.append(Requirement(key, operator, frozenset({value})))
+        found.append(SelectorRequirement(key, operator, frozenset({value})))
     return tuple(found)
 
 
-def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] | None:
+def from_object(selector: Mapping[str, Any] | None) -> tuple[SelectorRequirement, ...] | None:
     """Return the conditions of a ``LabelSelector`` object; None selects nothing, an empty one everything."""
     if selector is None:
         return None
     found = [
-        Requirement(key, "in", frozenset({value}))
+        SelectorRequirement(key, "in", frozenset({value}))
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
     for item in selector.get("matchExpressions") or ():
         values = frozenset(item.get("values") or ())
-        found.append(Requirement(item["key"], operators.get(item["operator"], "exists"), values))
+        found.append(SelectorRequirement(item["key"], operators.get(item["operator"], "exists"), values))
     return tuple(found)
 
 
@@ -138,9 +140,9 @@ def _split_fields(text: str) -> list[str]:
     return [term for term in re.split(r"(?<!\\),", text) if term]
 
 
-def _requirements(text: str) -> list[Requirement]:
+def _requirements(text: str) -> list[SelectorRequirement]:
     tokens = _tokens(text)
-    found: list[Requirement] = []
+    found: list[SelectorRequirement] = []
     position = 0
     while position < len(tokens):
         requirement, position = _requirement(tokens, position)
@@ -168,34 +170,34 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
+def _requirement(tokens: list[str], position: int) -> tuple[SelectorRequirement, int]:
     token = tokens[position]
     if token in {"=", "==", "!=", "(", ")", ",", "<", ">"}:
         raise _Between(f"found '{token}', expected: !, identifier, or 'end of string'")
     if token == "!":  # noqa: S105  an operator
         key = _key(tokens, position + 1)
-        return Requirement(key, "absent"), position + 2
+        return SelectorRequirement(key, "absent"), position + 2
     key = _key(tokens, position)
     position += 1
     operator = tokens[position] if position < len(tokens) else ","
     match operator:
         case ",":
-            return Requirement(key, "exists"), position
+            return SelectorRequirement(key, "exists"), position
         case "=" | "==":
             value, position = _one_value(tokens, position + 1, key)
-            return Requirement(key, "in", frozenset({value})), position
+            return SelectorRequirement(key, "in", frozenset({value})), position
         case "!=":
             value, position = _one_value(tokens, position + 1, key)
-            return Requirement(key, "notin", frozenset({value})), position
+            return SelectorRequirement(key, "notin", frozenset({value})), position
         case "in" | "notin":
             values, position = _many_values(tokens, position + 1, key)
-            return Requirement(key, operator, frozenset(values)), position
+            return SelectorRequirement(key, operator, frozenset(values)), position
         case "<" | ">":
             value, position = _one_value(tokens, position + 1, key)
             if not value.lstrip("-").isdigit():
                 why = "for 'Gt', 'Lt' operators, the value must be an integer"
                 raise ValueError(f'values[0]: Invalid value: "{value}": {why}')
-            return Requirement(key, operator, frozenset({value})), position
+            return SelectorRequirement(key, operator, frozenset({value})), position
         case _:
             raise ValueError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 

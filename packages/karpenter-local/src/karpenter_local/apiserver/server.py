@@ -15,14 +15,14 @@ import structlog
 from karpenter.base.clock import SystemClock
 from karpenter.kube.transport import Response, Streaming
 from karpenter_local import bootstrap
-from karpenter_local.apiserver import faults, pages
+from karpenter_local.apiserver import errors, pages
 from karpenter_local.apiserver.authorization import authorize
 from karpenter_local.apiserver.backend import Backend
 from karpenter_local.apiserver.negotiation import view_for, wants_yaml
 from karpenter_local.apiserver.presenting import as_yaml, refuse
 from karpenter_local.apiserver.request import parse
 from karpenter_local.apiserver.resources import REVIEW
-from karpenter_local.apiserver.store import Store
+from karpenter_local.apiserver.store import ObjectStore
 from karpenter_local.apiserver.verbs import subresources
 from karpenter_local.apiserver.verbs.collection import delete_collection
 from karpenter_local.apiserver.verbs.creating import post
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.transport import Request
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
 
 log = structlog.get_logger(__name__)
 
-_VERBS: dict[str, Callable[[Backend, Call, View], Response]] = {
+_VERBS: dict[str, Callable[[Backend, RequestInfo, ResponseView], Response]] = {
     "get": get,
     "list": list_,
     "create": post,
@@ -58,9 +58,9 @@ class Server:
     """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.transport.Handler`."""
 
     def __init__(
-        self, *, clock: Clock | None = None, store: Store | None = None, seed: int | None = None
+        self, *, clock: Clock | None = None, store: ObjectStore | None = None, seed: int | None = None
     ) -> None:
-        self.store = store or Store()
+        self.store = store or ObjectStore()
         self.backend = Backend(store=self.store, clock=clock or SystemClock(), seed=seed)
         bootstrap.fill(self.backend)
 
@@ -75,11 +75,11 @@ class Server:
         """Answer `request`; a watch is handed back whole, so that a front can write its events in batches."""
         try:
             answer = self._decide(request)
-        except faults.Fault as fault:
+        except errors.APIStatusError as fault:
             return refuse(fault)
         except Exception as error:
             log.exception("request.failed", method=request.method, path=request.path)
-            return refuse(faults.internal(f"{type(error).__name__}: {error}"))
+            return refuse(errors.internal(f"{type(error).__name__}: {error}"))
         if request.method != "GET":
             await self.store.settled(self.store.revision)
         if isinstance(answer, Response) and wants_yaml(request.header("accept")):

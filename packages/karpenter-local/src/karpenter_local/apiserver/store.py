@@ -2,10 +2,9 @@
 Every object of the cluster, and one revision that counts all writes.
 
 Objects live in tables, one per kind of storage (``pods``, ``deployments.apps``); each table knows its keys
-in order and its recent :class:`~.history.History`. A write is synchronous: it takes the next revision,
-stamps it into the object, encodes once, tells the journal and wakes the watchers. Whoever needs
-compare-and-swap compares ``revision`` first: there is no await between the two, so nothing can come in
-between.
+in order and its recent :class:`~.watch_cache.History`. A write is synchronous: it takes the next revision,
+stamps it into the object, encodes once, appends to the journal and wakes the watchers. For compare-and-swap a
+writer compares ``revision`` first: there is no await between the two, so nothing can come in between.
 
 What may be written and by whom is decided by the verbs. The journal, if any, is :mod:`.journal`.
 """
@@ -16,21 +15,21 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karpenter_local.apiserver.entry import Entry, encode
-from karpenter_local.apiserver.history import Change, History
+from karpenter_local.apiserver.watch_cache import WatchCache, WatchCacheEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.history import EventType
+    from karpenter_local.apiserver.watch_cache import EventType
 
     Fields = Callable[[Object], Mapping[str, str]]
 
 
 class Journal(Protocol):
-    """Where writes are kept beyond the life of the process."""
+    """Where writes are kept on disk."""
 
-    def record(self, table: str, change: Change) -> None:
+    def record(self, table: str, change: WatchCacheEvent) -> None:
         """Take one write, in order. It is safe once `settled` has returned for its revision."""
         ...
 
@@ -44,7 +43,7 @@ def no_fields(_: Object) -> Mapping[str, str]:
     return {}
 
 
-class Table:
+class StoreTable:
     """All objects of one kind."""
 
     def __init__(self, name: str, compacted: int, fields: Fields = no_fields) -> None:
@@ -53,7 +52,7 @@ class Table:
         self.entries: dict[str, Entry] = {}
         self.keys: list[str] = []
         """Every key, in order."""
-        self.history = History(compacted)
+        self.history = WatchCache(compacted)
 
     def entry(self, key: str, revision: int, value: Object) -> Entry:
         """Return `value` as it will be stored."""
@@ -84,31 +83,31 @@ class Table:
         return before
 
 
-class Store:
+class ObjectStore:
     """The state of one cluster."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.revision = 1
         self.journal = journal
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, StoreTable] = {}
         self._fields: dict[str, Fields] = {}
         self._compacted = 0
 
-    def tables(self) -> Iterable[Table]:
+    def tables(self) -> Iterable[StoreTable]:
         """Return every table that has ever held something."""
         return self._tables.values()
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> StoreTable:
         """Return a table; it need not hold anything yet."""
         found = self._tables.get(name)
         return self.open(name, self._compacted) if found is None else found
 
-    def open(self, name: str, since: int | None = None) -> Table:
+    def open(self, name: str, since: int | None = None) -> StoreTable:
         """Return a table; if it is new, it remembers nothing before `since`, or before now."""
         found = self._tables.get(name)
         if found is None:
             fields = self._fields.get(name, no_fields)
-            found = self._tables[name] = Table(name, self.revision if since is None else since, fields)
+            found = self._tables[name] = StoreTable(name, self.revision if since is None else since, fields)
         return found
 
     def select_by(self, name: str, fields: Fields) -> None:
@@ -169,7 +168,7 @@ class Store:
         entry = Entry(key, revision, raw, labels, target.fields(value))
         before = target.unset(key) if type_ == "DELETED" else target.set(entry)
         self.revision = max(self.revision, revision)
-        target.history.append(Change(type_, entry, before))
+        target.history.append(WatchCacheEvent(type_, entry, before))
 
     def compact(self, revision: int | None = None) -> None:
         """Forget the history up to `revision`, or all of it, as a server does from time to time."""
@@ -182,9 +181,9 @@ class Store:
         if self.journal is not None:
             await self.journal.settled(revision)
 
-    def _publish(self, table: Table, type_: EventType, entry: Entry, before: Entry | None) -> None:
+    def _publish(self, table: StoreTable, type_: EventType, entry: Entry, before: Entry | None) -> None:
         self.revision = entry.revision
-        change = Change(type_, entry, before)
+        change = WatchCacheEvent(type_, entry, before)
         if self.journal is not None:
             self.journal.record(table.name, change)
         table.history.append(change)

@@ -1,8 +1,9 @@
 """
-How kinds differ when they are written: their defaults, their rules, what a status write may touch.
+The registry strategy of a kind: its defaults, its rules, and what a status write may change.
 
-One :class:`Strategy` per kind. The general one serves every kind; a built-in kind overrides what is special
-about it (:mod:`.strategies`), a custom kind brings its schema (:mod:`.crds`).
+One :class:`Strategy` per kind, as in ``k8s.io/kubernetes/pkg/registry``. The general one serves every kind; a
+built-in kind overrides what is special about it (:mod:`.strategies`), a custom kind brings its schema
+(:mod:`.custom.strategy`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver.schema.conform import zero
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.complaints import Complaint
     from karpenter_local.apiserver.entry import Entry, Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.field_errors import FieldError
+    from karpenter_local.apiserver.resources import APIResource
 
     Fill = Callable[[Object], None]
-    Judge = Callable[[Object, Object | None], Iterable[Complaint]]
+    Judge = Callable[[Object, Object | None], Iterable[FieldError]]
 
 
 class Strategy:
@@ -47,25 +48,25 @@ class Strategy:
         if self._fill is not None:
             self._fill(value)
 
-    def check_open(self, backend: Backend, resource: Resource) -> None:
+    def check_open(self, backend: Backend, resource: APIResource) -> None:
         """Refuse new objects of a kind that is on its way out."""
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Change or refuse a write in the light of other objects."""
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Bring a new object into shape: by default, status is the server's to say."""
         if resource.has_status:
             reset_status(resource, value)
 
-    def prepare_update(self, resource: Resource, value: Object, old: Object) -> None:
+    def prepare_update(self, resource: APIResource, value: Object, old: Object) -> None:
         """Bring a changed object into shape: by default, status stays as it was."""
         if resource.has_status:
             _keep(value, old, "status")
         if resource.generation and self.desired_state(value) != self.desired_state(old):
             value["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
-    def prepare_status(self, resource: Resource, value: Object, old: Object) -> None:
+    def prepare_status(self, resource: APIResource, value: Object, old: Object) -> None:
         """Bring a status write into shape: everything else stays as it was."""
         _ = resource
         status = value.get("status")
@@ -92,11 +93,11 @@ class Strategy:
         """Return the part of the object that generations count."""
         return {key: part for key, part in value.items() if key not in {"metadata", "status"}}
 
-    def validate(self, value: Object, old: Object | None) -> Sequence[Complaint]:
+    def validate(self, value: Object, old: Object | None) -> Sequence[FieldError]:
         """Return what is wrong with a new object, or with a change of an old one."""
         return () if self._judge is None else list(self._judge(value, old))
 
-    def validate_status(self, value: Object, old: Object) -> Sequence[Complaint]:
+    def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
         """Return what is wrong with a status write."""
         _ = value, old
         return ()
@@ -113,10 +114,10 @@ class Strategy:
         """Do what follows at once from a new object."""
 
 
-def reset_status(resource: Resource, value: Object) -> None:
+def reset_status(resource: APIResource, value: Object) -> None:
     """Make the status that of an object about which nothing is known yet."""
     value.pop("status", None)
-    definition = facts().of_kind(resource.group, resource.version, resource.kind)
+    definition = built_in_types().of_kind(resource.group, resource.version, resource.kind)
     if definition is not None and definition.fields["status"].empty == "k":
         value["status"] = zero(definition.fields["status"].type.definition)
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karpenter_local.apiserver.entry import Entry, Object
-    from karpenter_local.apiserver.history import Change
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
+    from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
 
-class View(Protocol):
+class ResponseView(Protocol):
     """A shape for one object, for many, and for an event."""
 
     def one(self, entry: Entry) -> bytes:
@@ -35,7 +35,7 @@ class View(Protocol):
         """Return a watch event about `entry`."""
         ...
 
-    def change(self, change: Change) -> bytes:
+    def change(self, change: WatchCacheEvent) -> bytes:
         """Return a watch event for a change that the whole stream sees as it happened."""
         ...
 
@@ -48,7 +48,7 @@ def event(type_: str, raw: bytes) -> bytes:
 class Stored:
     """Objects as they are stored."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: APIResource) -> None:
         self._resource = resource
         self._head = resource.head
         self._skip = len(self._head)
@@ -71,7 +71,7 @@ class Stored:
         """Return a watch event about `entry`."""
         return event(type_, entry.raw)
 
-    def change(self, change: Change) -> bytes:
+    def change(self, change: WatchCacheEvent) -> bytes:
         """Return the event that is encoded once for all."""
         return change.line
 
@@ -97,7 +97,7 @@ class Converted:
         """Return a watch event about `entry`."""
         return event(type_, self.one(entry))
 
-    def change(self, change: Change) -> bytes:
+    def change(self, change: WatchCacheEvent) -> bytes:
         """Return the event for a change."""
         return event(change.type, self.one(change.entry))
 

@@ -1,8 +1,8 @@
 """
-The way of every write: read, convert, default, admit, prepare, judge, note who owns which field, store.
+The steps of every write: convert, default, admit, prepare, validate, track managed fields, store.
 
-The verbs differ in where the new object comes from; from here on all take this road. Nothing here awaits,
-so what was checked is still true when it is stored.
+The verbs differ in where the new object comes from; all of them end here. Nothing here awaits, so what was
+checked still holds when it is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver import complaints, faults, metadata
+from karpenter_local.apiserver import errors, field_errors, metadata
 from karpenter_local.apiserver.entry import key_of
 from karpenter_local.apiserver.managed.tracker import Author
 from karpenter_local.apiserver.validation import meta as rules
@@ -19,13 +19,13 @@ from karpenter_local.apiserver.validation import meta as rules
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _ATTEMPTS = 8
 
 
-class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    """How a write is meant: by whom, for real or not, to which part."""
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a write: field manager, version, dry run, subresource."""
 
     manager: str = "unknown"
     version: str = ""
@@ -40,19 +40,21 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     applied: Any = None
     """The managed fields that a server-side apply has worked out already."""
 
-    def author(self, resource: Resource) -> Author:
+    def author(self, resource: APIResource) -> Author:
         """Return whose the changed fields are."""
         return Author(self.manager, self.version or resource.api_version, self.subresource)
 
 
-def create(backend: Backend, resource: Resource, namespace: str, value: Object, intent: Intent) -> Entry:
+def create(
+    backend: Backend, resource: APIResource, namespace: str, value: Object, intent: WriteOptions
+) -> Entry:
     """Store a new object; `value` is the writer's from here on."""
     strategy = backend.strategy(resource)
     strategy.check_open(backend, resource)
     meta = metadata.of(value)
     metadata.check_namespace(resource, meta, namespace)
     if meta.get("resourceVersion"):
-        raise faults.Fault(500, "", "resourceVersion should not be set on objects to be created")
+        raise errors.APIStatusError(500, "", "resourceVersion should not be set on objects to be created")
     metadata.for_create(backend, resource, meta)
     strategy.default(value)
     if intent.applied is None:
@@ -72,7 +74,7 @@ def create(backend: Backend, resource: Resource, namespace: str, value: Object, 
     return entry
 
 
-def update(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
+def update(backend: Backend, resource: APIResource, value: Object, old: Entry, intent: WriteOptions) -> Entry:
     """Store a changed object, or nothing when nothing changed; the last finalizer takes it along."""
     strategy = backend.strategy(resource)
     before = old.object()
@@ -92,7 +94,7 @@ def update(backend: Backend, resource: Resource, value: Object, old: Entry, inte
         strategy.prepare_update(resource, value, before)
         wrong = [*rules.update(resource, value, before), *strategy.validate(value, before)]
     if wrong:
-        raise faults.invalid(resource.kind, resource.group, old.name, wrong)
+        raise errors.invalid(resource.kind, resource.group, old.name, wrong)
     value = shaped(resource, value)
     if intent.applied is None:
         backend.owners.on_update(resource, value, before, intent.author(resource))
@@ -111,7 +113,9 @@ def update(backend: Backend, resource: Resource, value: Object, old: Entry, inte
     return entry
 
 
-def _finish(backend: Backend, resource: Resource, value: Object, old: Entry, intent: Intent) -> Entry:
+def _finish(
+    backend: Backend, resource: APIResource, value: Object, old: Entry, intent: WriteOptions
+) -> Entry:
     """Carry out a deletion that was waiting for this change."""
     if intent.dry_run:
         return draft(backend, resource, value)
@@ -120,14 +124,14 @@ def _finish(backend: Backend, resource: Resource, value: Object, old: Entry, int
     return last
 
 
-def draft(backend: Backend, resource: Resource, value: Object) -> Entry:
+def draft(backend: Backend, resource: APIResource, value: Object) -> Entry:
     """Return an entry that is not stored: the answer to a dry run."""
     meta = value["metadata"]
     key = key_of(meta.get("namespace", "") if resource.namespaced else "", meta["name"])
     return backend.store.table(resource.table).entry(key, 0, value)
 
 
-def shaped(resource: Resource, value: Object) -> Object:
+def shaped(resource: APIResource, value: Object) -> Object:
     """Return the object with kind, version and metadata in front, the way everything is stored."""
     meta = value["metadata"]
     head = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
@@ -144,14 +148,14 @@ def done_deleting(value: Object) -> bool:
     return not meta.get("deletionGracePeriodSeconds")
 
 
-def _judge(backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+def _judge(backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
     strategy = backend.strategy(resource)
     wrong = [*rules.create(resource, value), *strategy.validate(value, old)]
     if wrong:
-        raise faults.invalid(resource.kind, resource.group, value["metadata"].get("name", ""), wrong)
+        raise errors.invalid(resource.kind, resource.group, value["metadata"].get("name", ""), wrong)
 
 
-def _free_name(backend: Backend, resource: Resource, namespace: str, value: Object) -> str:
+def _free_name(backend: Backend, resource: APIResource, namespace: str, value: Object) -> str:
     """Return the object's name, once it is known to be free; a generated one is drawn anew if taken."""
     meta = value["metadata"]
     for _ in range(_ATTEMPTS):
@@ -165,23 +169,27 @@ def _free_name(backend: Backend, resource: Resource, namespace: str, value: Obje
         meta["name"] = backend.generate(prefix)
     assert taken is not None
     leaving = bool(taken.object()["metadata"].get("deletionTimestamp"))
-    raise faults.already_exists(resource, meta["name"], leaving=leaving)
+    raise errors.already_exists(resource, meta["name"], leaving=leaving)
 
 
 def _check_preconditions(
-    resource: Resource, meta: dict[str, Any], old: dict[str, Any], unconditional: bool, intent: Intent
+    resource: APIResource,
+    meta: dict[str, Any],
+    old: dict[str, Any],
+    unconditional: bool,
+    intent: WriteOptions,
 ) -> None:
     given = meta.get("resourceVersion")
     if not given and not unconditional:
-        complaint = complaints.bad("metadata.resourceVersion", 0, "must be specified for an update")
-        raise faults.invalid(resource.kind, resource.group, old["name"], [complaint])
+        error = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise errors.invalid(resource.kind, resource.group, old["name"], [error])
     if given and given != old["resourceVersion"]:
         if not given.isdigit():
-            raise faults.Fault(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
-        raise faults.conflict(resource, old["name"])
+            raise errors.APIStatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
+        raise errors.conflict(resource, old["name"])
     uid = meta.get("uid")
     if uid and uid != old["uid"] and not intent.patch:
-        raise faults.conflict(resource, old["name"], uid_mismatch(uid, old["uid"]))
+        raise errors.conflict(resource, old["name"], uid_mismatch(uid, old["uid"]))
 
 
 def uid_mismatch(asked: str, actual: str) -> str:

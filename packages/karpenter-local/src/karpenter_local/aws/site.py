@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.session import Session, get_session
 
-from karpenter.cloud.aws.interruption.controller import LONG_POLL
-from karpenter.cloud.aws.operator import assemble
+from karpenter.cloud.aws.cloudprovider import AwsProvider
+from karpenter.cloud.aws.operator import prepare
 from karpenter.cloud.aws.options import read_settings
-from karpenter.cloud.aws.refresh import refresh_prices
 from karpenter.cloud.aws.sdk import AwsApi, open_clients
+from karpenter.cloud.aws.services import new_services
+from karpenter.cloud.aws.sqs import LONG_POLL
 from karpenter_local.aws.account import DEFAULT_REGION
 from karpenter_local.aws.control import Control
 from karpenter_local.aws.estate import Estate
@@ -33,8 +34,6 @@ from karpenter_local.aws.mail import has_mail
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from karpenter.cloud.aws.cloudprovider import AwsProvider
-    from karpenter.cloud.aws.operator import Assembled
     from karpenter.cloud.aws.sdk import AwsClients
     from karpenter.cloud.cloudprovider import ProviderContext
     from karpenter_local.aws.account import Account
@@ -87,54 +86,48 @@ class Site:
 
     @asynccontextmanager
     async def provider(
-        self, around: ProviderContext, *, long_poll: int = LONG_POLL
+        self, context: ProviderContext, *, long_poll: int = LONG_POLL
     ) -> AsyncIterator[AwsProvider]:
         """
         Begin to use the site for its cluster; in virtual time, with a `long_poll` of zero.
 
         Raises:
-            BadSetting: a setting cannot be used.
+            BadAwsSetting: a setting cannot be used.
         """
-        aws = AwsApi(self.clients) if long_poll else _Unhurried(self.clients, self.account)
+        aws = AwsApi(self.clients) if long_poll else self.idle_aws()
         try:
-            made = self.assemble(aws, around, long_poll=long_poll)
-            await prepare(made)
-            yield made.provider
+            provider = self.new_provider(aws, context, long_poll=long_poll)
+            await prepare(provider.services)
+            yield provider
         finally:
             aws.close()
 
-    def assemble(self, aws: AwsApi, around: ProviderContext, *, long_poll: int) -> Assembled:
+    def idle_aws(self) -> AwsApi:
+        """Return calls to this account that ask the queue only while it holds a message."""
+        return _Unhurried(self.clients, self.account)
+
+    def new_provider(self, aws: AwsApi, context: ProviderContext, *, long_poll: int) -> AwsProvider:
         """
-        Return a provider that knows nothing yet; :func:`prepare` lets it ask.
+        Return a provider that has asked AWS for nothing yet; ``karpenter.cloud.aws.operator.prepare`` does.
 
         Raises:
-            BadSetting: a setting cannot be used.
+            BadAwsSetting: a setting cannot be used.
         """
-        return assemble(
-            aws,
-            read_settings(self.cluster, {**self.environment, **around.settings}),
-            objects=around.objects,
-            clock=around.clock,
-            chance=around.chance,
-            long_poll=long_poll,
+        settings = read_settings(self.cluster, {**self.environment, **context.settings})
+        return AwsProvider(
+            new_services(
+                aws,
+                settings,
+                objects=context.objects,
+                clock=context.clock,
+                chance=context.chance,
+                long_poll=long_poll,
+            )
         )
 
     def close(self) -> None:
         """Close every connection."""
         self.clients.close()
-
-
-async def prepare(made: Assembled) -> None:
-    """
-    Let a provider ask what it has to know before it can work.
-
-    Raises:
-        CloudError: AWS does not tell.
-    """
-    await made.shop.refresh()
-    await made.cluster.joining()
-    await made.cluster.version()
-    await refresh_prices(made.prices, made.clock)
 
 
 class _Unhurried(AwsApi):
@@ -144,11 +137,11 @@ class _Unhurried(AwsApi):
         super().__init__(clients)
         self._account = account
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
+    async def call(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
         """Call an operation, except for mail when there is none."""
         if operation == "ReceiveMessage" and not has_mail(self._account):
             return {}
-        return await super().ask(service, operation, **parameters)
+        return await super().call(service, operation, **parameters)
 
 
 @cache

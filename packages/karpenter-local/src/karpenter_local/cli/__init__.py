@@ -1,1 +1,1 @@
-"""What stands behind ``karpenter demo``: a stage, a tour through it, and a screen to watch it on."""
+"""The commands ``karpenter local``, ``karpenter demo`` and ``karpenter simulate``."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 
 if TYPE_CHECKING:
-    from karpenter_local.demo.cloud import Sky
-    from karpenter_local.demo.scenes import Outcome, Picture, Scene
+    from karpenter_local.demo.scenes import Picture, Scene, SceneResult
+    from karpenter_local.sandbox.options import CloudOptions
 
 _SPEEDS = {"kwok": 4.0, "aws": 8.0}
-"""How fast time passes unless somebody says so: machines of AWS take longer to start."""
+"""How fast time passes by default: machines of AWS take longer to start."""
 
 _TICKS = {"kwok": 0.25, "aws": 1.0}
 """Seconds of the demo's time between two pictures."""
@@ -32,7 +32,7 @@ _TICKS = {"kwok": 0.25, "aws": 1.0}
     show_default="4, with aws 8",
     help="How many times faster than real time; 0 is as fast as the machine can.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Chance of the simulated world.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Chance of the simulated cluster.")
 @click.option(
     "--provider",
     type=click.Choice(["kwok", "aws"]),
@@ -56,54 +56,62 @@ def demo(speed: float | None, seed: int, provider: str) -> None:
     from karpenter_local.virtual import run_virtual  # noqa: PLC0415  help must answer at once
 
     usual = _SPEEDS[provider] if speed is None else speed
-    outcomes = run_virtual(_tour(usual, seed, provider))
-    sys.exit(0 if all(outcome.held for outcome in outcomes) else 1)
+    results = run_virtual(_run(usual, seed, provider))
+    sys.exit(0 if all(result.held for result in results) else 1)
 
 
-async def _tour(speed: float, seed: int, provider: str) -> list[Outcome]:
+async def _run(speed: float, seed: int, provider: str) -> list[SceneResult]:
     import structlog  # noqa: PLC0415  as above
     from rich.console import Console  # noqa: PLC0415  as above
 
-    from karpenter_local.demo.scenes import SCENES, Outcome, perform  # noqa: PLC0415  as above
+    from karpenter_local.demo.scenes import CLUSTER, SceneResult, perform  # noqa: PLC0415  as above
     from karpenter_local.demo.screen import Screen, summary  # noqa: PLC0415  as above
-    from karpenter_local.demo.stage import Stage  # noqa: PLC0415  as above
+    from karpenter_local.sandbox.sandbox import Sandbox  # noqa: PLC0415  as above
 
-    # The screen tells the story; the operator's own log would only get in its way.
+    # The screen shows what happens; the operator's own log would only get in its way.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     console = Console(highlight=False, markup=False, emoji=False)
-    outcomes: list[Outcome] = []
+    results: list[SceneResult] = []
     current: Scene | None = None
-    sky, scenes = _aws() if provider == "aws" else (None, SCENES)
+    cloud, scenes = _aws() if provider == "aws" else _kwok()
     pace = _Pace(speed)
-    async with Stage(sky, seed=seed) as stage:
+    async with Sandbox(name=CLUSTER, seed=seed, cloud=cloud) as sandbox:
         with Screen(console) as screen:
-            async for found in perform(stage, scenes, tick=_TICKS[provider]):
-                if isinstance(found, Outcome):
-                    outcomes.append(found)
+            async for found in perform(sandbox, scenes, tick=_TICKS[provider]):
+                if isinstance(found, SceneResult):
+                    results.append(found)
                     continue
                 scene, picture = found
                 if scene is not current:
                     current = scene
                     screen.scene(scene)
-                screen.show(scene, picture, await stage.events())
+                screen.show(scene, picture, await sandbox.events())
                 pace.keep(picture)
-        console.print(summary(outcomes))
-    return outcomes
+        console.print(summary(results))
+    return results
 
 
-def _aws() -> tuple[Sky, tuple[Scene, ...]]:
-    """Start the embedded AWS, and return it with its own scenes."""
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  as above
+def _kwok() -> tuple[CloudOptions, tuple[Scene, ...]]:
+    """Return the cloud in memory, with its scenes."""
+    from karpenter.cloud.kwok import Behaviour  # noqa: PLC0415  as above
+    from karpenter_local.demo.scenes import SCENES  # noqa: PLC0415  as above
+    from karpenter_local.sandbox.options import KwokOptions  # noqa: PLC0415  as above
+
+    return KwokOptions(behaviour=Behaviour(launch=2.0)), SCENES
+
+
+def _aws() -> tuple[CloudOptions, tuple[Scene, ...]]:
+    """Return the embedded AWS, with its own scenes."""
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  as above
 
     try:
         check_needs()
     except NotInstalled as error:
-        raise Refused(str(error), hint=error.hint) from error
+        raise CommandError(str(error), hint=error.hint) from error
     note("Starting the embedded AWS.")
-    from karpenter_local.demo.aws import AwsSky, aws_scenes  # noqa: PLC0415  only who wants it loads it
+    from karpenter_local.demo.aws import aws_options, aws_scenes  # noqa: PLC0415  only who wants it loads it
 
-    sky = AwsSky()
-    return sky, aws_scenes(sky)
+    return aws_options(), aws_scenes()
 
 
 class _Pace:

@@ -16,26 +16,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
 from karpenter_local.apiserver.notice import AlreadyRunning, Notice, default_directory
 from karpenter_local.cli.local_aws import aws
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from karpenter.cli.output import Output
-    from karpenter.operator.run import Which
     from karpenter_local.apiserver.notice import Facts
-    from karpenter_local.aws.location import Location
-    from karpenter_local.serving import Beside, Companion, Standing
+    from karpenter_local.sandbox.options import AwsOptions
+    from karpenter_local.serving import LocalOptions
 
 START_WITHIN = {"embedded": 30.0, "real": 180.0}
 """Seconds that a cluster in the background has to be there."""
@@ -138,27 +137,32 @@ def up(
     other programs use it. `karpenter local aws --help` shows what can be done to it.
     """
     if port and control_plane == "real":
-        raise Refused("--port is for the embedded control plane; the real one listens where there is room")
-    location = _location(cluster_name, region, instance_types) if provider == "aws" else None
+        raise CommandError(
+            "--port is for the embedded control plane; the real one listens where there is room"
+        )
+    aws_options = _aws_options(region, instance_types) if provider == "aws" else None
     notice = _notice(data_dir)
     if (facts := notice.read()) is not None:
         note(f"the cluster is up already, since {facts.started}")
         if with_karpenter and not facts.karpenter:
-            raise Refused(
+            raise CommandError(
                 "it runs without the operator", hint="karpenter local down, then up --with-karpenter again"
             )
         _print_export(facts)
         return
     if foreground:
-        _serve(
-            nodes=nodes,
-            port=port,
+        from karpenter_local.serving import LocalOptions  # noqa: PLC0415  likewise
+
+        asked = LocalOptions(
+            name=cluster_name,
             control_plane=control_plane,
-            with_karpenter=with_karpenter,
-            location=location,
+            port=port,
+            nodes=nodes,
             keep=data_dir is not None,
-            notice=notice,
+            with_karpenter=with_karpenter,
+            aws=aws_options,
         )
+        _serve(asked, notice)
     else:
         options = ["--nodes", str(nodes), "--port", str(port), "--control-plane", control_plane]
         if with_karpenter:
@@ -167,7 +171,7 @@ def up(
         options += ["--instance-types", instance_types]
         if data_dir is not None:
             options += ["--data-dir", str(data_dir)]
-        within = START_WITHIN[control_plane] + (AWS_WITHIN if location is not None else 0.0)
+        within = START_WITHIN[control_plane] + (AWS_WITHIN if aws_options is not None else 0.0)
         _print_export(_start_in_background(options, notice, within=within))
 
 
@@ -229,101 +233,61 @@ def _print_export(facts: Facts) -> None:
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
-def _serve(
-    *,
-    nodes: int,
-    port: int,
-    control_plane: str,
-    with_karpenter: bool,
-    location: Location | None,
-    keep: bool,
-    notice: Notice,
-) -> None:
+def _serve(options: LocalOptions, notice: Notice) -> None:
+    from karpenter.cli.run import refused  # noqa: PLC0415  a cluster takes time to load: only who runs one
     from karpenter.telemetry.logging import Logs  # noqa: PLC0415  likewise
-    from karpenter_local.apiserver.journal import JournalError  # noqa: PLC0415  a cluster takes time to load: only who runs one
+    from karpenter_local.apiserver.journal import JournalError  # noqa: PLC0415  likewise
     from karpenter_local.controlplane import BinariesMissing, ProcessFailed  # noqa: PLC0415  likewise
-    from karpenter_local.serving import Wish, alone, serve  # noqa: PLC0415  likewise
+    from karpenter_local.serving import serve  # noqa: PLC0415  likewise
 
     def announce(facts: Facts) -> None:
         _print_export(facts)
         beside = ", Karpenter runs beside it" if facts.karpenter else ""
         note(f"The cluster is up{beside}; interrupt to end it.")
 
-    wish = Wish(control_plane=control_plane, port=port, nodes=nodes, keep=keep)
+    use = _use_environment if options.aws is not None else lambda _: None
     try:
-        with Logs(clock=SystemClock(), outputs=("stderr",)):
-            companion = _operator() if with_karpenter else alone
-            if location is not None:
-                companion = _aws(location, with_karpenter=with_karpenter)
-            asyncio.run(serve(wish, notice, announce, companion=companion))
+        with Logs(clock=SystemClock(), outputs=("stderr",)), refused():
+            asyncio.run(serve(options, notice, announce, use_environment=use))
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
     except OSError as error:
-        raise Refused(
+        raise CommandError(
             f"the cluster cannot start: {error}", hint="is the port in use? try without --port"
         ) from error
 
 
-def _operator(which: Which | None = None) -> Companion:
-    from karpenter.cli.run import refused  # noqa: PLC0415  likewise
-    from karpenter_local.operator import companion  # noqa: PLC0415  likewise
-
-    with refused():
-        beside = companion(os.environ, SystemClock(), which=which)
-
-    @asynccontextmanager
-    async def run(standing: Standing) -> AsyncIterator[Beside]:
-        with refused():
-            async with beside(standing) as what:
-                yield what
-
-    return run
-
-
-def _location(cluster: str, region: str, types: str) -> Location:
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  likewise
+def _aws_options(region: str, types: str) -> AwsOptions:
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  likewise
 
     try:
         check_needs()
     except NotInstalled as error:
-        raise Refused(str(error), hint=error.hint) from error
+        raise CommandError(str(error), hint=error.hint) from error
     from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
-    from karpenter_local.aws.location import Location  # noqa: PLC0415  likewise
+    from karpenter_local.aws.room import Pace  # noqa: PLC0415  likewise
+    from karpenter_local.sandbox.options import AwsOptions  # noqa: PLC0415  likewise
 
     data = load_data()
     wanted = tuple(name.strip() for name in types.split(",") if name.strip())
     _known("region", (region,), data.regions)
     _known("instance type", wanted, {each.name for each in data.types})
-    return Location(cluster=cluster, region=region, types=wanted)
+    # Instances are faster than real ones: a user waits for them.
+    pace = Pace(pending=1.0, boot=4.0, shutdown=2.0)
+    return AwsOptions(region=region, types=wanted, pace=pace, node_class=False)
 
 
 def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a name that nobody knows, and offer one that is close."""
+    """Refuse a name that does not exist, and offer one that is close."""
     for name in named:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            raise Refused(f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else "")
+            raise CommandError(
+                f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else ""
+            )
 
 
-def _aws(location: Location, *, with_karpenter: bool) -> Companion:
-    from karpenter.operator.run import Which  # noqa: PLC0415  likewise
-    from karpenter_local.aws.beside import aws_beside  # noqa: PLC0415  likewise
-    from karpenter_local.serving import Beside  # noqa: PLC0415  likewise
-
-    @asynccontextmanager
-    async def run(standing: Standing) -> AsyncIterator[Beside]:
-        async with aws_beside(standing, location) as site:
-            _become(site.environment)
-            if not with_karpenter:
-                yield Beside(environment=site.environment)
-                return
-            async with _operator(Which(provider="aws", cluster=location.cluster))(standing) as what:
-                yield Beside(karpenter=what.karpenter, environment=site.environment)
-
-    return run
-
-
-def _become(environment: Mapping[str, str]) -> None:
+def _use_environment(environment: Mapping[str, str]) -> None:
     """Let the SDK in this process find the embedded AWS, and nothing of an account that the user may have."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
@@ -341,7 +305,7 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
     while time.monotonic() < deadline:
         facts = notice.read()
         if facts is not None:
-            process.returncode = 0  # it is meant to outlive us: nobody waits for it
+            process.returncode = 0  # it is meant to outlive us: this process does not wait for it
             return facts
         if process.poll() is not None:
             break
@@ -350,4 +314,4 @@ def _start_in_background(options: list[str], notice: Notice, *, within: float) -
         process.terminate()
     last = notice.log.read_text(errors="replace").splitlines()[-_LINES_OF_LOG:]
     problems = [line.removeprefix("error: ") for line in last if line.startswith("error: ")] or last
-    raise Refused(*(problems or ["the cluster did not start"]), hint=f"see {notice.log}")
+    raise CommandError(*(problems or ["the cluster did not start"]), hint=f"see {notice.log}")

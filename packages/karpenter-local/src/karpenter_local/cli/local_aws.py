@@ -1,5 +1,5 @@
 """
-``karpenter local aws``: things that happen to the embedded AWS because somebody says so.
+``karpenter local aws``: lets things happen in the embedded AWS.
 
 Each command is one of :mod:`karpenter_local.aws.commands`, sent to the control interface of the cluster that
 runs on this machine. Nothing here needs the libraries that imitate AWS: they are in the other process.
@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import click
 import msgspec
 
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.output import output_option, table
 from karpenter_local.apiserver.notice import Notice, default_directory
 from karpenter_local.aws import commands
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PREFIX = "/_karpenter/"
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
-def shelf_options(command: F) -> F:
+def offering_options(command: F) -> F:
     """Give a command the options that say which offerings it is about."""
     for option in (
         click.option("--capacity-type", default="", metavar="NAME", help="Bought as spot or on-demand."),
@@ -64,28 +64,28 @@ def console(instance: str) -> None:
 
 
 @aws.command("sell-out", epilog="Example:\n\n  karpenter local aws sell-out --capacity-type spot")
-@shelf_options
+@offering_options
 @click.option(
     "--code", default="InsufficientInstanceCapacity", show_default=True, help="The error that fleets get."
 )
-def sell_out(code: str, **shelf: str) -> None:
-    """Let nobody get some offerings any longer; without options, none at all."""
-    _tell(commands.SellOut(code=code, **shelf))
+def sell_out(code: str, **offerings: str) -> None:
+    """Let some offerings be sold out; without options, all of them."""
+    _perform(commands.SellOutOfferings(code=code, **offerings))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws limit 2 --type m5.large")
 @click.argument("count", type=int)
-@shelf_options
-def limit(count: int, **shelf: str) -> None:
+@offering_options
+def limit(count: int, **offerings: str) -> None:
     """Let no more than COUNT instances of some offerings run at a time."""
-    _tell(commands.Limit(count=count, **shelf))
+    _perform(commands.Limit(count=count, **offerings))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws restock")
-@shelf_options
-def restock(**shelf: str) -> None:
+@offering_options
+def restock(**offerings: str) -> None:
     """Undo what was said of the same offerings; without options, of all."""
-    _tell(commands.Restock(**shelf))
+    _perform(commands.Restock(**offerings))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws interrupt i-0123456789abcdef0")
@@ -100,28 +100,28 @@ def restock(**shelf: str) -> None:
 )
 def interrupt(instance: str, notice: float) -> None:
     """Warn that INSTANCE will be taken away, and take it away after the notice."""
-    _tell(commands.Interrupt(instance=instance, notice=notice))
+    _perform(commands.Interrupt(instance=instance, notice=notice))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws rebalance i-0123456789abcdef0")
 @click.argument("instance")
 def rebalance(instance: str) -> None:
     """Say that INSTANCE may be interrupted some time; nothing follows."""
-    _tell(commands.Rebalance(instance=instance))
+    _perform(commands.Rebalance(instance=instance))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws retire i-0123456789abcdef0")
 @click.argument("instance")
 def retire(instance: str) -> None:
     """Say that the hardware under INSTANCE will be retired; nothing follows."""
-    _tell(commands.Retire(instance=instance))
+    _perform(commands.Retire(instance=instance))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws kill i-0123456789abcdef0")
 @click.argument("instance")
 def kill(instance: str) -> None:
     """Let INSTANCE end at once, without a warning."""
-    _tell(commands.Kill(instance=instance))
+    _perform(commands.Kill(instance=instance))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws impair i-0123456789abcdef0 --what system")
@@ -135,21 +135,21 @@ def kill(instance: str) -> None:
 )
 def impair(instance: str, what: str) -> None:
     """Let a check of INSTANCE fail, or schedule an event for it."""
-    _tell(commands.Impair(instance=instance, what=what))
+    _perform(commands.Impair(instance=instance, what=what))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws heal i-0123456789abcdef0")
 @click.argument("instance")
 def heal(instance: str) -> None:
     """Let INSTANCE be well again."""
-    _tell(commands.Heal(instance=instance))
+    _perform(commands.Heal(instance=instance))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws lag 10")
 @click.argument("seconds", type=float)
 def lag(seconds: float) -> None:
     """Let EC2 not show what it has just launched, for SECONDS."""
-    _tell(commands.Lag(seconds=seconds))
+    _perform(commands.Lag(seconds=seconds))
 
 
 @aws.command("shift-zone", epilog="Example:\n\n  karpenter local aws shift-zone usw2-az1 --for 600")
@@ -165,13 +165,13 @@ def lag(seconds: float) -> None:
 )
 def shift_zone(zone_id: str, seconds: float) -> None:
     """Shift traffic away from the zone with the id ZONE_ID, as Application Recovery Controller does."""
-    _tell(commands.ShiftZone(zone_id=zone_id, seconds=seconds))
+    _perform(commands.ShiftZone(zone_id=zone_id, seconds=seconds))
 
 
 @aws.command("release-ami", epilog="Example:\n\n  karpenter local aws release-ami")
 def release_ami() -> None:
     """Publish newer images of every family."""
-    _tell(commands.ReleaseAmi())
+    _perform(commands.ReleaseAmi())
 
 
 @aws.command("publish-ami", epilog="Example:\n\n  karpenter local aws publish-ami mine --id ami-0123")
@@ -190,7 +190,7 @@ def publish_ami(name: str, arch: str, number: str) -> None:
     Its name says which system is in it, as those of AWS do: it contains al2023, amazon-eks, bottlerocket or
     Windows_Server. Machines of any other image do not join.
     """
-    _tell(commands.PublishAmi(name=name, arch=arch, id=number))
+    _perform(commands.PublishAmi(name=name, arch=arch, id=number))
 
 
 @aws.command("set-price", epilog="Example:\n\n  karpenter local aws set-price m5.large 0.02")
@@ -199,7 +199,7 @@ def publish_ami(name: str, arch: str, number: str) -> None:
 @click.option("--zone", default="", metavar="NAME", help="Its spot price in that zone.  [default: on demand]")
 def set_price(instance_type: str, price: float, zone: str) -> None:
     """Change what INSTANCE_TYPE costs per hour."""
-    _tell(commands.SetPrice(instance_type=instance_type, price=price, zone=zone))
+    _perform(commands.SetPrice(instance_type=instance_type, price=price, zone=zone))
 
 
 @aws.command("move-prices", epilog="Example:\n\n  karpenter local aws move-prices --spread 0.3")
@@ -207,7 +207,7 @@ def set_price(instance_type: str, price: float, zone: str) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Chance.")
 def move_prices(spread: float, seed: int) -> None:
     """Let every spot price move, up or down."""
-    _tell(commands.MovePrices(spread=spread, seed=seed))
+    _perform(commands.MovePrices(spread=spread, seed=seed))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws refuse CreateFleet --code UnauthorizedOperation")
@@ -216,17 +216,17 @@ def move_prices(spread: float, seed: int) -> None:
 @click.option("--count", type=click.IntRange(min=0), default=0, help="How many calls.  [default: all]")
 def refuse(operation: str, code: str, count: int) -> None:
     """Let calls of OPERATION be refused."""
-    _tell(commands.Refuse(operation=operation, code=code, count=count))
+    _perform(commands.RefuseCalls(operation=operation, code=code, count=count))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws allow CreateFleet")
 @click.argument("operation")
 def allow(operation: str) -> None:
     """Let calls of OPERATION go well again."""
-    _tell(commands.Allow(operation=operation))
+    _perform(commands.Allow(operation=operation))
 
 
-def _tell(command: commands.Command) -> None:
+def _perform(command: commands.Command) -> None:
     click.echo(_ask("commands", msgspec.json.encode(command))["done"])
 
 
@@ -235,13 +235,13 @@ def _ask(path: str, body: bytes | None = None) -> Any:
         f"{_endpoint()}{_PREFIX}{path}", data=body, headers={"Content-Type": "application/json"}
     )
     try:
-        with urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310  as above
+        with urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310  as above
             return msgspec.json.decode(response.read())
     except HTTPError as error:
         with error:
-            raise Refused(str(msgspec.json.decode(error.read())["error"])) from error
+            raise CommandError(str(msgspec.json.decode(error.read())["error"])) from error
     except (URLError, OSError) as error:
-        raise Refused(f"the embedded AWS does not answer: {error}") from error
+        raise CommandError(f"the embedded AWS does not answer: {error}") from error
 
 
 def _endpoint() -> str:
@@ -250,7 +250,9 @@ def _endpoint() -> str:
     # A cluster that is kept elsewhere has left its address in the environment.
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL", "")
     if not endpoint.startswith("http://127.0.0.1:"):
-        raise Refused("no embedded AWS runs here", hint="karpenter local up --provider aws --with-karpenter")
+        raise CommandError(
+            "no embedded AWS runs here", hint="karpenter local up --provider aws --with-karpenter"
+        )
     return endpoint
 
 

@@ -1,4 +1,4 @@
-"""``karpenter simulate``: live through made-up days of a cluster, with everything going wrong."""
+"""``karpenter simulate``: run scenarios in virtual time, inject faults, and check invariants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.files import named_values
 from karpenter.cli.output import output_option_with, render
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from karpenter.cli.output import Output
     from karpenter_local.simulation.fault_schedule import Severity
-    from karpenter_local.simulation.run import Outcome
-    from karpenter_local.simulation.script import Provider, Script
+    from karpenter_local.simulation.run import RunResult
+    from karpenter_local.simulation.scenario import Provider, Scenario
 
 
 class _Seeds(click.ParamType[range]):
@@ -61,7 +61,7 @@ class _Seeds(click.ParamType[range]):
     type=click.FloatRange(min=0.0, min_open=True),
     default=0.1,
     show_default=True,
-    help="How long things happen in each life.",
+    help="How long users act and faults are injected in each run.",
 )
 @click.option(
     "--machines",
@@ -80,7 +80,11 @@ class _Seeds(click.ParamType[range]):
 @click.option(
     "--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator. May be repeated."
 )
-@click.option("--story/--no-story", default=True, help="Tell what led to the first violation of each seed.")
+@click.option(
+    "--explain/--no-explain",
+    default=True,
+    help="Show the shortest scenario that leads to the first violation of each seed.",
+)
 @output_option_with("text", "json")
 def simulate(  # noqa: PLR0917  click hands over options by name
     seeds: range,
@@ -89,49 +93,49 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     machines: int,
     faults: Severity,
     given: tuple[str, ...],
-    story: bool,
+    explain: bool,
     output: Output,
 ) -> None:
     """
-    Let the operator live through made-up days, and check that nothing is ever violated.
+    Simulate days of a cluster with the whole operator, and check that no invariant is violated.
 
-    Each seed is a cluster of its own, with workloads that come, grow, shrink and go, and
+    Each seed is a run of its own, with workloads that come, grow, shrink and go, and
     with faults: lost watches, failing calls, crashes, machines that never join, zones that
-    are sold out. Hours pass in seconds, and the same seed gives the same life, byte for byte.
+    are sold out. Hours pass in seconds, and the same seed gives the same run, byte for byte.
 
     With the provider aws, the code that talks to AWS in production talks to an AWS in this
     process, which throttles, times out, loses answers, shows instances late, has only a part
-    of what fleets ask for, and tells things twice, late, in another order or garbled.
+    of what fleets ask for, and delivers messages twice, late, in another order or garbled.
 
-    Exits 0 only if nothing was violated, and tells the shortest story of what was.
+    Exits 0 only if nothing was violated, and shows the shortest scenario of what was.
     """
     from karpenter.operator.options import SettingError  # noqa: PLC0415  help answers at once
-    from karpenter_local.simulation.script import write  # noqa: PLC0415  as above
+    from karpenter_local.simulation.scenario import generate  # noqa: PLC0415  as above
 
     settings = _settings(given)
     if provider == "aws":
         _check_aws()
-    scripts = (
-        write(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
+    scenarios = (
+        generate(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
     )
     try:
-        outcomes = list(_lives(scripts, settings, story=story, total=len(seeds)))
+        results = list(_runs(scenarios, settings, explain=explain, total=len(seeds)))
     except SettingError as error:  # it can be read, but not be acted on
-        raise Refused(str(error)) from None
+        raise CommandError(str(error)) from None
     if output.form == "json":
-        click.echo(render(outcomes, "json"), nl=False)
+        click.echo(render(results, "json"), nl=False)
     else:
-        click.echo(_summary(outcomes))
-    sys.exit(1 if any(each.violations for each in outcomes) else 0)
+        click.echo(_summary(results))
+    sys.exit(1 if any(each.violations for each in results) else 0)
 
 
 def _check_aws() -> None:
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  as above
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  as above
 
     try:
         check_needs()
     except NotInstalled as error:
-        raise Refused(str(error), hint=error.hint) from None
+        raise CommandError(str(error), hint=error.hint) from None
 
 
 def _settings(given: tuple[str, ...]) -> dict[str, str]:
@@ -141,25 +145,25 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
     try:
         parse_settings(settings)
     except SettingError as error:
-        raise Refused(f"--set: {error}") from None
+        raise CommandError(f"--set: {error}") from None
     return settings
 
 
-def _lives(
-    scripts: Iterable[Script], settings: dict[str, str], *, story: bool, total: int
-) -> Iterator[Outcome]:
-    from karpenter_local.simulation.report import tell  # noqa: PLC0415  as above
-    from karpenter_local.simulation.run import play  # noqa: PLC0415  as above
+def _runs(
+    scenarios: Iterable[Scenario], settings: dict[str, str], *, explain: bool, total: int
+) -> Iterator[RunResult]:
+    from karpenter_local.simulation.report import explain as explained  # noqa: PLC0415  as above
+    from karpenter_local.simulation.run import run_scenario  # noqa: PLC0415  as above
 
     progress = _Progress(total)
-    for script in scripts:
-        outcome = play(script, settings=settings)
-        progress.lived(outcome)
-        if outcome.violations and story:
-            lines = tell(script, outcome, settings=settings, tried=progress.tried)
+    for scenario in scenarios:
+        result = run_scenario(scenario, settings=settings)
+        progress.ran(result)
+        if result.violations and explain:
+            lines = explained(scenario, result, settings=settings, tried=progress.tried)
             progress.clear()
             click.echo("\n".join([*lines, ""]), err=True)
-        yield outcome
+        yield result
     progress.clear()
 
 
@@ -168,21 +172,21 @@ class _Progress:
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._lived = 0
+        self._ran = 0
         self._violated = 0
         self._tries = 0
         self._shown = 0.0
         self._live = sys.stderr.isatty()
 
-    def lived(self, outcome: Outcome) -> None:
-        """Count a life."""
-        self._lived += 1
-        self._violated += bool(outcome.violations)
+    def ran(self, result: RunResult) -> None:
+        """Count a run."""
+        self._ran += 1
+        self._violated += bool(result.violations)
         self._tries = 0
         self._show()
 
     def tried(self) -> None:
-        """Count an attempt to tell a shorter story."""
+        """Count an attempt to shrink a scenario."""
         self._tries += 1
         self._show()
 
@@ -194,19 +198,19 @@ class _Progress:
     def _show(self) -> None:
         if self._live and time.monotonic() - self._shown > 0.1:  # noqa: PLR2004  ten times a second
             self._shown = time.monotonic()
-            tries = f", looking for a shorter story ({self._tries})" if self._tries else ""
-            text = f"{self._lived} of {self._total} lives, {self._violated} with violations{tries}"
+            tries = f", looking for a shorter scenario ({self._tries})" if self._tries else ""
+            text = f"{self._ran} of {self._total} runs, {self._violated} with violations{tries}"
             click.echo(f"\r\x1b[K{text}", nl=False, err=True)
 
 
-def _summary(outcomes: list[Outcome]) -> str:
-    bad = [each for each in outcomes if each.violations]
-    hours = sum(each.seconds for each in outcomes) / 3600
+def _summary(results: list[RunResult]) -> str:
+    bad = [each for each in results if each.violations]
+    hours = sum(each.seconds for each in results) / 3600
     lines = [f"seed {each.seed}: {violation}" for each in bad for violation in each.violations[:1]]
-    machines = sum(each.machines for each in outcomes)
+    machines = sum(each.machines for each in results)
     lines.append(
-        f"{len(outcomes)} {'life' if len(outcomes) == 1 else 'lives'}, {hours:.1f} hours,"
+        f"{len(results)} {'run' if len(results) == 1 else 'runs'}, {hours:.1f} hours,"
         f" {machines} {'machine' if machines == 1 else 'machines'},"
-        f" {sum(each.writes for each in outcomes)} writes, {len(bad)} with violations"
+        f" {sum(each.writes for each in results)} writes, {len(bad)} with violations"
     )
     return "\n".join(lines)

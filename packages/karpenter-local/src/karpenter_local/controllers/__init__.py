@@ -1,8 +1,7 @@
 """
-The workload controllers of the embedded cluster: what makes pods, keeps count of them, and clears up after
-them.
+The controllers of the embedded cluster: those of kube-controller-manager that workloads and nodes need.
 
-Each module holds one noun: pure functions that say what should change, and a small :class:`.loop.Controller`
-that looks, asks, and writes. :mod:`.informers` is what they all see, :mod:`.writer` how they all write,
-:mod:`.suite` lists them.
+Each module has pure functions that decide what changes, and a small :class:`.loop.Controller` that reads,
+calls them and writes. All share :mod:`.informers` and :mod:`.writer`; :mod:`.controllermanager` lists and
+starts them. See https://kubernetes.io/docs/concepts/architecture/controller/
 """

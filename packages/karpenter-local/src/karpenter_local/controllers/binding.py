@@ -1,7 +1,4 @@
-"""
-Which volume a claim gets, as pure functions: what is free, what fits, what is smallest, what each side then
-says.
-"""
+"""Which volume a claim is bound to, as pure functions: the smallest free one that fits, and both statuses."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -10,6 +7,7 @@ from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, Stora
 from karpenter.core.model.resources import parse_amount
 from karpenter.kube.rest import Plain
 
+# https://kubernetes.io/docs/reference/labels-annotations-taints/
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"

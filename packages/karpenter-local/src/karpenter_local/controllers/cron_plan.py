@@ -16,6 +16,7 @@ from karpenter.kube.rest import Plain
 from karpenter_local.controllers import job_plan, plain
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+# https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/
 MOST_MISSED = 100
 """More missed times than this are not counted one by one."""
 
@@ -88,7 +89,7 @@ def expendable(cron_job: Plain, jobs: Sequence[Plain]) -> list[Plain]:
         ("Complete", "successfulJobsHistoryLimit", 3),
         ("Failed", "failedJobsHistoryLimit", 1),
     ):
-        ended = [each for each in jobs if (job_plan.verdict_of(each) or {}).get("type") == kind]
+        ended = [each for each in jobs if (job_plan.result_of(each) or {}).get("type") == kind]
         ended.sort(key=lambda each: (plain.created_at(each), plain.name_of(each)))
         found += ended[: max(0, len(ended) - int(spec.get(field, default)))]
     return found
@@ -97,11 +98,11 @@ def expendable(cron_job: Plain, jobs: Sequence[Plain]) -> list[Plain]:
 def status(cron_job: Plain, jobs: Sequence[Plain], *, started: datetime | None) -> Plain:
     """Return the status that the jobs amount to."""
     old = plain.status_of(cron_job)
-    active = [each for each in jobs if job_plan.verdict_of(each) is None]
+    active = [each for each in jobs if job_plan.result_of(each) is None]
     successes = [
         ended["lastTransitionTime"]
         for each in jobs
-        if (ended := job_plan.verdict_of(each)) is not None and ended["type"] == "Complete"
+        if (ended := job_plan.result_of(each)) is not None and ended["type"] == "Complete"
     ]
     result: Plain = {
         "active": [

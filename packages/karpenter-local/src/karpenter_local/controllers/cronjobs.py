@@ -61,7 +61,9 @@ class CronJobController:
             schedule = parse_cron(spec.get("schedule"))
             zone = ZoneInfo(spec.get("timeZone") or "UTC")
         except (CronError, ZoneInfoNotFoundError, ValueError) as error:
-            self._writer.tell(owner, "Warning", "UnparseableSchedule", f"unparseable schedule: {error}")
+            self._writer.record_event(
+                owner, "Warning", "UnparseableSchedule", f"unparseable schedule: {error}"
+            )
             return None, None
         found = cron_plan.times(schedule, zone, cron_plan.last_acted_on(owner, now), now)
         if found.due is None:
@@ -71,16 +73,16 @@ class CronJobController:
                 "too many missed start times. "
                 "Set or decrease .spec.startingDeadlineSeconds or check clock skew"
             )
-            self._writer.tell(owner, "Warning", "TooManyMissedTimes", message)
+            self._writer.record_event(owner, "Warning", "TooManyMissedTimes", message)
         running = [
             each
             for each in self._jobs.store.find(BY_OWNER, plain.uid_of(owner))
-            if job_plan.verdict_of(each) is None
+            if job_plan.result_of(each) is None
         ]
         policy = spec.get("concurrencyPolicy", "Allow")
         if running and policy == "Forbid":
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._writer.tell(owner, "Normal", "JobAlreadyActive", message)
+            self._writer.record_event(owner, "Normal", "JobAlreadyActive", message)
             return None, found.next
         if policy == "Replace":
             for each in running:
@@ -95,7 +97,7 @@ class CronJobController:
             )
         except AlreadyExists:
             return  # started before, but the status did not get to say so
-        self._writer.tell(owner, "Normal", "SuccessfulCreate", f"Created job {plain.name_of(made)}")
+        self._writer.record_event(owner, "Normal", "SuccessfulCreate", f"Created job {plain.name_of(made)}")
 
     async def _delete(self, owner: Plain, job: Plain) -> None:
         if await self._writer.delete(
@@ -105,7 +107,9 @@ class CronJobController:
             uid=plain.uid_of(job),
             propagation="Background",
         ):
-            self._writer.tell(owner, "Normal", "SuccessfulDelete", f"Deleted job {plain.name_of(job)}")
+            self._writer.record_event(
+                owner, "Normal", "SuccessfulDelete", f"Deleted job {plain.name_of(job)}"
+            )
 
 
 def _cron_job_of(job: Plain) -> list[str]:

@@ -21,6 +21,7 @@ from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.history import HASH
 from karpenter_local.scheduler import nodeterms
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/
 _ALWAYS_TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -32,7 +33,7 @@ _ALWAYS_TOLERATED = (
 _ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-class Fit(msgspec.Struct, frozen=True):
+class DaemonFit(msgspec.Struct, frozen=True):
     """What a node is to a daemon set."""
 
     should_run: bool
@@ -40,7 +41,7 @@ class Fit(msgspec.Struct, frozen=True):
     """Whether a pod that is there already may stay though none would be put there."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class DaemonPlan(msgspec.Struct, frozen=True):
     """What to do next."""
 
     create: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class Daemon:
         own = tuple(convert(each, Toleration) for each in spec.get("tolerations") or ())
         self.tolerations = (*own, *(convert(each, Toleration) for each in added_tolerations(spec)))
 
-    def fit(self, node: Node) -> Fit:
+    def fit(self, node: Node) -> DaemonFit:
         """Return what `node` is to the set."""
         labels = node.metadata.labels
         matches = (
@@ -79,11 +80,11 @@ class Daemon:
             )
         )
         if not matches:
-            return Fit(should_run=False, may_stay=False)
+            return DaemonFit(should_run=False, may_stay=False)
         bad = [t for t in node.spec.taints if not any(tolerates_taint(each, t) for each in self.tolerations)]
         repelled = any(taint.effect in {"NoSchedule", "NoExecute"} for taint in bad)
         thrown_out = any(taint.effect == "NoExecute" for taint in bad)
-        return Fit(should_run=not repelled, may_stay=not thrown_out)
+        return DaemonFit(should_run=not repelled, may_stay=not thrown_out)
 
 
 def added_tolerations(spec: Plain) -> list[Plain]:
@@ -137,7 +138,7 @@ def by_node(mine: Iterable[Pod]) -> dict[str, list[Pod]]:
     return found
 
 
-class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+class DaemonRollout(msgspec.Struct, frozen=True, kw_only=True):
     """How far an update may go."""
 
     surge: int
@@ -146,14 +147,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     min_ready: int
 
 
-def rollout_of(daemon_set: Plain, desired: int) -> Rollout:
+def rollout_of(daemon_set: Plain, desired: int) -> DaemonRollout:
     """Return the limits of an update over `desired` nodes."""
     spec = plain.spec_of(daemon_set)
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     surge = plain.scaled(rolling.get("maxSurge", 0), desired, up=True)
     unavailable = plain.scaled(rolling.get("maxUnavailable", 1), desired, up=True)
-    return Rollout(
+    return DaemonRollout(
         surge=surge,
         unavailable=max(unavailable, 0 if surge else 1),
         rolling=strategy.get("type", "RollingUpdate") == "RollingUpdate",
@@ -162,12 +163,12 @@ def rollout_of(daemon_set: Plain, desired: int) -> Rollout:
 
 
 def plan(
-    fits: Mapping[str, Fit],
+    fits: Mapping[str, DaemonFit],
     placed: Mapping[str, Sequence[Pod]],
     present: str,
-    rollout: Rollout,
+    rollout: DaemonRollout,
     now: datetime,
-) -> Plan:
+) -> DaemonPlan:
     """
     Return what to do next.
 
@@ -197,10 +198,10 @@ def plan(
             delete += [pod for pod in here if not pods.is_leaving(pod)]
     if rollout.rolling and not create and not delete:
         create, delete = _roll(fits, placed, present, rollout, now)
-    return Plan(tuple(create), tuple(delete), tuple(failed))
+    return DaemonPlan(tuple(create), tuple(delete), tuple(failed))
 
 
-def _duplicates(alive: Sequence[Pod], present: str, rollout: Rollout, now: datetime) -> list[Pod]:
+def _duplicates(alive: Sequence[Pod], present: str, rollout: DaemonRollout, now: datetime) -> list[Pod]:
     """Return the pods that a node has too many of; a surge may have an old one beside a new one."""
     if not rollout.surge:
         return list(alive[1:])
@@ -213,10 +214,10 @@ def _duplicates(alive: Sequence[Pod], present: str, rollout: Rollout, now: datet
 
 
 def _roll(
-    fits: Mapping[str, Fit],
+    fits: Mapping[str, DaemonFit],
     placed: Mapping[str, Sequence[Pod]],
     present: str,
-    rollout: Rollout,
+    rollout: DaemonRollout,
     now: datetime,
 ) -> tuple[list[str], list[Pod]]:
     outdated: list[tuple[str, Pod]] = []
@@ -244,7 +245,7 @@ def _roll(
 
 def status(
     daemon_set: Plain,
-    fits: Mapping[str, Fit],
+    fits: Mapping[str, DaemonFit],
     placed: Mapping[str, Sequence[Pod]],
     present: str,
     *,

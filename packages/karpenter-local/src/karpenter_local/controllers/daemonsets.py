@@ -4,17 +4,26 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain, pods
-from karpenter_local.controllers.daemon_plan import Daemon, Plan, by_node, plan, pod_for, rollout_of, status
-from karpenter_local.controllers.history import HASH, History
+from karpenter_local.controllers.daemon_plan import (
+    Daemon,
+    DaemonPlan,
+    by_node,
+    plan,
+    pod_for,
+    rollout_of,
+    status,
+)
+from karpenter_local.controllers.history import HASH, ControllerHistory
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, DAEMON_SETS, Informers, unowned
-from karpenter_local.controllers.loop import patience, wake
-from karpenter_local.controllers.ownership import Custody, sort_pods
+from karpenter_local.controllers.loop import batch_delay, wake
+from karpenter_local.controllers.ownership import ControllerRefManager, sort_pods
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
+# BurstReplicas of the DaemonSet controller, so that a refusal is noticed early.
 BURST = 250
 
 
@@ -28,8 +37,8 @@ class DaemonSetController:
         self._pods = informers.pods
         self._nodes = informers.nodes
         self._writer = writer
-        self._custody = Custody(writer)
-        self._history = History(informers, writer)
+        self._custody = ControllerRefManager(writer)
+        self._history = ControllerHistory(informers, writer)
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
@@ -38,17 +47,17 @@ class DaemonSetController:
         counts.
         """
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, self._interested, after=lambda _: patience(len(self._nodes.store)))
+        wake(self._pods, queue, self._interested, after=lambda _: batch_delay(len(self._nodes.store)))
 
-        def node_changed(event: Event[Node]) -> None:
-            before = None if isinstance(event, Removed) else event.before
+        def node_changed(event: InformerEvent[Node]) -> None:
+            before = None if isinstance(event, InformerDelete) else event.before
             node = event.object
             same = before is not None and (
                 before.metadata.labels == node.metadata.labels and before.spec.taints == node.spec.taints
             )
             if not same:
                 for each in self._sets.store:
-                    queue.add_after(plain.key_of(each), patience(len(self._nodes.store)))
+                    queue.add_after(plain.key_of(each), batch_delay(len(self._nodes.store)))
 
         self._nodes.subscribe(node_changed)
 
@@ -87,14 +96,14 @@ class DaemonSetController:
         await self._history.trim(owner, revisions, in_use)
         return pods.seconds_to_available(mine, limits.min_ready, now)
 
-    async def _perform(self, owner: Plain, todo: Plan, present: str) -> None:
+    async def _perform(self, owner: Plain, todo: DaemonPlan, present: str) -> None:
         namespace = plain.namespace_of(owner)
         for pod in todo.failed:
             message = f"Found failed daemon pod {pod.key} on node {pod.spec.node_name}, will try to kill it"
-            self._writer.tell(owner, "Warning", "FailedDaemonPod", message)
+            self._writer.record_event(owner, "Warning", "FailedDaemonPod", message)
         for pod in todo.delete[:BURST]:
             if await self._writer.delete(Pod, pod.name, namespace=namespace, uid=pod.metadata.uid):
-                self._writer.tell(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+                self._writer.record_event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         for node in todo.create[:BURST]:
             made = await self._writer.create(Pod, pod_for(owner, node, present), namespace=namespace)
-            self._writer.tell(owner, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")
+            self._writer.record_event(owner, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain, templates
-from karpenter_local.controllers.rollout import Limits, Replicas
+from karpenter_local.controllers.rollout import Replicas, RolloutLimits
 
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"
@@ -60,7 +60,7 @@ def next_revision(present: Plain | None, old: Sequence[Plain]) -> int:
     return known if known > highest else highest + 1
 
 
-def new_set(deployment: Plain, *, name_hash: str, size: int, revision: int, bounds: Limits) -> Plain:
+def new_set(deployment: Plain, *, name_hash: str, size: int, revision: int, bounds: RolloutLimits) -> Plain:
     """Return the replica set for the deployment's present template."""
     spec = plain.spec_of(deployment)
     template = templates.with_label(spec["template"], templates.HASH_LABEL, name_hash)

@@ -1,5 +1,5 @@
 """
-What a deployment says of itself: its counts and its conditions, and whether it is getting anywhere.
+The status of a deployment: its counts, and its conditions Available, Progressing and ReplicaFailure.
 
 Pure: ``now`` is an argument, and the sets are given as plain objects.
 """
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, plain
-from karpenter_local.controllers.rollout import Limits
+from karpenter_local.controllers.rollout import RolloutLimits
 
 AVAILABLE = "Available"
 PROGRESSING = "Progressing"
@@ -54,7 +54,7 @@ def is_complete(deployment: Plain, numbers: Plain) -> bool:
 
 
 def status(
-    deployment: Plain, new: Plain | None, sets: Sequence[Plain], *, bounds: Limits, now: datetime
+    deployment: Plain, new: Plain | None, sets: Sequence[Plain], *, bounds: RolloutLimits, now: datetime
 ) -> Plain:
     """Return the whole status."""
     numbers = counts(deployment, new, sets)
@@ -100,7 +100,7 @@ def _total(sets: Sequence[Plain], field: str) -> int:
     return sum(int(plain.status_of(each).get(field, 0)) for each in sets)
 
 
-def _availability(known: list[Plain], numbers: Plain, bounds: Limits, now: datetime) -> list[Plain]:
+def _availability(known: list[Plain], numbers: Plain, bounds: RolloutLimits, now: datetime) -> list[Plain]:
     enough = numbers["availableReplicas"] >= bounds.least_available
     status_ = "True" if enough else "False"
     before = conditions.find(known, AVAILABLE)

@@ -1,9 +1,9 @@
 """
 Deployments: one replica set per template, and a gradual move from the old ones to the new one.
 
-How large each set should be is decided in :mod:`.rollout`, what the deployment says of itself in
-:mod:`.deployment_status`. Here the sets are found, made, sized and, when there are too many old ones,
-deleted. A rollback is nothing special: it brings back a template whose set is still there.
+:mod:`.rollout` decides how large each set is next, :mod:`.deployment_status` what the status is. Here the
+sets are found, made, sized and, when there are too many old ones, deleted. A rollback is nothing special:
+it brings back a template whose set is still there.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ from karpenter_local.controllers.informers import (
     unowned,
 )
 from karpenter_local.controllers.loop import wake
-from karpenter_local.controllers.ownership import Custody, sort_plain
-from karpenter_local.controllers.rollout import Limits, Sizes
+from karpenter_local.controllers.ownership import ControllerRefManager, sort_plain
+from karpenter_local.controllers.rollout import RolloutLimits, Sizes
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
@@ -52,7 +52,7 @@ class DeploymentController:
         self._sets = informers.replica_sets
         self._pods = informers.pods
         self._writer = writer
-        self._custody = Custody(writer)
+        self._custody = ControllerRefManager(writer)
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
@@ -116,7 +116,7 @@ class DeploymentController:
         return await self._roll(deployment, new, old, bounds)
 
     async def _roll(
-        self, deployment: Plain, new: Plain | None, old: list[Plain], bounds: Limits
+        self, deployment: Plain, new: Plain | None, old: list[Plain], bounds: RolloutLimits
     ) -> list[Plain]:
         standing = [as_replicas(each) for each in old]
         if new is None:
@@ -130,7 +130,7 @@ class DeploymentController:
         return await self._resize(deployment, sets, sizes, bounds)
 
     async def _recreate(
-        self, deployment: Plain, new: Plain | None, old: list[Plain], bounds: Limits
+        self, deployment: Plain, new: Plain | None, old: list[Plain], bounds: RolloutLimits
     ) -> list[Plain]:
         standing = {plain.name_of(each): 0 for each in old if plain.spec_of(each).get("replicas", 0)}
         if standing:
@@ -151,14 +151,14 @@ class DeploymentController:
             for pod in self._pods.store.find(BY_OWNER, plain.uid_of(each))
         )
 
-    def _was_resized(self, sets: Sequence[Plain], bounds: Limits) -> bool:
+    def _was_resized(self, sets: Sequence[Plain], bounds: RolloutLimits) -> bool:
         return any(
             plain.annotations_of(each).get(DESIRED, str(bounds.wanted)) != str(bounds.wanted)
             for each in sets
             if plain.spec_of(each).get("replicas", 0)
         )
 
-    async def _make(self, deployment: Plain, old: Sequence[Plain], size: int, bounds: Limits) -> Plain:
+    async def _make(self, deployment: Plain, old: Sequence[Plain], size: int, bounds: RolloutLimits) -> Plain:
         collisions = int(plain.status_of(deployment).get("collisionCount", 0))
         name_hash = templates.short_hash(plain.spec_of(deployment)["template"], collisions)
         revision = next_revision(None, old)
@@ -176,14 +176,14 @@ class DeploymentController:
             )
             raise
         if size:
-            self._tell(deployment, "up", plain.name_of(made), 0, size)
+            self._record(deployment, "up", plain.name_of(made), 0, size)
         message = f'Created new replica set "{plain.name_of(made)}"'
         await self._note(deployment, "True", "NewReplicaSetCreated", message)
         await self._set_revision(deployment, revision)
         return made
 
     async def _mark_newest(
-        self, deployment: Plain, new: Plain, old: Sequence[Plain], bounds: Limits
+        self, deployment: Plain, new: Plain, old: Sequence[Plain], bounds: RolloutLimits
     ) -> Plain:
         """Give the present set the highest revision, and what else it takes over from the deployment."""
         revision = next_revision(new, old)
@@ -209,7 +209,13 @@ class DeploymentController:
         return new
 
     async def _resize(
-        self, deployment: Plain, sets: Sequence[Plain], sizes: Sizes, bounds: Limits, *, mark: bool = False
+        self,
+        deployment: Plain,
+        sets: Sequence[Plain],
+        sizes: Sizes,
+        bounds: RolloutLimits,
+        *,
+        mark: bool = False,
     ) -> list[Plain]:
         """Give the sets new sizes; `mark` notes the wanted count on every standing set, resized or not."""
         result = []
@@ -226,7 +232,7 @@ class DeploymentController:
                 REPLICA_SETS, plain.name_of(each), changes, namespace=plain.namespace_of(each)
             )
             if size != before:
-                self._tell(deployment, "up" if size > before else "down", plain.name_of(each), before, size)
+                self._record(deployment, "up" if size > before else "down", plain.name_of(each), before, size)
             result.append(changed or each)
         return result
 
@@ -287,12 +293,12 @@ class DeploymentController:
                 subresource="status",
             )
 
-    def _tell(self, deployment: Plain, way: str, name: str, before: int, after: int) -> None:
+    def _record(self, deployment: Plain, way: str, name: str, before: int, after: int) -> None:
         message = f"Scaled {way} replica set {name} from {before} to {after}"
-        self._writer.tell(deployment, "Normal", "ScalingReplicaSet", message)
+        self._writer.record_event(deployment, "Normal", "ScalingReplicaSet", message)
 
 
-def _limits(deployment: Plain) -> Limits:
+def _limits(deployment: Plain) -> RolloutLimits:
     spec = plain.spec_of(deployment)
     return rollout.limits(int(spec.get("replicas", 1)), spec.get("strategy") or {})
 

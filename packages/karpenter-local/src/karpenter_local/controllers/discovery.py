@@ -1,7 +1,7 @@
 """
 Which kinds the API server serves at this moment, custom ones included, as the server itself says.
 
-For the controllers that must go over everything: whoever empties a namespace or collects what lost its owner.
+For the controllers that work on every kind: namespace deletion and garbage collection.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ import msgspec
 from karpenter.api.meta import OwnerReference
 from karpenter.api.wire import InvalidObject
 from karpenter.kube.client import Client
+from karpenter.kube.rest import ObjectIdentity, Page, Target
 from karpenter.kube.transport import Request
-from karpenter.kube.rest import Identity, Page, Target
 
 _ACCEPT = (("accept", "application/json"),)
 
@@ -97,7 +97,7 @@ class _Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Sketch(msgspec.Struct, frozen=True, kw_only=True):
+class PartialObject(msgspec.Struct, frozen=True, kw_only=True):
     """An object of any kind, reduced to who it is and whom it belongs to."""
 
     metadata: _Meta = _Meta()
@@ -105,17 +105,17 @@ class Sketch(msgspec.Struct, frozen=True, kw_only=True):
 
 class _SketchList(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
-    items: tuple[Sketch, ...] | None = None
+    items: tuple[PartialObject, ...] | None = None
 
 
-class Sketches(Target[Sketch]):
+class PartialObjects(Target[PartialObject]):
     """Any kind, read as sketches."""
 
-    _one = msgspec.json.Decoder(Sketch)
+    _one = msgspec.json.Decoder(PartialObject)
     _many = msgspec.json.Decoder(_SketchList)
 
     @classmethod
-    def of(cls, served: Served) -> "Sketches":
+    def of(cls, served: Served) -> "PartialObjects":
         """Return the target for a kind."""
         return cls(
             api_version=served.api_version,
@@ -124,14 +124,14 @@ class Sketches(Target[Sketch]):
             namespaced=served.namespaced,
         )
 
-    def read(self, data: bytes) -> Sketch:
+    def read(self, data: bytes) -> PartialObject:
         """Read one object."""
         try:
             return self._one.decode(data)
         except msgspec.DecodeError as error:
             raise InvalidObject(subject=self.kind, problem=f"not an object: {error}") from error
 
-    def read_page(self, data: bytes) -> Page[Sketch]:
+    def read_page(self, data: bytes) -> Page[PartialObject]:
         """Read a list."""
         listed = self._many.decode(data)
         return Page(
@@ -140,7 +140,7 @@ class Sketches(Target[Sketch]):
             more=str(listed.metadata.get("continue", "")),
         )
 
-    def identify(self, item: Sketch) -> Identity:
+    def identify(self, item: PartialObject) -> ObjectIdentity:
         """Return which object `item` is."""
         meta = item.metadata
-        return Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+        return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)

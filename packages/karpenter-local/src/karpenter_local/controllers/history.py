@@ -1,5 +1,5 @@
 """
-The templates that a stateful or daemon set has had, kept as ControllerRevisions so that users can go back.
+The history of a stateful or daemon set: its templates, kept as ControllerRevisions for rollbacks.
 
 The revision with the present template always has the highest number. Old ones that no pod uses any more are
 dropped beyond the limit the set gives.
@@ -78,7 +78,7 @@ def new_revision(owner: Plain, *, number: int, collisions: int) -> Plain:
 
 def superfluous(owner: Plain, past: Sequence[Plain], in_use: Collection[str]) -> list[Plain]:
     """
-    Return the past revisions beyond the limit that nobody uses, the oldest first; `in_use` holds names or
+    Return the past revisions beyond the limit that no pod uses, the oldest first; `in_use` holds names or
     hashes.
     """
     limit = int(plain.spec_of(owner).get("revisionHistoryLimit", 10))
@@ -90,7 +90,7 @@ def superfluous(owner: Plain, past: Sequence[Plain], in_use: Collection[str]) ->
     return idle[: max(0, len(idle) - limit)]
 
 
-class History:
+class ControllerHistory:
     """Reads and writes the revisions of sets."""
 
     def __init__(self, informers: Informers, writer: Writer) -> None:

@@ -1,8 +1,8 @@
 """
-What the embedded cluster's own programs see: one shared copy of each kind, kept current by one watch.
+Shared informers of the embedded cluster: one copy of each kind, kept current by one watch.
 
-Pods, nodes and volumes are held as structs, which are small; workloads as plain data, which is whole.
-Controllers, scheduler and kubelets that run in one process share these copies.
+Pods, nodes and volumes are held as structs, which are small; workloads as plain data, which is complete.
+Controllers, scheduler and kubelets of one process share these copies.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from karpenter.api.storage import (
 )
 from karpenter.base.queue import Supervisor
 from karpenter.kube.client import Client
-from karpenter.kube.informer import SILENCE, Indexer, Informer
+from karpenter.kube.informer import IDLE_TIMEOUT, IndexFunc, Informer
 from karpenter.kube.rest import Plain, Selection, Untyped, untyped
 from karpenter_local.controllers import plain
 
@@ -50,8 +50,8 @@ NODE_LEASES = "kube-node-lease"
 
 
 def unowned(namespace: str) -> str:
-    """Return where the index by owner keeps the objects of a namespace that nobody manages."""
-    return f"nobody/{namespace}"
+    """Return the key under which the index by owner keeps the objects of a namespace without a controller."""
+    return f"unowned/{namespace}"
 
 
 def claim_names(pod: Pod) -> list[tuple[str, bool]]:
@@ -68,7 +68,7 @@ def claim_names(pod: Pod) -> list[tuple[str, bool]]:
 class Informers:
     """Shared copies, each made when it is first asked for; ask before :meth:`start`."""
 
-    def __init__(self, client: Client, *, chance: Random, silence: float | None = SILENCE) -> None:
+    def __init__(self, client: Client, *, chance: Random, silence: float | None = IDLE_TIMEOUT) -> None:
         """`silence` is after how many seconds the server counts as lost; never, without."""
         self._client = client
         self._chance = chance
@@ -86,7 +86,7 @@ class Informers:
             await informer.wait_synced()
 
     def of(self, kind: str) -> Informer[Any] | None:
-        """Return the copy of a kind, by its plural and group, if somebody asked for it."""
+        """Return the copy of a kind, by its plural and group, if it was asked for."""
         return self._made.get(kind)
 
     @cached_property
@@ -195,7 +195,7 @@ class Informers:
     def _typed(
         self,
         kind: type[R],
-        indexers: dict[str, Indexer[R]] | None = None,
+        indexers: dict[str, IndexFunc[R]] | None = None,
         *,
         selection: Selection | None = None,
     ) -> Informer[R]:

@@ -17,15 +17,18 @@ from karpenter.api.pod import Pod
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, job_policy, plain, pods
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
+# DefaultJobPodFailureBackOff and MaxJobPodFailureBackOff; the delay doubles in between:
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/
 _FIRST_BACKOFF = 10.0
 _LONGEST_BACKOFF = 600.0
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job asks for."""
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the spec of a job asks for."""
 
     parallelism: int
     completions: int | None
@@ -38,8 +41,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Start another pod only when one has ended, not already when it is being deleted."""
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How the pods of a job have fared."""
+class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods of a job by how far they are, and the counts of its status."""
 
     active: tuple[Pod, ...]
     terminating: tuple[Pod, ...]
@@ -59,7 +62,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """The failure that the job's policy says ends it."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class JobResult(msgspec.Struct, frozen=True):
     """How a job has ended."""
 
     kind: str
@@ -68,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str
 
 
-class Step(msgspec.Struct, frozen=True):
+class JobStep(msgspec.Struct, frozen=True):
     """What to do now."""
 
     create: tuple[int | None, ...] = ()
@@ -78,12 +81,12 @@ class Step(msgspec.Struct, frozen=True):
     """Seconds after which to look again."""
 
 
-def wish_of(job: Plain) -> Wish:
+def request_of(job: Plain) -> JobRequest:
     """Return what a job asks for."""
     spec = plain.spec_of(job)
     completions = spec.get("completions")
     deadline = spec.get("activeDeadlineSeconds")
-    return Wish(
+    return JobRequest(
         parallelism=int(spec.get("parallelism", 1)),
         completions=None if completions is None else int(completions),
         indexed=spec.get("completionMode") == "Indexed",
@@ -94,7 +97,7 @@ def wish_of(job: Plain) -> Wish:
     )
 
 
-def verdict_of(job: Plain) -> Plain | None:
+def result_of(job: Plain) -> Plain | None:
     """Return the condition by which the job has ended; None while it goes on."""
     known = plain.status_of(job).get("conditions") or []
     return next(
@@ -102,8 +105,8 @@ def verdict_of(job: Plain) -> Plain | None:
     )
 
 
-def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
-    """Count how the pods of a job have fared so far."""
+def count_pods(job: Plain, request: JobRequest, mine: Sequence[Pod]) -> JobCounts:
+    """Count the pods of a job: active, succeeded, failed and terminating."""
     status = plain.status_of(job)
     uncounted = status.get("uncountedTerminatedPods") or {}
     seen_good, seen_bad = set(uncounted.get("succeeded") or ()), set(uncounted.get("failed") or ())
@@ -112,16 +115,16 @@ def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
     fates = {pod.metadata.uid: job_policy.match(job, pod) for pod in mine if pod.status.phase == "Failed"}
     ignored = {uid for uid, fate in fates.items() if fate is not None and fate.action == "Ignore"}
     forgiven = [pod for pod in tracked if pod.metadata.uid in ignored]
-    bad = [pod for pod in tracked if _has_failed(pod, wish) and pod.metadata.uid not in ignored]
+    bad = [pod for pod in tracked if _has_failed(pod, request) and pod.metadata.uid not in ignored]
     # Pods that a suspension takes away have neither succeeded nor failed.
-    paused = [p for p in tracked if wish.suspended and pods.is_leaving(p) and not pods.is_finished(p)]
+    paused = [p for p in tracked if request.suspended and pods.is_leaving(p) and not pods.is_finished(p)]
     completed = set(parse_indexes(status.get("completedIndexes", "")))
     fresh = {index for pod in good if (index := index_of(pod)) is not None}
-    if wish.indexed:
+    if request.indexed:
         succeeded = len(completed | fresh)
     else:
         succeeded = int(status.get("succeeded", 0)) + sum(pod.metadata.uid not in seen_good for pod in good)
-    return Tally(
+    return JobCounts(
         active=tuple(pod for pod in mine if pods.is_active(pod)),
         terminating=tuple(pod for pod in mine if pods.is_leaving(pod) and not pods.is_finished(pod)),
         succeeded=succeeded,
@@ -129,7 +132,7 @@ def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
         to_release=(*good, *bad, *forgiven, *paused),
         uncounted_succeeded=tuple(sorted(pod.metadata.uid for pod in good)),
         uncounted_failed=tuple(sorted(pod.metadata.uid for pod in bad)),
-        completed=frozenset(completed | fresh) if wish.indexed else frozenset(),
+        completed=frozenset(completed | fresh) if request.indexed else frozenset(),
         last_failure=max((_ended_at(pod) for pod in mine if pod.status.phase == "Failed"), default=None),
         restarts=sum(each.restart_count for pod in mine for each in pod.status.container_statuses),
         forgiven=len(ignored),
@@ -137,59 +140,67 @@ def tally(job: Plain, wish: Wish, mine: Sequence[Pod]) -> Tally:
     )
 
 
-def judge(job: Plain, wish: Wish, count: Tally, now: datetime) -> Verdict | None:
+def finished(job: Plain, request: JobRequest, count: JobCounts, now: datetime) -> JobResult | None:
     """Say whether the job is over, and how."""
     if count.fatal:
-        return Verdict("Failed", "PodFailurePolicy", count.fatal)
+        return JobResult("Failed", "PodFailurePolicy", count.fatal)
     on_failure = (plain.spec_of(job)["template"].get("spec") or {}).get("restartPolicy") == "OnFailure"
-    if count.failed > wish.backoff_limit or (on_failure and 0 < wish.backoff_limit <= count.restarts):
-        return Verdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if count.failed > request.backoff_limit or (on_failure and 0 < request.backoff_limit <= count.restarts):
+        return JobResult("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     started = plain.parse_time(plain.status_of(job).get("startTime"))
     if (
-        wish.deadline is not None
+        request.deadline is not None
         and started is not None
-        and now >= started + timedelta(seconds=wish.deadline)
+        and now >= started + timedelta(seconds=request.deadline)
     ):
-        return Verdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
-    if wish.completions is None:
+        return JobResult("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+    if request.completions is None:
         done = count.succeeded > 0 and not count.active
     else:
-        done = count.succeeded >= wish.completions
+        done = count.succeeded >= request.completions
     if done:
-        return Verdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+        return JobResult("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
     return None
 
 
-def next_step(job: Plain, wish: Wish, count: Tally, verdict: Verdict | None, now: datetime) -> Step:
+def next_step(
+    job: Plain, request: JobRequest, count: JobCounts, result: JobResult | None, now: datetime
+) -> JobStep:
     """Return which pods to start or to delete now."""
-    if verdict is not None or wish.suspended:
-        return Step(delete=count.active)
-    wanted = _wanted(wish, count)
+    if result is not None or request.suspended:
+        return JobStep(delete=count.active)
+    wanted = _wanted(request, count)
     surplus = len(count.active) - wanted
     if surplus > 0:
-        return Step(delete=tuple(pods.least_wanted_first(count.active, count.active)[:surplus]))
-    missing = -surplus - (len(count.terminating) if wish.replace_only_failed else 0)
+        return JobStep(delete=tuple(pods.least_wanted_first(count.active, count.active)[:surplus]))
+    missing = -surplus - (len(count.terminating) if request.replace_only_failed else 0)
     wait = _backoff_left(count, now)
     if missing <= 0 or wait > 0:
-        return Step(wait=_sooner(wait if missing > 0 else None, _deadline_left(job, wish, now)))
-    if not wish.indexed:
-        return Step(create=(None,) * missing, wait=_deadline_left(job, wish, now))
+        return JobStep(wait=_sooner(wait if missing > 0 else None, _deadline_left(job, request, now)))
+    if not request.indexed:
+        return JobStep(create=(None,) * missing, wait=_deadline_left(job, request, now))
     taken = {index_of(pod) for pod in (*count.active, *count.terminating)} | count.completed
-    free = [index for index in range(wish.completions or 0) if index not in taken]
-    return Step(create=tuple(free[:missing]), wait=_deadline_left(job, wish, now))
+    free = [index for index in range(request.completions or 0) if index not in taken]
+    return JobStep(create=tuple(free[:missing]), wait=_deadline_left(job, request, now))
 
 
 def status(
-    job: Plain, wish: Wish, count: Tally, verdict: Verdict | None, *, now: datetime, settled: bool
+    job: Plain,
+    request: JobRequest,
+    count: JobCounts,
+    result: JobResult | None,
+    *,
+    now: datetime,
+    settled: bool,
 ) -> Plain:
     """Return the status; `settled` says that no pod is left that could still change it."""
     old = plain.status_of(job)
     known = list(old.get("conditions") or [])
-    if verdict is not None:
-        known = _with_verdict(known, verdict, now, final=settled)
-    known = _with_suspension(known, wish, now)
-    ended = verdict is not None
-    result: Plain = {
+    if result is not None:
+        known = _with_result(known, result, now, final=settled)
+    known = _with_suspension(known, request, now)
+    ended = result is not None
+    found: Plain = {
         "active": 0 if ended else len(count.active),
         "ready": 0 if ended else sum(pods.is_ready(pod) for pod in count.active),
         "terminating": len(count.terminating),
@@ -198,14 +209,14 @@ def status(
         "uncountedTerminatedPods": _uncounted(count),
         "conditions": known,
     }
-    if wish.indexed:
-        result["completedIndexes"] = render_indexes(count.completed)
-    waits = wish.suspended and not ended
-    result["startTime"] = None if waits else old.get("startTime") or plain.render_time(now)
-    if verdict is not None and verdict.kind == "Complete" and settled:
-        result["completionTime"] = old.get("completionTime") or plain.render_time(now)
+    if request.indexed:
+        found["completedIndexes"] = render_indexes(count.completed)
+    waits = request.suspended and not ended
+    found["startTime"] = None if waits else old.get("startTime") or plain.render_time(now)
+    if result is not None and result.kind == "Complete" and settled:
+        found["completionTime"] = old.get("completionTime") or plain.render_time(now)
     always = {"ready", "terminating", "uncountedTerminatedPods"}
-    return {key: value for key, value in result.items() if value or key in always}
+    return {key: value for key, value in found.items() if value or key in always}
 
 
 def pod_for(job: Plain, index: int | None) -> Plain:
@@ -263,10 +274,10 @@ def _span(first: int, last: int) -> str:
     return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
 
 
-def _has_failed(pod: Pod, wish: Wish) -> bool:
+def _has_failed(pod: Pod, request: JobRequest) -> bool:
     if pod.status.phase == "Failed":
         return True
-    if wish.suspended or wish.replace_only_failed or pod.status.phase == "Succeeded":
+    if request.suspended or request.replace_only_failed or pod.status.phase == "Succeeded":
         return False
     return pods.is_leaving(pod)
 
@@ -278,13 +289,13 @@ def _ended_at(pod: Pod) -> datetime:
     return pods.created_at(pod)
 
 
-def _wanted(wish: Wish, count: Tally) -> int:
-    if wish.completions is None:
-        return len(count.active) if count.succeeded else wish.parallelism
-    return min(wish.parallelism, max(0, wish.completions - count.succeeded))
+def _wanted(request: JobRequest, count: JobCounts) -> int:
+    if request.completions is None:
+        return len(count.active) if count.succeeded else request.parallelism
+    return min(request.parallelism, max(0, request.completions - count.succeeded))
 
 
-def _backoff_left(count: Tally, now: datetime) -> float:
+def _backoff_left(count: JobCounts, now: datetime) -> float:
     """Return how long to wait after the last failure; each failure in the job doubles it."""
     failures = count.failed + count.forgiven
     if not failures or count.last_failure is None:
@@ -293,49 +304,49 @@ def _backoff_left(count: Tally, now: datetime) -> float:
     return (count.last_failure + timedelta(seconds=backoff) - now).total_seconds()
 
 
-def _deadline_left(job: Plain, wish: Wish, now: datetime) -> float | None:
+def _deadline_left(job: Plain, request: JobRequest, now: datetime) -> float | None:
     started = plain.parse_time(plain.status_of(job).get("startTime"))
-    if wish.deadline is None:
+    if request.deadline is None:
         return None
-    return max(0.0, ((started or now) + timedelta(seconds=wish.deadline) - now).total_seconds())
+    return max(0.0, ((started or now) + timedelta(seconds=request.deadline) - now).total_seconds())
 
 
 def _sooner(*waits: float | None) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _with_verdict(known: list[Plain], verdict: Verdict, now: datetime, *, final: bool) -> list[Plain]:
-    early = "SuccessCriteriaMet" if verdict.kind == "Complete" else "FailureTarget"
-    for kind in (early, *([verdict.kind] if final else [])):
+def _with_result(known: list[Plain], result: JobResult, now: datetime, *, final: bool) -> list[Plain]:
+    early = "SuccessCriteriaMet" if result.kind == "Complete" else "FailureTarget"
+    for kind in (early, *([result.kind] if final else [])):
         if not conditions.holds(known, kind):
             known = conditions.with_condition(
                 known,
                 kind,
                 "True",
                 now=now,
-                reason=verdict.reason,
-                message=verdict.message,
+                reason=result.reason,
+                message=result.message,
                 lastProbeTime=plain.render_time(now),
             )
     return known
 
 
-def _with_suspension(known: list[Plain], wish: Wish, now: datetime) -> list[Plain]:
+def _with_suspension(known: list[Plain], request: JobRequest, now: datetime) -> list[Plain]:
     was = conditions.holds(known, "Suspended")
-    if wish.suspended == was:
+    if request.suspended == was:
         return known
     return conditions.with_condition(
         known,
         "Suspended",
-        "True" if wish.suspended else "False",
+        "True" if request.suspended else "False",
         now=now,
-        reason="JobSuspended" if wish.suspended else "JobResumed",
-        message="Job suspended" if wish.suspended else "Job resumed",
+        reason="JobSuspended" if request.suspended else "JobResumed",
+        message="Job suspended" if request.suspended else "Job resumed",
         lastProbeTime=plain.render_time(now),
     )
 
 
-def _uncounted(count: Tally) -> Plain:
+def _uncounted(count: JobCounts) -> Plain:
     found: Plain = {}
     if count.uncounted_succeeded:
         found["succeeded"] = list(count.uncounted_succeeded)

@@ -8,11 +8,12 @@ from karpenter.base.queue import WorkQueue
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, job_plan, plain
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, JOBS, Informers
-from karpenter_local.controllers.job_plan import FINALIZER, Step, Verdict
-from karpenter_local.controllers.loop import patience, wake
+from karpenter_local.controllers.job_plan import FINALIZER, JobResult, JobStep
+from karpenter_local.controllers.loop import batch_delay, wake
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
+# MaxPodCreateDeletePerSync of the Job controller.
 BURST = 500
 
 
@@ -30,11 +31,11 @@ class JobController:
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a job when it or one of its pods changes."""
         wake(self._jobs, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, _job_of, after=self._patience)
+        wake(self._pods, queue, _job_of, after=self._batch_delay)
 
-    def _patience(self, key: str) -> float:
+    def _batch_delay(self, key: str) -> float:
         job = self._jobs.store.get(key)
-        return patience(job_plan.wish_of(job).parallelism if job is not None else 0)
+        return batch_delay(job_plan.request_of(job).parallelism if job is not None else 0)
 
     async def reconcile(self, key: str) -> float | None:
         """Count, decide, start or stop pods, write the status."""
@@ -43,27 +44,27 @@ class JobController:
             await self._release_orphans(key)
             return None
         mine = self._pods.store.find(BY_OWNER, plain.uid_of(job))
-        if plain.is_leaving(job) or job_plan.verdict_of(job) is not None:
+        if plain.is_leaving(job) or job_plan.result_of(job) is not None:
             await self._release([pod for pod in mine if FINALIZER in pod.metadata.finalizers])
             return await self._expire(job)
         now = self._clock.now()
-        wish = job_plan.wish_of(job)
-        count = job_plan.tally(job, wish, mine)
-        verdict = job_plan.judge(job, wish, count, now)
-        step = job_plan.next_step(job, wish, count, verdict, now)
+        request = job_plan.request_of(job)
+        count = job_plan.count_pods(job, request, mine)
+        result = job_plan.finished(job, request, count, now)
+        step = job_plan.next_step(job, request, count, result, now)
         settled = not count.active and not count.terminating
         await self._perform(job, step)
         if step.create or step.delete:
             mine = self._pods.store.find(BY_OWNER, plain.uid_of(job))
-            count = job_plan.tally(job, wish, mine)
-        new = job_plan.status(job, wish, count, verdict, now=now, settled=settled)
+            count = job_plan.count_pods(job, request, mine)
+        new = job_plan.status(job, request, count, result, now=now, settled=settled)
         await write_status(self._writer, JOBS, job, new)
         await self._release(count.to_release)
         if count.to_release:
             await self._settle(key)
-        self._tell_suspension(job, new)
-        if verdict is not None and settled:
-            self._tell_end(job, verdict)
+        self._record_suspension(job, new)
+        if result is not None and settled:
+            self._record_end(job, result)
             return 0.0
         return step.wait
 
@@ -81,21 +82,21 @@ class JobController:
                 namespace=plain.namespace_of(job),
             )
 
-    def _tell_suspension(self, job: Plain, new: Plain) -> None:
+    def _record_suspension(self, job: Plain, new: Plain) -> None:
         before = conditions.holds(plain.status_of(job).get("conditions") or [], "Suspended")
         after = conditions.holds(new["conditions"], "Suspended") if "conditions" in new else False
         if before != after:
             word = "Suspended" if after else "Resumed"
-            self._writer.tell(job, "Normal", word, f"Job {word.lower()}")
+            self._writer.record_event(job, "Normal", word, f"Job {word.lower()}")
 
-    async def _perform(self, job: Plain, step: Step) -> None:
+    async def _perform(self, job: Plain, step: JobStep) -> None:
         namespace = plain.namespace_of(job)
         for pod in step.delete:
             if await self._writer.delete(Pod, pod.name, namespace=namespace, uid=pod.metadata.uid):
-                self._writer.tell(job, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+                self._writer.record_event(job, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         for index in step.create[:BURST]:
             made = await self._writer.create(Pod, job_plan.pod_for(job, index), namespace=namespace)
-            self._writer.tell(job, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")
+            self._writer.record_event(job, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")
 
     async def _release(self, counted: "tuple[Pod, ...] | list[Pod]") -> None:
         for pod in counted:
@@ -117,7 +118,7 @@ class JobController:
         await self._release(left)
 
     async def _expire(self, job: Plain) -> float | None:
-        ended = job_plan.verdict_of(job)
+        ended = job_plan.result_of(job)
         ttl = plain.spec_of(job).get("ttlSecondsAfterFinished")
         if ended is None or ttl is None or plain.is_leaving(job):
             return None
@@ -134,11 +135,11 @@ class JobController:
         )
         return None
 
-    def _tell_end(self, job: Plain, verdict: Verdict) -> None:
-        if verdict.kind == "Complete":
-            self._writer.tell(job, "Normal", "Completed", "Job completed")
+    def _record_end(self, job: Plain, result: JobResult) -> None:
+        if result.kind == "Complete":
+            self._writer.record_event(job, "Normal", "Completed", "Job completed")
         else:
-            self._writer.tell(job, "Warning", verdict.reason, verdict.message)
+            self._writer.record_event(job, "Warning", result.reason, result.message)
 
 
 def _job_of(pod: Pod) -> list[str]:

@@ -1,9 +1,9 @@
 """
-How a controller runs: keys come in from what changes, a few workers take them one by one, failures come back
-later.
+The reconcile loop of the embedded controllers: informers queue keys, workers reconcile them, failures are
+retried.
 
-A controller says what wakes it and what to do about one key. Everything else (no two workers on one key,
-waiting longer after each failure, never failing in silence) is done here, once.
+A controller says which events queue which keys, and reconciles one key. One worker per key at a time, backoff
+after failures and logging are done here.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import structlog
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.kube.errors import Conflict, KubeError, NotFound
-from karpenter.kube.informer import Event, Informer, Seen
+from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -23,16 +23,18 @@ H = TypeVar("H")
 
 RETRIES = Backoff(first=0.1, cap=30.0)
 
-RACE = 100
+HOT_LOOP = 100
 """Looks at one key in a row, at one moment, that are too many."""
-RACE_PAUSE = 0.1
+HOT_LOOP_PAUSE = 0.1
 
-_SHORTEST_PATIENCE = 0.02
-_PATIENCE_PER_POD = 20e-6  # about what one look costs, so that looking never takes more than half of the time
+_MIN_BATCH_DELAY = 0.02
+_BATCH_DELAY_PER_POD = (
+    20e-6  # about what one look costs, so that looking never takes more than half of the time
+)
 
 
-class Controller(Protocol):
-    """One loop of the cluster's housekeeping."""
+class KubeController(Protocol):
+    """A controller that reconciles one key at a time."""
 
     name: str
 
@@ -45,8 +47,8 @@ class Controller(Protocol):
         ...
 
 
-class Patrol(Protocol):
-    """Housekeeping that goes over everything once in a while."""
+class PeriodicController(Protocol):
+    """A controller that looks at all objects periodically."""
 
     name: str
 
@@ -60,15 +62,15 @@ class Patrol(Protocol):
         ...
 
 
-def patrol(each: Patrol, supervisor: Supervisor, clock: Clock) -> None:
-    """Begin to run a patrol; its informers must be synced."""
+def start_periodic(each: PeriodicController, supervisor: Supervisor, clock: Clock) -> None:
+    """Begin to run a periodic controller; its informers must be synced."""
 
     async def rounds() -> None:
         while True:
             try:
                 await each.look()
             except KubeError as error:
-                log.warning("patrol.failed", controller=each.name, error=str(error))
+                log.warning("controller.failed", controller=each.name, error=str(error))
             await clock.sleep(each.period)
 
     supervisor.start(each.name, rounds)
@@ -83,9 +85,9 @@ def wake(
 ) -> None:
     """Queue what `keys` names for each object that comes, changes or goes, `after` some seconds."""
 
-    def listener(event: Event[H]) -> None:
+    def listener(event: InformerEvent[H]) -> None:
         woken = dict.fromkeys(keys(event.object))
-        if isinstance(event, Seen) and event.before is not None:
+        if isinstance(event, InformerUpdate) and event.before is not None:
             woken |= dict.fromkeys(keys(event.before))
         for key in woken:
             queue.add_after(key, 0.0 if after is None else after(key))
@@ -93,12 +95,12 @@ def wake(
     informer.subscribe(listener)
 
 
-def patience(pods: int) -> float:
+def batch_delay(pods: int) -> float:
     """Return how long to collect changes of a workload's pods before looking: longer for many."""
-    return _SHORTEST_PATIENCE + pods * _PATIENCE_PER_POD
+    return _MIN_BATCH_DELAY + pods * _BATCH_DELAY_PER_POD
 
 
-def start(controller: Controller, supervisor: Supervisor, *, workers: int = 1) -> WorkQueue[str]:
+def start(controller: KubeController, supervisor: Supervisor, *, workers: int = 1) -> WorkQueue[str]:
     """Begin to run a controller; its informers must be synced."""
     queue: WorkQueue[str] = WorkQueue(backoff=RETRIES)
     controller.watch(queue)
@@ -107,17 +109,17 @@ def start(controller: Controller, supervisor: Supervisor, *, workers: int = 1) -
     return queue
 
 
-async def _work(controller: Controller, queue: WorkQueue[str]) -> None:
-    pace = Pace()
+async def _work(controller: KubeController, queue: WorkQueue[str]) -> None:
+    pace = HotLoopDetector()
     while True:
         async with queue.item() as key:
             await _handle(controller, queue, key)
             if pace.is_racing(key, asyncio.get_running_loop().time()):
                 log.warning("key.slowed", controller=controller.name, key=key)
-                await asyncio.sleep(RACE_PAUSE)
+                await asyncio.sleep(HOT_LOOP_PAUSE)
 
 
-class Pace:
+class HotLoopDetector:
     """
     Notices a key that comes back again and again at one moment of virtual time.
 
@@ -134,14 +136,14 @@ class Pace:
         if (key, moment) != (self._key, self._moment):
             self._key, self._moment, self._times = key, moment, 0
         self._times += 1
-        return self._times >= RACE
+        return self._times >= HOT_LOOP
 
 
-async def _handle(controller: Controller, queue: WorkQueue[str], key: str) -> None:
+async def _handle(controller: KubeController, queue: WorkQueue[str], key: str) -> None:
     try:
         again = await controller.reconcile(key)
     except (Conflict, NotFound) as error:
-        # Somebody else wrote first, or it is gone: the next look sees the newer state.
+        # Another writer was first, or the object is gone: the next reconcile sees the newer state.
         log.debug("key.retried", controller=controller.name, key=key, error=str(error))
         queue.retry(key)
     except KubeError as error:

@@ -1,7 +1,8 @@
 """
-Namespaces: empties those that are being deleted, kind by kind, and lets them go when nothing is left.
+The namespace controller: deletes the content of terminating namespaces, kind by kind, then their finalizer.
 
-Also gives every living namespace its default service account back, should somebody delete it.
+Also the service account controller: every active namespace has a default service account, also after its
+deletion.
 """
 
 import msgspec
@@ -11,10 +12,10 @@ from karpenter.api.cluster import Namespace
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import KubeError, NotFound
-from karpenter.kube.transport import Request
 from karpenter.kube.rest import Plain, Selection, untyped
+from karpenter.kube.transport import Request
 from karpenter_local.controllers import conditions, plain
-from karpenter_local.controllers.discovery import Served, Sketches, discover
+from karpenter_local.controllers.discovery import PartialObjects, Served, discover
 from karpenter_local.controllers.informers import SERVICE_ACCOUNTS, Informers
 from karpenter_local.controllers.loop import wake
 from karpenter_local.controllers.writer import Writer
@@ -65,7 +66,7 @@ def leftover_conditions(known: list[Plain], left: dict[str, int], now: str) -> l
 
 
 class NamespaceController:
-    """Sees namespaces off."""
+    """Empties and finalizes terminating namespaces."""
 
     name = "namespace"
 
@@ -105,7 +106,7 @@ class NamespaceController:
 
     async def _clear(self, kind: Served, namespace: str) -> int:
         """Delete all objects of a kind; return how many are still there."""
-        target = Sketches.of(kind)
+        target = PartialObjects.of(kind)
         if not (await self._client.list(target, Selection(namespace=namespace))).items:
             return 0
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}

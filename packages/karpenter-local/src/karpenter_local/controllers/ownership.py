@@ -1,8 +1,8 @@
 """
 Which objects a workload manages: those that name it as their controller and match its selector.
 
-A matching object that nobody manages is adopted; a managed one that no longer matches is let go. Both are
-decided here as values and written by :class:`Custody`.
+A matching object without a controller is adopted; a managed one that no longer matches is released. Both are
+decided here as values and written by :class:`ControllerRefManager`.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
 
 
-class Sorted(msgspec.Struct, Generic[T], frozen=True):
+class ClaimedObjects(msgspec.Struct, Generic[T], frozen=True):
     """Candidates, by what becomes of them."""
 
     mine: tuple[T, ...]
@@ -29,7 +29,7 @@ class Sorted(msgspec.Struct, Generic[T], frozen=True):
     release: tuple[T, ...]
 
 
-def sort_pods(owner: Plain, selector: Selector, candidates: Iterable[R]) -> Sorted[R]:
+def sort_pods(owner: Plain, selector: Selector, candidates: Iterable[R]) -> ClaimedObjects[R]:
     """Sort structs of the owner's namespace by whether it manages, adopts or releases them."""
     mine: list[R] = []
     adopt: list[R] = []
@@ -41,10 +41,10 @@ def sort_pods(owner: Plain, selector: Selector, candidates: Iterable[R]) -> Sort
             (mine if matches else release).append(item)
         elif managed_by is None and matches and item.metadata.deletion_timestamp is None:
             adopt.append(item)
-    return Sorted(tuple(mine), tuple(adopt), tuple(release))
+    return ClaimedObjects(tuple(mine), tuple(adopt), tuple(release))
 
 
-def sort_plain(owner: Plain, selector: Selector, candidates: Iterable[Plain]) -> Sorted[Plain]:
+def sort_plain(owner: Plain, selector: Selector, candidates: Iterable[Plain]) -> ClaimedObjects[Plain]:
     """Sort plain objects of the owner's namespace by whether it manages, adopts or releases them."""
     mine: list[Plain] = []
     adopt: list[Plain] = []
@@ -56,16 +56,16 @@ def sort_plain(owner: Plain, selector: Selector, candidates: Iterable[Plain]) ->
             (mine if matches else release).append(item)
         elif not managed_by and matches and not plain.is_leaving(item):
             adopt.append(item)
-    return Sorted(tuple(mine), tuple(adopt), tuple(release))
+    return ClaimedObjects(tuple(mine), tuple(adopt), tuple(release))
 
 
-class Custody:
+class ControllerRefManager:
     """Writes adoptions and releases."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    async def settle_pods(self, owner: Plain, kind: type[R], found: Sorted[R]) -> list[R]:
+    async def settle_pods(self, owner: Plain, kind: type[R], found: ClaimedObjects[R]) -> list[R]:
         """Adopt and release structs; return those that the owner manages afterwards."""
         kept = list(found.mine)
         if not plain.is_leaving(owner):
@@ -78,7 +78,9 @@ class Custody:
             await self._drop(owner, kind, (item.namespace, item.name, item.metadata.uid), refs)
         return kept
 
-    async def settle_plain(self, owner: Plain, kind: Kind[Plain], found: Sorted[Plain]) -> list[Plain]:
+    async def settle_plain(
+        self, owner: Plain, kind: Kind[Plain], found: ClaimedObjects[Plain]
+    ) -> list[Plain]:
         """Adopt and release plain objects; return those that the owner manages afterwards."""
         kept = list(found.mine)
         if not plain.is_leaving(owner):

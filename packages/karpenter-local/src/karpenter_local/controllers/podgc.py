@@ -1,6 +1,6 @@
 """
-Pods that nobody will ever end: those of nodes that are gone, those that were deleted before they got a node,
-and finished ones beyond a generous limit.
+The pod garbage collector: deletes pods of nodes that are gone, unscheduled pods that are being deleted, and
+finished pods beyond a limit.
 """
 
 from datetime import datetime, timedelta
@@ -8,14 +8,16 @@ from datetime import datetime, timedelta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter_local.controllers import pods
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.plain import render_time
 from karpenter_local.controllers.writer import Writer
 
+# kube-controller-manager waits 40 s before it takes a Node for gone.
 QUARANTINE = timedelta(seconds=40)
 """How long a node must have been gone before its pods go too: it may only be on its way."""
+# --terminated-pod-gc-threshold: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 MOST_FINISHED = 12_500
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -36,13 +38,13 @@ class PodCollector:
         self._pods.subscribe(self._pod_changed)
         self._nodes.subscribe(self._node_changed)
 
-    def _pod_changed(self, event: Event[Pod]) -> None:
+    def _pod_changed(self, event: InformerEvent[Pod]) -> None:
         pod = event.object
         stray = pod.spec.node_name not in self._nodes.store
         self._stirred = self._stirred or pods.is_finished(pod) or stray or pods.is_leaving(pod)
 
-    def _node_changed(self, event: Event[Node]) -> None:
-        gone = isinstance(event, Removed)
+    def _node_changed(self, event: InformerEvent[Node]) -> None:
+        gone = isinstance(event, InformerDelete)
         self._stirred = (
             self._stirred or gone or any(t.key == OUT_OF_SERVICE for t in event.object.spec.taints)
         )
@@ -85,7 +87,7 @@ class PodCollector:
         return not ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
     async def _abandon(self, pod: Pod, now: datetime) -> None:
-        """Note that the pod has failed, for whoever counts such things, and remove it."""
+        """Mark the pod as failed, so that its workload counts it, and delete it."""
         if not pods.is_finished(pod):
             condition = {
                 "type": "DisruptionTarget",

@@ -2,7 +2,7 @@
 Replica sets: as many pods of one template as asked for.
 
 Pods that finished or are being deleted do not count. Too few: more are made. Too many: the least wanted go.
-A pod that the API server refuses (a quota, a missing namespace) is told of in an event and in a condition.
+A pod that the API server refuses (a quota, a missing namespace) is reported in an Event and in a condition.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,23 @@ import msgspec
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
-from karpenter.kube.errors import Refused
+from karpenter.kube.errors import StatusError
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, plain, pods
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, REPLICA_SETS, Informers, unowned
-from karpenter_local.controllers.loop import patience, wake
-from karpenter_local.controllers.ownership import Custody, sort_pods
+from karpenter_local.controllers.loop import batch_delay, wake
+from karpenter_local.controllers.ownership import ControllerRefManager, sort_pods
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
+# BurstReplicas of the ReplicaSet controller, so that a refusal is noticed early.
 BURST = 500
 """Pods made or deleted at most in one go."""
 
 FAILURE = "ReplicaFailure"
 
 
-class Change(msgspec.Struct, frozen=True):
+class ReplicaChange(msgspec.Struct, frozen=True):
     """What it takes to get to the wanted count."""
 
     create: int = 0
@@ -40,14 +41,14 @@ def wanted(owner: Plain) -> int:
     return int(plain.spec_of(owner).get("replicas", 1))
 
 
-def change(count: int, mine: Sequence[Pod], related: Sequence[Pod]) -> Change:
+def change(count: int, mine: Sequence[Pod], related: Sequence[Pod]) -> ReplicaChange:
     """Return how many pods to make and which to delete; `related` are pods of sibling sets."""
     active = [pod for pod in mine if pods.is_active(pod)]
     missing = count - len(active)
     if missing >= 0:
-        return Change(create=min(missing, BURST))
+        return ReplicaChange(create=min(missing, BURST))
     victims = pods.least_wanted_first(active, [*active, *related])[: min(-missing, BURST)]
-    return Change(delete=tuple(victims))
+    return ReplicaChange(delete=tuple(victims))
 
 
 def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) -> Plain:
@@ -57,7 +58,7 @@ def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) ->
     least = int(plain.spec_of(owner).get("minReadySeconds", 0))
     known = plain.status_of(owner).get("conditions") or []
     if failure and not conditions.holds(known, FAILURE):
-        # Told once: the words may differ with every try, and each change of the status would be another try.
+        # Reported once: the message may differ with every try, and each new status would queue another try.
         known = conditions.with_condition(
             known, FAILURE, "True", now=now, reason="FailedCreate", message=failure
         )
@@ -87,17 +88,17 @@ class ReplicaSetController:
         self._sets = informers.replica_sets
         self._pods = informers.pods
         self._writer = writer
-        self._custody = Custody(writer)
+        self._custody = ControllerRefManager(writer)
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a set when it or one of its pods changes, or a pod without owner that it might adopt."""
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, self._interested, after=self._patience)
+        wake(self._pods, queue, self._interested, after=self._batch_delay)
 
-    def _patience(self, key: str) -> float:
+    def _batch_delay(self, key: str) -> float:
         owner = self._sets.store.get(key)
-        return patience(wanted(owner) if owner is not None else 0)
+        return batch_delay(wanted(owner) if owner is not None else 0)
 
     def _interested(self, pod: Pod) -> list[str]:
         owner = plain.managing_owner(pod.metadata.owner_references)
@@ -139,7 +140,7 @@ class ReplicaSetController:
             if pods.is_active(pod)
         ]
 
-    async def _perform(self, owner: Plain, todo: Change) -> str:
+    async def _perform(self, owner: Plain, todo: ReplicaChange) -> str:
         """Carry out the change; return what the API server had against it, if anything."""
         namespace = plain.namespace_of(owner)
         template = plain.spec_of(owner).get("template") or {}
@@ -148,11 +149,11 @@ class ReplicaSetController:
                 made = await self._writer.create(
                     Pod, pods.from_template(template, owner), namespace=namespace
                 )
-                self._writer.tell(owner, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")
-        except Refused as error:
-            self._writer.tell(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
+                self._writer.record_event(owner, "Normal", "SuccessfulCreate", f"Created pod: {made.name}")
+        except StatusError as error:
+            self._writer.record_event(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
             return error.message
         for pod in todo.delete:
             if await self._writer.delete(Pod, pod.name, namespace=namespace, uid=pod.metadata.uid):
-                self._writer.tell(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+                self._writer.record_event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         return ""

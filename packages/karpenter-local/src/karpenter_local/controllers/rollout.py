@@ -29,7 +29,7 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
     """The wanted count plus surge when it was last sized; none if it never was."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RolloutLimits(msgspec.Struct, frozen=True):
     """How far a rollout may stray from the wanted count."""
 
     wanted: int
@@ -51,24 +51,24 @@ Sizes = dict[str, int]
 """New sizes by the name of the set; sets that are left alone are not named."""
 
 
-def limits(wanted: int, strategy: dict[str, Any]) -> Limits:
+def limits(wanted: int, strategy: dict[str, Any]) -> RolloutLimits:
     """Return the limits that a deployment's strategy means for its wanted count."""
     if strategy.get("type") == "Recreate":
-        return Limits(wanted, 0, 0)
+        return RolloutLimits(wanted, 0, 0)
     rolling = strategy.get("rollingUpdate") or {}
     surge = scaled(rolling.get("maxSurge", "25%"), wanted, up=True)
     unavailable = scaled(rolling.get("maxUnavailable", "25%"), wanted, up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1  # a percentage of few pods rounded down to a standstill
-    return Limits(wanted, surge, unavailable)
+    return RolloutLimits(wanted, surge, unavailable)
 
 
-def first_size(bounds: Limits, old: Sequence[Replicas]) -> int:
+def first_size(bounds: RolloutLimits, old: Sequence[Replicas]) -> int:
     """Return the size of a replica set that is yet to be made."""
     return max(0, min(bounds.wanted, bounds.wanted + bounds.surge - sum(each.size for each in old)))
 
 
-def grow(bounds: Limits, new: Replicas, old: Sequence[Replicas]) -> Sizes:
+def grow(bounds: RolloutLimits, new: Replicas, old: Sequence[Replicas]) -> Sizes:
     """Return the new set's next size, if it changes."""
     if new.size == bounds.wanted:
         return {}
@@ -81,7 +81,7 @@ def grow(bounds: Limits, new: Replicas, old: Sequence[Replicas]) -> Sizes:
     return {new.name: new.size + min(room, bounds.wanted - new.size)}
 
 
-def shrink(bounds: Limits, new: Replicas, old: Sequence[Replicas]) -> Sizes:
+def shrink(bounds: RolloutLimits, new: Replicas, old: Sequence[Replicas]) -> Sizes:
     """Return the old sets' next sizes: what does not work goes, then what new pods have made up for."""
     standing = [each for each in sorted(old, key=_age) if each.size]
     if not standing:
@@ -106,7 +106,7 @@ def shrink(bounds: Limits, new: Replicas, old: Sequence[Replicas]) -> Sizes:
     return {each.name: sizes[each.name] for each in standing if sizes[each.name] != each.size}
 
 
-def share(bounds: Limits, new: Replicas | None, old: Sequence[Replicas], *, rolling: bool) -> Sizes:
+def share(bounds: RolloutLimits, new: Replicas | None, old: Sequence[Replicas], *, rolling: bool) -> Sizes:
     """
     Return the sizes after the wanted count itself was changed.
 
@@ -125,7 +125,7 @@ def share(bounds: Limits, new: Replicas | None, old: Sequence[Replicas], *, roll
     return _in_proportion(bounds, standing) if rolling else {}
 
 
-def _in_proportion(bounds: Limits, standing: Sequence[Replicas]) -> Sizes:
+def _in_proportion(bounds: RolloutLimits, standing: Sequence[Replicas]) -> Sizes:
     to_add = bounds.most - sum(each.size for each in standing)
     newest_first = -1 if to_add > 0 else 1
     ordered = sorted(
@@ -143,7 +143,7 @@ def _in_proportion(bounds: Limits, standing: Sequence[Replicas]) -> Sizes:
     return {each.name: sizes[each.name] for each in ordered if sizes[each.name] != each.size}
 
 
-def _portion(bounds: Limits, each: Replicas, to_add: int, added: int) -> int:
+def _portion(bounds: RolloutLimits, each: Replicas, to_add: int, added: int) -> int:
     if not to_add or to_add == added:
         return 0
     if bounds.wanted == 0:

@@ -24,7 +24,7 @@ POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
-class Step(msgspec.Struct, frozen=True):
+class StatefulSetStep(msgspec.Struct, frozen=True):
     """What to do now; what follows depends on how that goes."""
 
     create: tuple[tuple[int, str], ...] = ()
@@ -32,7 +32,7 @@ class Step(msgspec.Struct, frozen=True):
     delete: tuple[Pod, ...] = ()
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class StatefulSetRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a stateful set asks for."""
 
     name: str
@@ -49,11 +49,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         return range(self.first, self.first + self.replicas)
 
 
-def wish_of(stateful_set: Plain) -> Wish:
+def request_of(stateful_set: Plain) -> StatefulSetRequest:
     """Return what a set asks for."""
     spec = plain.spec_of(stateful_set)
     strategy = spec.get("updateStrategy") or {}
-    return Wish(
+    return StatefulSetRequest(
         name=plain.name_of(stateful_set),
         first=int((spec.get("ordinals") or {}).get("start", 0)),
         replicas=int(spec.get("replicas", 1)),
@@ -64,15 +64,15 @@ def wish_of(stateful_set: Plain) -> Wish:
     )
 
 
-def ordinal_of(wish: Wish, pod: Pod) -> int | None:
+def ordinal_of(request: StatefulSetRequest, pod: Pod) -> int | None:
     """Return a pod's ordinal; None if its name is not one that the set gives."""
     prefix, _, tail = pod.name.rpartition("-")
-    return int(tail) if prefix == wish.name and tail.isdecimal() else None
+    return int(tail) if prefix == request.name and tail.isdecimal() else None
 
 
-def by_ordinal(wish: Wish, mine: Sequence[Pod]) -> dict[int, Pod]:
+def by_ordinal(request: StatefulSetRequest, mine: Sequence[Pod]) -> dict[int, Pod]:
     """Return the pods by ordinal."""
-    found = ((ordinal_of(wish, pod), pod) for pod in mine)
+    found = ((ordinal_of(request, pod), pod) for pod in mine)
     return {ordinal: pod for ordinal, pod in sorted(found, key=lambda x: x[0] or 0) if ordinal is not None}
 
 
@@ -83,40 +83,44 @@ def is_healthy(pod: Pod, min_ready: int, now: datetime) -> bool:
     )
 
 
-def next_step(wish: Wish, placed: Mapping[int, Pod], *, current: str, update: str, now: datetime) -> Step:
+def next_step(
+    request: StatefulSetRequest, placed: Mapping[int, Pod], *, current: str, update: str, now: datetime
+) -> StatefulSetStep:
     """Return what to do now; `current` and `update` name the revisions before and after an update."""
     create: list[tuple[int, str]] = []
     delete: list[Pod] = []
-    for ordinal in wish.ordinals:
+    for ordinal in request.ordinals:
         pod = placed.get(ordinal)
         if pod is None:
-            create.append((ordinal, _revision_for(wish, ordinal, current, update)))
+            create.append((ordinal, _revision_for(request, ordinal, current, update)))
         elif pods.is_finished(pod) and not pods.is_leaving(pod):
             delete.append(pod)  # made anew once it is gone
-        if wish.ordered and (pod is None or not is_healthy(pod, wish.min_ready, now)):
-            return Step(tuple(create), tuple(delete))
-    surplus = [placed[ordinal] for ordinal in sorted(placed, reverse=True) if ordinal not in wish.ordinals]
-    if wish.ordered and surplus:
+        if request.ordered and (pod is None or not is_healthy(pod, request.min_ready, now)):
+            return StatefulSetStep(tuple(create), tuple(delete))
+    surplus = [placed[ordinal] for ordinal in sorted(placed, reverse=True) if ordinal not in request.ordinals]
+    if request.ordered and surplus:
         last = surplus[0]
-        return Step((), (*delete, *([] if pods.is_leaving(last) else [last])))
+        return StatefulSetStep((), (*delete, *([] if pods.is_leaving(last) else [last])))
     delete += [pod for pod in surplus if not pods.is_leaving(pod)]
-    if create or delete or wish.on_delete:
-        return Step(tuple(create), tuple(delete))
-    return Step((), _outdated(wish, placed, update, now))
+    if create or delete or request.on_delete:
+        return StatefulSetStep(tuple(create), tuple(delete))
+    return StatefulSetStep((), _outdated(request, placed, update, now))
 
 
-def _revision_for(wish: Wish, ordinal: int, current: str, update: str) -> str:
-    held_back = wish.on_delete or ordinal < wish.first + wish.partition
+def _revision_for(request: StatefulSetRequest, ordinal: int, current: str, update: str) -> str:
+    held_back = request.on_delete or ordinal < request.first + request.partition
     return current if held_back and current else update
 
 
-def _outdated(wish: Wish, placed: Mapping[int, Pod], update: str, now: datetime) -> tuple[Pod, ...]:
+def _outdated(
+    request: StatefulSetRequest, placed: Mapping[int, Pod], update: str, now: datetime
+) -> tuple[Pod, ...]:
     """Return the pod that the update replaces next, if all above it are well."""
-    for ordinal in reversed(range(wish.first + wish.partition, wish.first + wish.replicas)):
+    for ordinal in reversed(range(request.first + request.partition, request.first + request.replicas)):
         pod = placed[ordinal]
         if pod.metadata.labels.get(HASH) != update:
             return () if pods.is_leaving(pod) else (pod,)
-        if not is_healthy(pod, wish.min_ready, now):
+        if not is_healthy(pod, request.min_ready, now):
             return ()
     return ()
 
@@ -188,21 +192,27 @@ def deletes_when(stateful_set: Plain, event: str) -> bool:
 
 
 def status(
-    stateful_set: Plain, wish: Wish, placed: Mapping[int, Pod], *, current: str, update: str, now: datetime
+    stateful_set: Plain,
+    request: StatefulSetRequest,
+    placed: Mapping[int, Pod],
+    *,
+    current: str,
+    update: str,
+    now: datetime,
 ) -> Plain:
     """Return the status that the set's pods amount to."""
     made = list(placed.values())
     active = [pod for pod in made if not pods.is_leaving(pod)]
     ready = sum(pod.status.phase == "Running" and pods.is_ready(pod) for pod in active)
     updated = sum(pod.metadata.labels.get(HASH) == update for pod in active)
-    finished = updated == wish.replicas == ready == len(made) and not wish.on_delete
-    if finished and wish.partition == 0:
+    finished = updated == request.replicas == ready == len(made) and not request.on_delete
+    if finished and request.partition == 0:
         current = update
     result: Plain = {
         "observedGeneration": plain.generation_of(stateful_set),
         "replicas": len(made),
         "readyReplicas": ready,
-        "availableReplicas": sum(is_healthy(pod, wish.min_ready, now) for pod in active),
+        "availableReplicas": sum(is_healthy(pod, request.min_ready, now) for pod in active),
         "currentReplicas": sum(pod.metadata.labels.get(HASH) == current for pod in active),
         "updatedReplicas": updated,
         "currentRevision": current or update,

@@ -7,11 +7,17 @@ from karpenter.base.queue import WorkQueue
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain, pods, stateful_plan
-from karpenter_local.controllers.history import HASH, History, Revisions
+from karpenter_local.controllers.history import HASH, ControllerHistory, Revisions
 from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, STATEFUL_SETS, Informers, unowned
-from karpenter_local.controllers.loop import patience, wake
-from karpenter_local.controllers.ownership import Custody, sort_pods
-from karpenter_local.controllers.stateful_plan import Step, Wish, by_ordinal, next_step, wish_of
+from karpenter_local.controllers.loop import batch_delay, wake
+from karpenter_local.controllers.ownership import ControllerRefManager, sort_pods
+from karpenter_local.controllers.stateful_plan import (
+    StatefulSetRequest,
+    StatefulSetStep,
+    by_ordinal,
+    next_step,
+    request_of,
+)
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
@@ -26,18 +32,18 @@ class StatefulSetController:
         self._pods = informers.pods
         self._claims = informers.claims
         self._writer = writer
-        self._custody = Custody(writer)
-        self._history = History(informers, writer)
+        self._custody = ControllerRefManager(writer)
+        self._history = ControllerHistory(informers, writer)
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a set when it or one of its pods changes."""
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, self._interested, after=self._patience)
+        wake(self._pods, queue, self._interested, after=self._batch_delay)
 
-    def _patience(self, key: str) -> float:
+    def _batch_delay(self, key: str) -> float:
         found = self._sets.store.get(key)
-        return patience(wish_of(found).replicas if found is not None else 0)
+        return batch_delay(request_of(found).replicas if found is not None else 0)
 
     def _interested(self, pod: Pod) -> list[str]:
         owner = plain.managing_owner(pod.metadata.owner_references)
@@ -54,9 +60,9 @@ class StatefulSetController:
         owner = self._sets.store.get(key)
         if owner is None or plain.is_leaving(owner):
             return None
-        uid, wish = plain.uid_of(owner), wish_of(owner)
+        uid, request = plain.uid_of(owner), request_of(owner)
         orphans = self._pods.store.find(BY_OWNER, unowned(plain.namespace_of(owner)))
-        named = [pod for pod in orphans if stateful_plan.ordinal_of(wish, pod) is not None]
+        named = [pod for pod in orphans if stateful_plan.ordinal_of(request, pod) is not None]
         found = sort_pods(owner, plain.selector_of(owner), [*self._pods.store.find(BY_OWNER, uid), *named])
         mine = await self._custody.settle_pods(owner, Pod, found)
         collisions = int(plain.status_of(owner).get("collisionCount", 0))
@@ -64,27 +70,29 @@ class StatefulSetController:
         update = plain.name_of(revisions.present)
         current = str(plain.status_of(owner).get("currentRevision", "")) or update
         now = self._clock.now()
-        step = next_step(wish, by_ordinal(wish, mine), current=current, update=update, now=now)
-        await self._perform(owner, wish, step, revisions)
+        step = next_step(request, by_ordinal(request, mine), current=current, update=update, now=now)
+        await self._perform(owner, request, step, revisions)
         mine = list(self._pods.store.find(BY_OWNER, uid))
-        placed = by_ordinal(wish, mine)
-        new = stateful_plan.status(owner, wish, placed, current=current, update=update, now=now)
+        placed = by_ordinal(request, mine)
+        new = stateful_plan.status(owner, request, placed, current=current, update=update, now=now)
         await write_status(self._writer, STATEFUL_SETS, owner, new)
         in_use = {pod.metadata.labels.get(HASH, "") for pod in mine} | {str(new["currentRevision"])}
         await self._history.trim(owner, revisions, in_use)
-        return pods.seconds_to_available(mine, wish.min_ready, now)
+        return pods.seconds_to_available(mine, request.min_ready, now)
 
-    async def _perform(self, owner: Plain, wish: Wish, step: Step, revisions: Revisions) -> None:
+    async def _perform(
+        self, owner: Plain, request: StatefulSetRequest, step: StatefulSetStep, revisions: Revisions
+    ) -> None:
         by_name = {plain.name_of(each): each for each in revisions.all}
         for ordinal, revision in step.create:
             await self._make(owner, ordinal, by_name.get(revision, revisions.present))
         for pod in step.delete:
-            number = stateful_plan.ordinal_of(wish, pod)
-            if number is not None and number not in wish.ordinals:
+            number = stateful_plan.ordinal_of(request, pod)
+            if number is not None and number not in request.ordinals:
                 await self._let_claims_go_with(owner, pod, number)
             if await self._writer.delete(Pod, pod.name, namespace=pod.namespace, uid=pod.metadata.uid):
-                message = f"Delete Pod {pod.name} in StatefulSet {wish.name} successful"
-                self._writer.tell(owner, "Normal", "SuccessfulDelete", message)
+                message = f"Delete Pod {pod.name} in StatefulSet {request.name} successful"
+                self._writer.record_event(owner, "Normal", "SuccessfulDelete", message)
 
     async def _make(self, owner: Plain, ordinal: int, revision: Plain) -> None:
         namespace = plain.namespace_of(owner)
@@ -97,14 +105,14 @@ class StatefulSetController:
                     f"Create Claim {name} Pod {plain.name_of(owner)}-{ordinal} in StatefulSet "
                     f"{plain.name_of(owner)} success"
                 )
-                self._writer.tell(owner, "Normal", "SuccessfulCreate", message)
+                self._writer.record_event(owner, "Normal", "SuccessfulCreate", message)
         body = stateful_plan.pod_for(owner, ordinal, revision)
         try:
             made = await self._writer.create(Pod, body, namespace=namespace)
         except AlreadyExists:
-            return  # somebody else's pod has the name: it is looked at again when that one goes
+            return  # another owner's pod has the name: queued again when that pod is deleted
         message = f"Create Pod {made.name} in StatefulSet {plain.name_of(owner)} successful"
-        self._writer.tell(owner, "Normal", "SuccessfulCreate", message)
+        self._writer.record_event(owner, "Normal", "SuccessfulCreate", message)
 
     async def _let_claims_go_with(self, owner: Plain, pod: Pod, ordinal: int) -> None:
         if not stateful_plan.deletes_when(owner, "whenScaled"):

@@ -1,9 +1,9 @@
 """
-How the embedded cluster's own programs write: through the client, and into the shared copies at once.
+Writes of the embedded controllers, scheduler and kubelets: through the client, and into the informers at
+once.
 
-The server's reply to each write is fed to the informer of its kind, so whoever looks next sees it, whether
-or not the watch has said so yet. Writes that find their work already done (delete of what is gone, create of
-what is there) are not errors.
+The server's reply to each write is given to the informer of its kind, so the next reader sees it before the
+watch delivers it. A delete of what is gone and a create of what exists are not errors.
 """
 
 import asyncio
@@ -18,31 +18,34 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.client import Client, Kind
 from karpenter.kube.errors import AlreadyExists, Conflict, NotFound
-from karpenter.kube.recorder import Occurrence, Recorder
+from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import MergePatch, Patch, Plain, Preconditions, StrategicPatch, target_of
 from karpenter_local.controllers.informers import Informers
 
 T = TypeVar("T")
 
 
-BREATH = 16
+YIELD_EVERY = 16
 """Writes after which the other tasks get a turn: in process, a write is answered without waiting."""
-TOLD_AT_ONCE = 25
-"""Events about one object that are told in quick succession; after that, one every five minutes."""
-TOLD_PER_SECOND = 1 / 300
-MOST_SUBJECTS = 4096
+# https://github.com/kubernetes/client-go/blob/master/tools/record/events_cache.go
+EVENT_BURST = 25
+"""
+Events about one object in quick succession; after that, one every five minutes, as client-go's spam filter.
+"""
+EVENT_QPS = 1 / 300
+MAX_EVENT_OBJECTS = 4096
 
 
 class Writer:
-    """Writes as one component, and tells of it."""
+    """Writes as one component, and records Events."""
 
     def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
         self.client = client
         self._informers = informers
         self._recorder = recorder
         self._writes = 0
-        self._patience: OrderedDict[str, TokenBucket] = OrderedDict()
-        """How much more may be told about each object."""
+        self._batch_delay: OrderedDict[str, TokenBucket] = OrderedDict()
+        """The event budget of each object."""
 
     async def create(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> T:
         """Make an object.
@@ -52,7 +55,7 @@ class Writer:
         """
         made = await self.client.create(kind, body, namespace=namespace)
         self._observe(kind, made)
-        await self._breathe()
+        await self._yield_to_others()
         return made
 
     async def ensure(self, kind: Kind[T], body: Mapping[str, Any], *, namespace: str = "") -> bool:
@@ -74,7 +77,7 @@ class Writer:
         except NotFound:
             return None
         self._observe(kind, changed)
-        await self._breathe()
+        await self._yield_to_others()
         return changed
 
     async def merge(
@@ -126,16 +129,18 @@ class Writer:
             return False
         if msgspec.json.decode(response.body, type=_Head).kind == target.kind:
             self._observe(kind, target.read(response.body))
-        await self._breathe()
+        await self._yield_to_others()
         return True
 
-    def tell(self, about: Plain | Resource | ObjectReference, type_: str, reason: str, message: str) -> None:
+    def record_event(
+        self, about: Plain | Resource | ObjectReference, type_: str, reason: str, message: str
+    ) -> None:
         """Publish an event about an object, unless too much is being said of it."""
         subject = reference(about)
         if not self._bucket(subject.uid).try_take():
             return
         self._recorder.publish(
-            Occurrence(
+            RecordedEvent(
                 about=subject,
                 type="Warning" if type_ == "Warning" else "Normal",
                 reason=reason,
@@ -145,16 +150,16 @@ class Writer:
         )
 
     def _bucket(self, uid: str) -> TokenBucket:
-        bucket = self._patience.get(uid)
+        bucket = self._batch_delay.get(uid)
         if bucket is None:
-            bucket = self._patience[uid] = TokenBucket(rate=TOLD_PER_SECOND, burst=TOLD_AT_ONCE)
-            if len(self._patience) > MOST_SUBJECTS:
-                self._patience.popitem(last=False)
+            bucket = self._batch_delay[uid] = TokenBucket(rate=EVENT_QPS, burst=EVENT_BURST)
+            if len(self._batch_delay) > MAX_EVENT_OBJECTS:
+                self._batch_delay.popitem(last=False)
         return bucket
 
-    async def _breathe(self) -> None:
+    async def _yield_to_others(self) -> None:
         self._writes += 1
-        if self._writes % BREATH == 0:
+        if self._writes % YIELD_EVERY == 0:
             await asyncio.sleep(0)
 
     def _observe(self, kind: Kind[T], item: T) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from karpenter_local.certificates import LOOPBACK, KeyPair
 from karpenter_local.controlplane.binaries import Binaries
-from karpenter_local.controlplane.certificates import LOOPBACK, KeyPair
 
 Command = tuple[str | Path, ...]
 
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 SERVICE_RANGE = "10.96.0.0/16"
 ISSUER = "https://kubernetes.default.svc"
 
@@ -30,8 +31,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: int
 
 
-class Papers(msgspec.Struct, frozen=True, kw_only=True):
-    """The files by which the components know each other."""
+class ComponentFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The certificate, token and kubeconfig files of the components."""
 
     authority: Path
     serving: KeyPair
@@ -43,7 +44,7 @@ class Papers(msgspec.Struct, frozen=True, kw_only=True):
     """What the controller manager and the scheduler log in with."""
 
 
-def etcd(binaries: Binaries, ports: Ports, papers: Papers, *, data: Path, durable: bool) -> Command:
+def etcd(binaries: Binaries, ports: Ports, files: ComponentFiles, *, data: Path, durable: bool) -> Command:
     """Return how etcd is started; unless `durable`, it does not wait for the disk."""
     client = f"https://{LOOPBACK}:{ports.etcd}"
     peer = f"https://{LOOPBACK}:{ports.peer}"
@@ -56,39 +57,39 @@ def etcd(binaries: Binaries, ports: Ports, papers: Papers, *, data: Path, durabl
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=local={peer}",
-        f"--cert-file={papers.serving.certificate}",
-        f"--key-file={papers.serving.key}",
-        f"--trusted-ca-file={papers.authority}",
+        f"--cert-file={files.serving.certificate}",
+        f"--key-file={files.serving.key}",
+        f"--trusted-ca-file={files.authority}",
         "--client-cert-auth",
-        f"--peer-cert-file={papers.serving.certificate}",
-        f"--peer-key-file={papers.serving.key}",
-        f"--peer-trusted-ca-file={papers.authority}",
+        f"--peer-cert-file={files.serving.certificate}",
+        f"--peer-key-file={files.serving.key}",
+        f"--peer-trusted-ca-file={files.authority}",
         "--peer-client-cert-auth",
         "--log-level=warn",
         *(() if durable else ("--unsafe-no-fsync",)),
     )
 
 
-def apiserver(binaries: Binaries, ports: Ports, papers: Papers) -> Command:
+def apiserver(binaries: Binaries, ports: Ports, files: ComponentFiles) -> Command:
     """Return how kube-apiserver is started."""
     return (
         binaries.apiserver,
         f"--etcd-servers=https://{LOOPBACK}:{ports.etcd}",
-        f"--etcd-cafile={papers.authority}",
-        f"--etcd-certfile={papers.serving.certificate}",
-        f"--etcd-keyfile={papers.serving.key}",
+        f"--etcd-cafile={files.authority}",
+        f"--etcd-certfile={files.serving.certificate}",
+        f"--etcd-keyfile={files.serving.key}",
         f"--bind-address={LOOPBACK}",
         f"--advertise-address={LOOPBACK}",
         f"--secure-port={ports.api}",
         "--endpoint-reconciler-type=none",
-        *_serving(papers),
-        f"--client-ca-file={papers.authority}",
-        f"--token-auth-file={papers.tokens}",
+        *_serving(files),
+        f"--client-ca-file={files.authority}",
+        f"--token-auth-file={files.tokens}",
         "--anonymous-auth=false",
         "--authorization-mode=RBAC",
         f"--service-account-issuer={ISSUER}",
-        f"--service-account-key-file={papers.signing.certificate}",
-        f"--service-account-signing-key-file={papers.signing.key}",
+        f"--service-account-key-file={files.signing.certificate}",
+        f"--service-account-signing-key-file={files.signing.key}",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--disable-admission-plugins=ServiceAccount",
         "--allow-privileged",
@@ -96,36 +97,36 @@ def apiserver(binaries: Binaries, ports: Ports, papers: Papers) -> Command:
     )
 
 
-def controller_manager(binary: Path, ports: Ports, papers: Papers) -> Command:
+def controller_manager(binary: Path, ports: Ports, files: ComponentFiles) -> Command:
     """Return how kube-controller-manager is started: every default controller, no leader to elect."""
     return (
         binary,
-        f"--kubeconfig={papers.kubeconfig}",
+        f"--kubeconfig={files.kubeconfig}",
         f"--bind-address={LOOPBACK}",
         f"--secure-port={ports.controller_manager}",
-        *_serving(papers),
-        f"--service-account-private-key-file={papers.signing.key}",
-        f"--root-ca-file={papers.authority}",
+        *_serving(files),
+        f"--service-account-private-key-file={files.signing.key}",
+        f"--root-ca-file={files.authority}",
         "--leader-elect=false",
         "--profiling=false",
     )
 
 
-def scheduler(binary: Path, ports: Ports, papers: Papers) -> Command:
+def scheduler(binary: Path, ports: Ports, files: ComponentFiles) -> Command:
     """Return how kube-scheduler is started, with its default profile."""
     return (
         binary,
-        f"--kubeconfig={papers.kubeconfig}",
+        f"--kubeconfig={files.kubeconfig}",
         f"--bind-address={LOOPBACK}",
         f"--secure-port={ports.scheduler}",
-        *_serving(papers),
+        *_serving(files),
         "--leader-elect=false",
         "--profiling=false",
     )
 
 
-def _serving(papers: Papers) -> Command:
+def _serving(files: ComponentFiles) -> Command:
     return (
-        f"--tls-cert-file={papers.serving.certificate}",
-        f"--tls-private-key-file={papers.serving.key}",
+        f"--tls-cert-file={files.serving.certificate}",
+        f"--tls-private-key-file={files.serving.key}",
     )

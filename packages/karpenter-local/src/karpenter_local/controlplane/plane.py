@@ -20,12 +20,12 @@ from typing import Self
 import aiohttp
 
 from karpenter_local import kubeconfig
+from karpenter_local.certificates import LOOPBACK, CertificateAuthority, signing_key
 from karpenter_local.controlplane import components
 from karpenter_local.controlplane.binaries import Binaries
-from karpenter_local.controlplane.certificates import LOOPBACK, Authority, signing_key
-from karpenter_local.controlplane.components import Command, Papers, Ports
+from karpenter_local.controlplane.components import Command, ComponentFiles, Ports
 from karpenter_local.controlplane.ports import free_ports
-from karpenter_local.controlplane.process import Process, ProcessFailed
+from karpenter_local.controlplane.process import ComponentProcess, ProcessFailed
 
 START_WITHIN = 90.0
 """Seconds that each component has to become ready; it takes about five on an idle machine."""
@@ -54,7 +54,7 @@ class RealControlPlane:
         self._binaries = binaries
         self._durable = durable
         self._port = port
-        self._processes: list[Process] = []
+        self._processes: list[ComponentProcess] = []
         self._ports: Ports | None = None
 
     @property
@@ -109,30 +109,30 @@ class RealControlPlane:
 
     async def _start(self) -> None:
         self._ports = ports = _choose_ports(self._port)
-        papers = self._write_papers()
-        trust = ssl.create_default_context(cafile=str(papers.authority))
-        known = ssl.create_default_context(cafile=str(papers.authority))
-        known.load_cert_chain(papers.serving.certificate, papers.serving.key)
+        files = self._write_files()
+        trust = ssl.create_default_context(cafile=str(files.authority))
+        known = ssl.create_default_context(cafile=str(files.authority))
+        known.load_cert_chain(files.serving.certificate, files.serving.key)
         binaries = self._binaries
         data = self.directory / "etcd"
         if not self._durable:
             shutil.rmtree(data, ignore_errors=True)
-        storage = components.etcd(binaries, ports, papers, data=data, durable=self._durable)
+        storage = components.etcd(binaries, ports, files, data=data, durable=self._durable)
         await self._run("etcd", storage, f"https://{LOOPBACK}:{ports.etcd}/health", trust=known)
         namespace = f"{self.url}/api/v1/namespaces/default"
-        serving = components.apiserver(binaries, ports, papers)
+        serving = components.apiserver(binaries, ports, files)
         await self._run("kube-apiserver", serving, f"{self.url}/readyz", namespace, trust=trust)
         if binaries.controller_manager:
-            managing = components.controller_manager(binaries.controller_manager, ports, papers)
+            managing = components.controller_manager(binaries.controller_manager, ports, files)
             health = f"https://{LOOPBACK}:{ports.controller_manager}/healthz"
             await self._run("kube-controller-manager", managing, health, trust=trust)
         if binaries.scheduler:
-            scheduling = components.scheduler(binaries.scheduler, ports, papers)
+            scheduling = components.scheduler(binaries.scheduler, ports, files)
             health = f"https://{LOOPBACK}:{ports.scheduler}/healthz"
             await self._run("kube-scheduler", scheduling, health, trust=trust)
 
     async def _run(self, name: str, command: Command, *probes: str, trust: ssl.SSLContext) -> None:
-        process = await Process.start(name, command, directory=self.directory)
+        process = await ComponentProcess.start(name, command, directory=self.directory)
         self._processes.append(process)
         for probe in probes:
             await process.until(partial(self._answers, probe, trust), within=START_WITHIN)
@@ -148,21 +148,20 @@ class RealControlPlane:
         except (aiohttp.ClientError, TimeoutError):
             return False
 
-    def _write_papers(self) -> Papers:
+    def _write_files(self) -> ComponentFiles:
         pki = self.directory / "pki"
         pki.mkdir(parents=True, exist_ok=True, mode=0o700)
-        authority = Authority(pki)
+        authority = CertificateAuthority()
         tokens = pki / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(
             f"{self.token},kubernetes-admin,admin,system:masters\n{self.guest_token},guest,guest,guests\n"
         )
-        trusted = authority.certificate.read_bytes()
-        text = kubeconfig.render(name=NAME, url=self.url, authority=trusted, token=self.token)
+        text = kubeconfig.render(name=NAME, url=self.url, authority=authority.certificate, token=self.token)
         kubeconfig.write(self.kubeconfig, text)
-        return Papers(
-            authority=authority.certificate,
-            serving=authority.issue("server"),
+        return ComponentFiles(
+            authority=authority.write(pki),
+            serving=authority.issue_files(pki, "server"),
             signing=signing_key(pki),
             tokens=tokens,
             kubeconfig=self.kubeconfig,

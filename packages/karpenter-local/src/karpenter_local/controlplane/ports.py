@@ -2,13 +2,13 @@
 Ports on loopback that are free right now.
 
 A port is found by asking the system for one and letting it go, so another process may take it before it is
-used: whoever starts a server on it must be ready to ask again.
+used: the caller must be ready to ask again.
 """
 
 import socket
 from contextlib import ExitStack
 
-from karpenter_local.controlplane.certificates import LOOPBACK
+from karpenter_local.certificates import LOOPBACK
 
 
 def free_ports(count: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 POLL = 0.05
 """Seconds between two questions whether a process is ready."""
 
-PATIENCE = 10.0
+STOP_SECONDS = 10.0
 """Seconds that a process has to end after it was asked to."""
 
 LAST_LINES = 12
@@ -29,7 +29,7 @@ class ProcessFailed(Exception):  # noqa: N818  reads as what happened
         self.log = log
 
 
-class Process:
+class ComponentProcess:
     """A running program called `name`."""
 
     def __init__(self, name: str, child: asyncio.subprocess.Process, log: Path) -> None:
@@ -38,7 +38,7 @@ class Process:
         self._child = child
 
     @classmethod
-    async def start(cls, name: str, command: Sequence[str | Path], *, directory: Path) -> "Process":
+    async def start(cls, name: str, command: Sequence[str | Path], *, directory: Path) -> "ComponentProcess":
         """Start `command` in `directory`; its output goes to ``NAME.log`` there."""
         log = directory / f"{name}.log"
         with log.open("ab") as output:
@@ -85,7 +85,7 @@ class Process:
             return
         self._child.terminate()
         try:
-            await asyncio.wait_for(self._child.wait(), PATIENCE)
+            await asyncio.wait_for(self._child.wait(), STOP_SECONDS)
         except TimeoutError:
             self._child.kill()
             await self._child.wait()

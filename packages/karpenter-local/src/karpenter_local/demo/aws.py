@@ -1,110 +1,53 @@
 """
-The tour on the embedded AWS: the provider of production, against an AWS on loopback.
+The demo on the embedded AWS: the provider of production, against an AWS on loopback.
 
-Machines boot from the user data that the provider wrote for them. Besides what every tour shows, a newer
-image comes out, the pool turns to spot, and EC2 takes a machine back.
+Machines boot from the user data that the provider generated for them. Besides what the demo always shows, a
+newer image is released, the NodePool turns to spot, and EC2 takes a machine back.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, asynccontextmanager
-from random import Random
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
+from karpenter.api.labels import SPOT
 from karpenter.api.nodepool import NodePool
-from karpenter.cloud.cloudprovider import ProviderContext
 from karpenter.kube.rest import MergePatch
-from karpenter.operator.run import Objects
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
-from karpenter_local.aws.room import MachineRoom, Pace, Reach
-from karpenter_local.aws.server import EmbeddedAws
-from karpenter_local.aws.site import Site
-from karpenter_local.demo.cloud import CLASS, CLUSTER
-from karpenter_local.demo.scenes import SCENES, Scene, cheaper, settled
-from karpenter_local.demo.stage import requirements
+from karpenter_local.aws.room import Pace
+from karpenter_local.demo.scenes import SCENES, Scene, cheaper, requirements, settled
+from karpenter_local.sandbox.options import AwsOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from karpenter.base.clock import Clock
-    from karpenter.cloud.cloudprovider import CloudProvider
-    from karpenter.kube.client import Client
-    from karpenter_local.cluster import LocalCluster
     from karpenter_local.demo.scenes import Picture
-    from karpenter_local.demo.stage import Stage
+    from karpenter_local.sandbox.sandbox import Sandbox
 
 _FAMILIES: Final = ("c5", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "r6i", "r7i")
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge")
 TYPES: Final = (*(f"{family}.{size}" for family in _FAMILIES for size in _SIZES), "m5.metal")
-"""What is sold: enough to choose from, and little enough to be looked at in no time."""
+"""The instance types that are sold: enough to choose from, and few enough to start fast."""
 
 _PACE: Final = Pace(pending=2.0, boot=8.0, shutdown=4.0)
 _PODS: Final = 5
 
 
-class AwsSky:
-    """The embedded AWS. Made, it runs; it ends with the tour."""
-
-    node_class: Mapping[str, str] = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": CLASS}
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        server = self._stack.enter_context(EmbeddedAws())
-        self.site = Site(server, cluster=CLUSTER, types=TYPES)
-        self._stack.callback(self.site.close)
-
-    @asynccontextmanager
-    async def begin(
-        self, cluster: LocalCluster, client: Client, *, clock: Clock, seed: int
-    ) -> AsyncIterator[CloudProvider]:
-        """Let the cloud begin."""
-        reach = Reach(cluster=CLUSTER, endpoint=f"https://{CLUSTER}.example", authority="ZGVtbw==")
-        self.site.serve(reach)
-        await cluster.client.create(
-            EC2NodeClass, {"metadata": {"name": CLASS}, "spec": self.site.estate.node_class()}
-        )
-        room = MachineRoom(
-            self.site.account,
-            reach,
-            client=cluster.connect("kubelet"),
-            kubelets=cluster.fleet,
-            clock=clock,
-            pace=_PACE,
-        )
-        around = ProviderContext(
-            clock=clock,
-            chance=Random(seed),  # noqa: S311  the demo's dice, not a secret
-            cluster=CLUSTER,
-            objects=Objects(client),
-        )
-        with self._stack:
-            async with room, self.site.provider(around, long_poll=0) as provider:
-                yield provider
-
-    def machines(self) -> int:
-        """Return how many machines really exist."""
-        return len(self.site.control.instances())
-
-    def price(self, labels: Mapping[str, str]) -> float:
-        """Return what a machine with these labels costs per hour."""
-        place = labels.get(CAPACITY_TYPE, ""), labels[INSTANCE_TYPE], labels.get(ZONE, "")
-        return self.site.account.price(*place) or 0.0
+def aws_options() -> AwsOptions:
+    """Return the embedded AWS of the demo."""
+    return AwsOptions(types=TYPES, pace=_PACE)
 
 
-def aws_scenes(sky: AwsSky) -> tuple[Scene, ...]:
-    """Return the scenes of a tour on the embedded AWS."""
+def aws_scenes() -> tuple[Scene, ...]:
+    """Return the scenes of the demo on the embedded AWS."""
 
-    async def release(_: Stage) -> None:
-        sky.site.control.perform(ReleaseAmi())
+    async def release(sandbox: Sandbox) -> None:
+        sandbox.aws.control.perform(ReleaseAmi())
 
-    async def buy_spot(stage: Stage) -> None:
+    async def buy_spot(sandbox: Sandbox) -> None:
         change = {"spec": {"template": {"spec": {"requirements": requirements(SPOT)}}}}
-        await stage.client.patch(NodePool, "default", MergePatch(change))
+        await sandbox.client.patch(NodePool, "default", MergePatch(change))
 
-    async def interrupt(_: Stage) -> None:
-        sky.site.control.perform(Interrupt(instance=sky.site.control.instances()[0].id))
+    async def interrupt(sandbox: Sandbox) -> None:
+        control = sandbox.aws.control
+        control.perform(Interrupt(instance=control.instances()[0].id))
 
     first, grown, shrunk, last = SCENES
     return (
@@ -146,7 +89,7 @@ def _all_new(now: Picture, before: Picture) -> bool:
 
 
 def _all_spot(now: Picture, before: Picture) -> bool:
-    spot = all(machine.bought == SPOT for machine in now.machines)
+    spot = all(machine.capacity_type == SPOT for machine in now.machines)
     return settled(now, _PODS) and spot and now.hourly < 0.75 * before.hourly
 
 

@@ -1,14 +1,14 @@
 """
-The tour: what happens on the stage, and what must come of it.
+The scenes of the demo: what a user does in a sandbox, and what must come of it.
 
-Each scene does one thing a user would do and waits until what should follow has followed. A
-scene that does not come true in time has failed; the tour goes on and says so at the end.
+Each scene does one thing a user would do and waits until what should follow has followed. A scene whose
+expectation does not hold in time has failed; the demo goes on and says so at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.core.model.resources import CPU, parse_resources, pod_requests
@@ -16,21 +16,30 @@ from karpenter.core.model.resources import CPU, parse_resources, pod_requests
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-    from karpenter_local.demo.stage import Stage
+    from karpenter_local.sandbox.sandbox import Sandbox
 
-TICK = 0.25
-"""Seconds between two looks at the stage."""
+TICK: Final = 0.25
+"""Seconds between two looks at the cluster."""
 
-APP = "inflate"
+APP: Final = "inflate"
+CLUSTER: Final = "demo"
+"""The name by which machines are tagged."""
 
 
-class Machine(NamedTuple):
-    """A machine as the audience sees it."""
+def requirements(*capacity_types: str) -> list[dict[str, Any]]:
+    """Return what the NodePool of the demo buys: Linux on amd64, of these capacity types."""
+    wanted = {"kubernetes.io/os": ["linux"], "kubernetes.io/arch": ["amd64"]}
+    wanted["karpenter.sh/capacity-type"] = list(capacity_types)
+    return [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()]
+
+
+class ShownMachine(NamedTuple):
+    """A machine as the demo shows it."""
 
     name: str
     kind: str
     zone: str
-    bought: str
+    capacity_type: str
     price: float
     cpu: float
     """The share of its cores that pods have asked for."""
@@ -40,10 +49,10 @@ class Machine(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """The stage at one moment."""
+    """The cluster at one moment."""
 
     seconds: float
-    machines: tuple[Machine, ...]
+    machines: tuple[ShownMachine, ...]
     running: int
     waiting: int
     hourly: float
@@ -52,18 +61,18 @@ class Picture(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """One step of the tour."""
+    """One step of the demo."""
 
     title: str
-    act: Callable[[Stage], Awaitable[None]]
+    act: Callable[[Sandbox], Awaitable[None]]
     expect: Callable[[Picture, Picture], bool]
-    """Asked about the stage now, and as it was when the scene began."""
+    """Asked about the cluster now, and as it was when the scene began."""
 
     expectation: str
     within: float = 120.0
 
 
-class Outcome(NamedTuple):
+class SceneResult(NamedTuple):
     """How a scene ended."""
 
     scene: Scene
@@ -72,14 +81,26 @@ class Outcome(NamedTuple):
     picture: Picture
 
 
-async def _open(stage: Stage) -> None:
-    await stage.apply_pool()
-    await stage.deploy(APP, 0)
+async def _create(sandbox: Sandbox) -> None:
+    """Create a NodePool that is consolidated soon, and a Deployment whose pods are spread over zones."""
+    await sandbox.create_node_pool(
+        disruption={"consolidateAfter": "5s", "budgets": [{"nodes": "100%"}]},
+        template={"spec": {"requirements": requirements("on-demand")}},
+    )
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": APP}},
+    }
+    requests = {"cpu": "1", "memory": "1536Mi"}
+    container = {"name": APP, "image": "pause", "resources": {"requests": requests}}
+    await sandbox.deploy(APP, replicas=0, topologySpreadConstraints=[spread], containers=[container])
 
 
-def _scaled(replicas: int) -> Callable[[Stage], Awaitable[None]]:
-    async def act(stage: Stage) -> None:
-        await stage.scale(APP, replicas)
+def _scaled(replicas: int) -> Callable[[Sandbox], Awaitable[None]]:
+    async def act(sandbox: Sandbox) -> None:
+        await sandbox.scale(APP, replicas)
 
     return act
 
@@ -106,7 +127,7 @@ def _nothing_left(now: Picture, _: Picture) -> bool:
 SCENES = (
     Scene(
         "A NodePool, and a Deployment without pods",
-        _open,
+        _create,
         lambda p, _: not p.machines,
         "no machine is launched",
     ),
@@ -134,28 +155,28 @@ SCENES = (
 
 
 async def perform(
-    stage: Stage, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK
-) -> AsyncIterator[tuple[Scene, Picture] | Outcome]:
+    sandbox: Sandbox, scenes: Iterable[Scene] = SCENES, *, tick: float = TICK
+) -> AsyncIterator[tuple[Scene, Picture] | SceneResult]:
     """Play every scene; yield a picture per tick, and how each scene ended."""
-    start = stage.clock.monotonic()
+    start = sandbox.clock.monotonic()
     for scene in scenes:
-        began = stage.clock.monotonic()
-        before = await look(stage, start)
-        await scene.act(stage)
+        began = sandbox.clock.monotonic()
+        before = await look(sandbox, start)
+        await scene.act(sandbox)
         while True:
             await asyncio.sleep(tick)
-            picture = await look(stage, start)
+            picture = await look(sandbox, start)
             yield scene, picture
-            took = stage.clock.monotonic() - began
+            took = sandbox.clock.monotonic() - began
             held = scene.expect(picture, before)
             if held or took > scene.within:
-                yield Outcome(scene, held, took, picture)
+                yield SceneResult(scene, held, took, picture)
                 break
 
 
-async def look(stage: Stage, start: float) -> Picture:
-    """Return the stage as the audience sees it."""
-    pods, nodes, claims = await stage.pods(), await stage.nodes(), await stage.claims()
+async def look(sandbox: Sandbox, start: float) -> Picture:
+    """Return the cluster as the demo shows it."""
+    pods, nodes, claims = await sandbox.pods(), await sandbox.nodes(), await sandbox.node_claims()
     by_node: dict[str, list[int]] = {}
     for pod in pods:
         if pod.spec.node_name and pod.metadata.deletion_timestamp is None:
@@ -165,18 +186,18 @@ async def look(stage: Stage, start: float) -> Picture:
     for claim in sorted(claims, key=lambda each: each.name):
         labels = claim.metadata.labels
         if INSTANCE_TYPE not in labels:
-            machines.append(Machine(claim.name, "", "", "", 0.0, 0.0, 0, "launching"))
+            machines.append(ShownMachine(claim.name, "", "", "", 0.0, 0.0, 0, "launching"))
             continue
         node = known.get(claim.status.provider_id)
         held = by_node.get(node.name, []) if node is not None else []
         room = parse_resources(claim.status.allocatable).get(CPU, 0)
         machines.append(
-            Machine(
+            ShownMachine(
                 claim.name,
                 labels[INSTANCE_TYPE],
                 labels.get(ZONE, ""),
                 labels.get(CAPACITY_TYPE, ""),
-                stage.sky.price(labels),
+                sandbox.cloud.price(labels),
                 sum(held) / room if room else 0.0,
                 len(held),
                 _state(claim.metadata.deletion_timestamp is not None, claim.status.conditions),
@@ -185,8 +206,8 @@ async def look(stage: Stage, start: float) -> Picture:
     live = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     running = sum(1 for pod in live if pod.status.phase == "Running")
     hourly = sum(machine.price for machine in machines)
-    seconds = stage.clock.monotonic() - start
-    return Picture(seconds, tuple(machines), running, len(live) - running, hourly, stage.sky.machines())
+    seconds = sandbox.clock.monotonic() - start
+    return Picture(seconds, tuple(machines), running, len(live) - running, hourly, sandbox.cloud.count())
 
 
 def _state(leaving: bool, conditions: tuple[object, ...]) -> str:

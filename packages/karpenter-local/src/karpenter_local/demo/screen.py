@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from karpenter.api.cluster import Event
-    from karpenter_local.demo.scenes import Outcome, Picture, Scene
+    from karpenter_local.demo.scenes import Picture, Scene, SceneResult
 
 _SHOWN_LINES: Final = 12
-_TOLD: Final = frozenset(
+_SHOWN_REASONS: Final = frozenset(
     {
         "Nominated",
         "DisruptionTerminating",
@@ -41,7 +41,7 @@ _TOLD: Final = frozenset(
 
 
 class Screen:
-    """Shows the tour; use as a context manager."""
+    """Shows the demo; use as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -62,8 +62,8 @@ class Screen:
             self._live.stop()
 
     def show(self, scene: Scene, picture: Picture, events: list[Event]) -> None:
-        """Show the stage at one moment, and what was announced since."""
-        fresh = [self._told(event, picture.seconds) for event in events if self._is_news(event)]
+        """Show the cluster at one moment, and the events since."""
+        fresh = [self._line(event, picture.seconds) for event in events if self._is_news(event)]
         self._lines += fresh
         if self._live is not None:
             self._live.update(frame(self, scene, picture), refresh=True)
@@ -81,13 +81,13 @@ class Screen:
 
     def _is_news(self, event: Event) -> bool:
         key = f"{event.metadata.namespace}/{event.metadata.name}"
-        if event.reason not in _TOLD or event.involved_object.kind == "Node" or key in self._seen:
+        if event.reason not in _SHOWN_REASONS or event.involved_object.kind == "Node" or key in self._seen:
             return False  # what is said of a node is said of its claim as well
         self._seen.add(key)
         return True
 
     @staticmethod
-    def _told(event: Event, seconds: float) -> str:
+    def _line(event: Event, seconds: float) -> str:
         about = event.involved_object
         return f"{seconds:6.1f}s  {event.reason:<22} {about.kind.lower()}/{about.name}: {event.message}"
 
@@ -95,13 +95,13 @@ class Screen:
         last = self._last
         if last is not None and (last.machines == picture.machines and last.running == picture.running):
             return
-        told = (
+        shown = (
             ", ".join(f"{m.kind or '?'} {m.zone} {m.state} {m.cpu:.0%}" for m in picture.machines)
             or "no machines"
         )
         self._console.print(
             f"{picture.seconds:6.1f}s  {picture.running} pods run, {picture.waiting} wait, "
-            f"{money(picture.hourly)} an hour: {told}",
+            f"{money(picture.hourly)} an hour: {shown}",
             highlight=False,
             soft_wrap=True,
             markup=False,
@@ -130,14 +130,14 @@ def frame(screen: Screen, scene: Scene, picture: Picture) -> Group:
 
 def _machines(picture: Picture) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("machine", "type", "zone", "bought", "state", "cpu", "pods", "$/hour"):
+    for name in ("machine", "type", "zone", "capacity", "state", "cpu", "pods", "$/hour"):
         table.add_column(name, no_wrap=True)
     for each in picture.machines:
         table.add_row(
             each.name,
             each.kind,
             each.zone,
-            each.bought,
+            each.capacity_type,
             each.state,
             bar(each.cpu),
             "●" * each.pods,
@@ -146,12 +146,12 @@ def _machines(picture: Picture) -> Table:
     return table
 
 
-def summary(outcomes: list[Outcome]) -> Table:
+def summary(results: list[SceneResult]) -> Table:
     """Return what happened, scene by scene."""
     table = Table(title="What happened", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("", "expected", "took", "machines", "$/hour"):
         table.add_column(name)
-    for each in outcomes:
+    for each in results:
         mark = Text("✔ held", style="green") if each.held else Text("✘ did not hold", style="red")
         picture = each.picture
         table.add_row(

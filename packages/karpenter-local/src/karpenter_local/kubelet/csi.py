@@ -2,7 +2,7 @@
 A simulated CSI driver for every driver name there is: makes volumes, destroys them, attaches and detaches
 them.
 
-A volume is made in the zone of the node that was chosen for its first pod, or, where nobody waits for a pod,
+A volume is made in the zone of the node that was chosen for its first pod, or, with immediate binding,
 in a zone that the class allows. Nothing is stored: a volume is a name and a size.
 """
 
@@ -13,12 +13,12 @@ import structlog
 
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from karpenter.kube.errors import KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import binding
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
-from karpenter_local.kubelet.agenda import Agenda
+from karpenter_local.kubelet.duequeue import DueQueue
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class Drivers:
         self._attachments = informers.attachments
         self._nodes = informers.nodes
         self._writer = writer
-        self.agenda: Agenda[tuple[str, str]] = Agenda()
+        self.due_queue: DueQueue[tuple[str, str]] = DueQueue()
 
     def subscribe(self) -> None:
         """Begin to follow claims, volumes and attachments."""
@@ -89,16 +89,16 @@ class Drivers:
         self._volumes.subscribe(self._volume)
         self._attachments.subscribe(self._attachment)
 
-    def _claim(self, event: Event[PersistentVolumeClaim]) -> None:
-        if not isinstance(event, Removed) and self._wants_volume(event.object):
+    def _claim(self, event: InformerEvent[PersistentVolumeClaim]) -> None:
+        if not isinstance(event, InformerDelete) and self._wants_volume(event.object):
             self._plan("claim", event.key)
 
-    def _volume(self, event: Event[PersistentVolume]) -> None:
-        if not isinstance(event, Removed) and self._is_ours_to_destroy(event.object):
+    def _volume(self, event: InformerEvent[PersistentVolume]) -> None:
+        if not isinstance(event, InformerDelete) and self._is_ours_to_destroy(event.object):
             self._plan("volume", event.key)
 
-    def _attachment(self, event: Event[VolumeAttachment]) -> None:
-        if isinstance(event, Removed):
+    def _attachment(self, event: InformerEvent[VolumeAttachment]) -> None:
+        if isinstance(event, InformerDelete):
             for volume in self._volumes.store:
                 if self._is_ours_to_destroy(volume):
                     self._plan("volume", volume.name)
@@ -108,7 +108,7 @@ class Drivers:
             self._plan("attachment", event.key)
 
     def _plan(self, what: str, key: str, after: float = TAKES) -> None:
-        self.agenda.put((what, key), asyncio.get_running_loop().time() + after)
+        self.due_queue.put((what, key), asyncio.get_running_loop().time() + after)
 
     def _wants_volume(self, claim: PersistentVolumeClaim) -> bool:
         return (
@@ -149,7 +149,7 @@ class Drivers:
             return
         await self._writer.ensure(PersistentVolume, volume_for(claim, chosen, self._zone(claim, chosen)))
         message = f"Successfully provisioned volume pvc-{claim.metadata.uid}"
-        self._writer.tell(claim, "Normal", "ProvisioningSucceeded", message)
+        self._writer.record_event(claim, "Normal", "ProvisioningSucceeded", message)
 
     def _zone(self, claim: PersistentVolumeClaim, chosen: StorageClass) -> str:
         selected = self._nodes.store.get(claim.metadata.annotations.get(binding.SELECTED_NODE, ""))

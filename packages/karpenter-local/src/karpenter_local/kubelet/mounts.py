@@ -15,7 +15,7 @@ from karpenter.api.storage import PersistentVolume
 from karpenter.kube.errors import KubeError
 from karpenter_local.controllers.informers import Informers, claim_names
 from karpenter_local.controllers.writer import Writer
-from karpenter_local.kubelet.agenda import Agenda
+from karpenter_local.kubelet.duequeue import DueQueue
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -30,7 +30,7 @@ class Mounts:
         self._volumes = informers.volumes
         self._nodes = informers.nodes
         self._writer = writer
-        self.agenda: Agenda[str] = Agenda()
+        self.due_queue: DueQueue[str] = DueQueue()
         """Nodes whose report on volumes is out of date."""
         self._used: dict[str, dict[str, tuple[str, ...]]] = {}
         """Node to pod to the unique names of its volumes."""
@@ -40,12 +40,12 @@ class Mounts:
         names = tuple(unique_name(volume) for volume in self._attachable(pod))
         if names and self._used.setdefault(node, {}).get(pod.key) != names:
             self._used[node][pod.key] = names
-            self.agenda.put(node, self._now())
+            self.due_queue.put(node, self._now())
 
     def released(self, node: str, key: str) -> None:
         """Note that a pod is done with its volumes; the node soon says so."""
         if self._used.get(node, {}).pop(key, None) is not None:
-            self.agenda.put(node, self._now())
+            self.due_queue.put(node, self._now())
 
     async def step(self, node: str) -> None:
         """Say on the node which volumes are in use."""
@@ -54,7 +54,7 @@ class Mounts:
             await self._writer.set_status(Node, node, {"volumesInUse": names or None})
         except KubeError as error:
             log.warning("node.volumes_not_reported", node=node, error=str(error))
-            self.agenda.put(node, self._now() + RETRY)
+            self.due_queue.put(node, self._now() + RETRY)
 
     def attached(self, node: str, pod: Pod) -> bool:
         """Say whether everything the pod needs is attached to the node and every claim is bound."""

@@ -1,5 +1,6 @@
 """
-The nodes of the fleet: each joins when its Node appears, reports that it is ready, and renews its lease.
+The node side of hollow nodes: each joins when its Node appears, reports that it is ready, and renews its
+lease.
 
 All leases are renewed together, once per period, in small groups between which others get a turn: a thousand
 nodes cost one timer. Node status is written when it changes, and otherwise every five minutes.
@@ -14,13 +15,13 @@ from karpenter.api.node import Node
 from karpenter.api.storage import CSINode
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import AlreadyExists, KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter_local.controllers.informers import NODE_LEASES, Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet import machine
-from karpenter_local.kubelet.agenda import Agenda
+from karpenter_local.kubelet.duequeue import DueQueue
+from karpenter_local.kubelet.hollownode import HollowNode
 from karpenter_local.kubelet.pods import PodRunner
-from karpenter_local.kubelet.seats import Seat
 from karpenter_local.kubelet.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -36,7 +37,7 @@ class NodeRunner:
 
     def __init__(
         self,
-        seats: dict[str, Seat],
+        hollow_nodes: dict[str, HollowNode],
         pods: PodRunner,
         informers: Informers,
         writer: Writer,
@@ -44,14 +45,14 @@ class NodeRunner:
         *,
         settings: Settings,
     ) -> None:
-        self._seats = seats
+        self._hollow_nodes = hollow_nodes
         self._pods = pods
         self._nodes = informers.nodes
         self._writer = writer
         self._clock = clock
         self._settings = settings
         self._numbers: dict[str, int] = {}
-        self.agenda: Agenda[str] = Agenda()
+        self.due_queue: DueQueue[str] = DueQueue()
 
     def subscribe(self) -> None:
         """Begin to follow nodes."""
@@ -59,60 +60,60 @@ class NodeRunner:
 
     def report_soon(self, name: str) -> None:
         """Plan a report of a node whose health changed."""
-        self.agenda.put(name, self._now())
+        self.due_queue.put(name, self._now())
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _node_changed(self, event: Event[Node]) -> None:
+    def _node_changed(self, event: InformerEvent[Node]) -> None:
         node = event.object
-        seat = self._seats.get(node.name)
-        if isinstance(event, Removed):
-            if seat is not None and seat.uid == node.metadata.uid:
-                self._leave(seat)
-        elif seat is None and self._settings.adopts(node):
+        hollow_node = self._hollow_nodes.get(node.name)
+        if isinstance(event, InformerDelete):
+            if hollow_node is not None and hollow_node.uid == node.metadata.uid:
+                self._leave(hollow_node)
+        elif hollow_node is None and self._settings.adopts(node):
             # A node that comes back under its name has its old address, as pods that are still there know it.
             number = self._numbers.setdefault(node.name, len(self._numbers) + 1)
-            seat = Seat(name=node.name, uid=node.metadata.uid, number=number)
-            self._seats[node.name] = seat
-            self.agenda.put(node.name, self._now() + self._settings.boot)
+            hollow_node = HollowNode(name=node.name, uid=node.metadata.uid, number=number)
+            self._hollow_nodes[node.name] = hollow_node
+            self.due_queue.put(node.name, self._now() + self._settings.boot)
 
-    def _leave(self, seat: Seat) -> None:
-        self._pods.forget(seat)
-        self.agenda.drop(seat.name)
-        del self._seats[seat.name]
+    def _leave(self, hollow_node: HollowNode) -> None:
+        self._pods.forget(hollow_node)
+        self.due_queue.drop(hollow_node.name)
+        del self._hollow_nodes[hollow_node.name]
 
     async def step(self, name: str) -> None:
         """Let a node join, or report once more."""
-        seat = self._seats.get(name)
+        hollow_node = self._hollow_nodes.get(name)
         node = self._nodes.store.get(name)
-        if seat is None or node is None or not seat.health.reports:
+        if hollow_node is None or node is None or not hollow_node.health.reports:
             return
         try:
-            await self._report(seat, node)
+            await self._report(hollow_node, node)
         except KubeError as error:
             log.warning("node.report_failed", node=name, error=str(error))
-            self.agenda.put(name, self._now() + RETRY)
+            self.due_queue.put(name, self._now() + RETRY)
             return
-        self.agenda.put(name, self._now() + self._settings.report)
+        self.due_queue.put(name, self._now() + self._settings.report)
 
-    async def _report(self, seat: Seat, node: Node) -> None:
+    async def _report(self, hollow_node: HollowNode, node: Node) -> None:
         now = self._clock.now()
-        ready = seat.health.state == "fine"
-        if seat.joined:
-            status = {"conditions": machine.conditions(node, now, ready=ready, why=seat.health.why)}
-            await self._writer.set_status(Node, seat.name, status, strategic=True)
+        ready = hollow_node.health.state == "fine"
+        if hollow_node.joined:
+            status = {"conditions": machine.conditions(node, now, ready=ready, why=hollow_node.health.why)}
+            await self._writer.set_status(Node, hollow_node.name, status, strategic=True)
             return
         await self._take_lease(node)
         await self._writer.ensure(CSINode, machine.csi_node_for(node, self._settings.drivers))
-        report = machine.first_report(node, now, address=seat.address)
+        report = machine.first_report(node, now, address=hollow_node.address)
         if not ready:
-            report["conditions"] = machine.conditions(node, now, ready=False, why=seat.health.why)
-        await self._writer.set_status(Node, seat.name, report, strategic=True)
+            report["conditions"] = machine.conditions(node, now, ready=False, why=hollow_node.health.why)
+        await self._writer.set_status(Node, hollow_node.name, report, strategic=True)
         await self._describe(node)
-        seat.joined = True
-        self._pods.seat_ready(seat)
-        log.debug("node.joined", node=seat.name)
+        hollow_node.joined = True
+        self._pods.node_ready(hollow_node)
+        log.debug("node.joined", node=hollow_node.name)
 
     async def _describe(self, node: Node) -> None:
         """Say on the node what programs on it would: who attaches volumes, and where they are reached."""
@@ -136,17 +137,23 @@ class NodeRunner:
         """Renew the leases of all nodes that are heard of, for ever."""
         while True:
             await self._clock.sleep(self._settings.heartbeat)
-            alive = [seat for seat in self._seats.values() if seat.joined and seat.health.reports]
+            alive = [
+                hollow_node
+                for hollow_node in self._hollow_nodes.values()
+                if hollow_node.joined and hollow_node.health.reports
+            ]
             for start in range(0, len(alive), GROUP):
-                await asyncio.gather(*(self._renew(seat) for seat in alive[start : start + GROUP]))
+                await asyncio.gather(
+                    *(self._renew(hollow_node) for hollow_node in alive[start : start + GROUP])
+                )
                 await asyncio.sleep(0)
 
-    async def _renew(self, seat: Seat) -> None:
+    async def _renew(self, hollow_node: HollowNode) -> None:
         change = {"spec": {"renewTime": machine.render_micro(self._clock.now())}}
         try:
-            if await self._writer.merge(Lease, seat.name, change, namespace=NODE_LEASES) is None:
-                node = self._nodes.store.get(seat.name)
+            if await self._writer.merge(Lease, hollow_node.name, change, namespace=NODE_LEASES) is None:
+                node = self._nodes.store.get(hollow_node.name)
                 if node is not None:
                     await self._take_lease(node)
         except KubeError as error:
-            log.warning("lease.not_renewed", node=seat.name, error=str(error))
+            log.warning("lease.not_renewed", node=hollow_node.name, error=str(error))

@@ -1,5 +1,5 @@
 r"""
-The pods of the fleet: each is walked through its script, one write per stage.
+The pod workers of hollow nodes: each pod goes through its script, one write per stage.
 
     bound -> creating -> running -> ready -> ended
                   \________\________\_______\__ stopping -> gone
@@ -15,15 +15,15 @@ from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.core.model.resources import parse_resources, pod_requests
 from karpenter.kube.errors import KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter_local.controllers.informers import BY_NODE, Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet import status
-from karpenter_local.kubelet.agenda import Agenda
-from karpenter_local.kubelet.entry import shortage
+from karpenter_local.kubelet.duequeue import DueQueue
+from karpenter_local.kubelet.hollownode import HollowNode, PodRun
 from karpenter_local.kubelet.mounts import Mounts
-from karpenter_local.kubelet.script import Habits, script_for
-from karpenter_local.kubelet.seats import Run, Seat
+from karpenter_local.kubelet.predicate import shortage
+from karpenter_local.kubelet.script import PodTimings, script_for
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -31,6 +31,7 @@ RETRY = 1.0
 """Seconds after which a step that failed, or waits for a volume, is tried again."""
 
 _OVER = frozenset({"stopping", "ended"})
+# CrashLoopBackOff: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 _FIRST_RESTART = 10.0
 _LONGEST_RESTART = 300.0
 
@@ -40,16 +41,16 @@ class PodRunner:
 
     def __init__(
         self,
-        seats: dict[str, Seat],
+        hollow_nodes: dict[str, HollowNode],
         informers: Informers,
         writer: Writer,
         clock: Clock,
         *,
-        habits: Habits,
+        habits: PodTimings,
         seed: int,
         narrate: bool,
     ) -> None:
-        self._seats = seats
+        self._hollow_nodes = hollow_nodes
         self._pods = informers.pods
         self._nodes = informers.nodes
         self._writer = writer
@@ -58,63 +59,63 @@ class PodRunner:
         self._seed = seed
         self._narrate = narrate
         self.mounts = Mounts(informers, writer)
-        self._runs: dict[str, Run] = {}
-        self.agenda: Agenda[str] = Agenda()
+        self._runs: dict[str, PodRun] = {}
+        self.due_queue: DueQueue[str] = DueQueue()
 
     def subscribe(self) -> None:
         """Begin to follow pods."""
         self._pods.subscribe(self._pod_changed)
 
-    def seat_ready(self, seat: Seat) -> None:
+    def node_ready(self, hollow_node: HollowNode) -> None:
         """Take on the pods that were bound to a node before it joined."""
-        for pod in self._pods.store.find(BY_NODE, seat.name):
+        for pod in self._pods.store.find(BY_NODE, hollow_node.name):
             self._consider(pod)
 
-    def resume(self, seat: Seat) -> None:
+    def resume(self, hollow_node: HollowNode) -> None:
         """Go on with the pods of a node that is heard of again, and say again that they are ready."""
-        held_up, seat.held_up = list(seat.held_up), {}
+        held_up, hollow_node.held_up = list(hollow_node.held_up), {}
         for key in held_up:
-            self.agenda.put(key, self._now())
-        for run in seat.runs.values():
+            self.due_queue.put(key, self._now())
+        for run in hollow_node.runs.values():
             if run.stage == "ready" and run.key not in held_up:
                 run.stage = "running"
-                self.agenda.put(run.key, self._now())
+                self.due_queue.put(run.key, self._now())
 
-    def forget(self, seat: Seat) -> None:
+    def forget(self, hollow_node: HollowNode) -> None:
         """Stop running the pods of a node that is gone."""
-        for key in list(seat.runs):
+        for key in list(hollow_node.runs):
             self._drop(key)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _pod_changed(self, event: Event[Pod]) -> None:
-        if isinstance(event, Removed):
+    def _pod_changed(self, event: InformerEvent[Pod]) -> None:
+        if isinstance(event, InformerDelete):
             self._drop(event.key)
         else:
             self._consider(event.object)
 
     def _consider(self, pod: Pod) -> None:
-        seat = self._seats.get(pod.spec.node_name)
-        if seat is None or not seat.joined:
+        hollow_node = self._hollow_nodes.get(pod.spec.node_name)
+        if hollow_node is None or not hollow_node.joined:
             return
         run = self._runs.get(pod.key)
         if run is not None and run.uid != pod.metadata.uid:
             self._drop(pod.key)
             run = None
         if run is None:
-            run = self._take_on(pod, seat)
+            run = self._take_on(pod, hollow_node)
         if pod.metadata.deletion_timestamp is not None and run is not None:
-            self._begin_to_stop(pod, run, seat)
+            self._begin_to_stop(pod, run, hollow_node)
 
-    def _take_on(self, pod: Pod, seat: Seat) -> Run | None:
+    def _take_on(self, pod: Pod, hollow_node: HollowNode) -> PodRun | None:
         finished = pod.status.phase in {"Succeeded", "Failed"}
         if finished and pod.metadata.deletion_timestamp is None:
             return None
-        run = Run(
+        run = PodRun(
             key=pod.key,
             uid=pod.metadata.uid,
-            node=seat.name,
+            node=hollow_node.name,
             script=script_for(pod, self._habits, seed=self._seed),
             address=pod.status.pod_ip,
         )
@@ -123,173 +124,177 @@ class PodRunner:
         elif pod.status.phase == "Running":  # it ran before this process did
             run.stage = "running"
             run.started = self._now()
-            seat.let_in(run, pod_requests(pod))
-        self._runs[pod.key] = seat.runs[pod.key] = run
-        self.agenda.put(pod.key, self._now())
+            hollow_node.let_in(run, pod_requests(pod))
+        self._runs[pod.key] = hollow_node.runs[pod.key] = run
+        self.due_queue.put(pod.key, self._now())
         return run
 
-    def _begin_to_stop(self, pod: Pod, run: Run, seat: Seat) -> None:
+    def _begin_to_stop(self, pod: Pod, run: PodRun, hollow_node: HollowNode) -> None:
         grace = pod.metadata.deletion_grace_period_seconds or 0
-        takes = 0.0 if run.stage == "ended" else min(run.script.stop * seat.health.factor, float(grace))
+        takes = (
+            0.0 if run.stage == "ended" else min(run.script.stop * hollow_node.health.factor, float(grace))
+        )
         by = self._now() + takes
         if run.stop_by is None or by < run.stop_by:
             run.stop_by = by
             run.stage = "stopping"
-            self.agenda.put(run.key, by)
+            self.due_queue.put(run.key, by)
 
     def _drop(self, key: str) -> None:
         run = self._runs.pop(key, None)
         if run is not None:
-            self.agenda.drop(key)
-            seat = self._seats.get(run.node)
-            if seat is not None:
-                seat.give_back(run)
-                seat.runs.pop(key, None)
-                seat.held_up.pop(key, None)
-                self.mounts.released(seat.name, key)
+            self.due_queue.drop(key)
+            hollow_node = self._hollow_nodes.get(run.node)
+            if hollow_node is not None:
+                hollow_node.give_back(run)
+                hollow_node.runs.pop(key, None)
+                hollow_node.held_up.pop(key, None)
+                self.mounts.released(hollow_node.name, key)
 
     async def step(self, key: str) -> None:
-        """Take the next step of a pod's life."""
+        """Take the next step of a pod's script."""
         run = self._runs.get(key)
         pod = self._pods.store.get(key)
-        seat = self._seats.get(run.node) if run is not None else None
-        if run is None or seat is None or pod is None or pod.metadata.uid != run.uid:
+        hollow_node = self._hollow_nodes.get(run.node) if run is not None else None
+        if run is None or hollow_node is None or pod is None or pod.metadata.uid != run.uid:
             return
-        if not seat.health.reports:
-            seat.held_up[key] = None
+        if not hollow_node.health.reports:
+            hollow_node.held_up[key] = None
             return
         try:
             if run.deadline is not None and self._now() >= run.deadline and run.stage not in _OVER:
-                await self._overdue(run, pod, seat)
+                await self._overdue(run, pod, hollow_node)
             else:
-                await self._advance(run, pod, seat)
+                await self._advance(run, pod, hollow_node)
         except KubeError as error:
             log.warning("pod.step_failed", pod=key, node=run.node, stage=run.stage, error=str(error))
-            self.agenda.put(key, self._now() + RETRY)
+            self.due_queue.put(key, self._now() + RETRY)
 
-    async def _advance(self, run: Run, pod: Pod, seat: Seat) -> None:
+    async def _advance(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         match run.stage:
             case "bound":
-                await self._create(run, pod, seat)
+                await self._create(run, pod, hollow_node)
             case "creating":
-                await self._start(run, pod, seat)
+                await self._start(run, pod, hollow_node)
             case "running":
-                await self._serve(run, pod, seat)
+                await self._serve(run, pod, hollow_node)
             case "ready":
-                await self._end(run, pod, seat)
+                await self._end(run, pod, hollow_node)
             case "stopping":
                 await self._stop(run, pod)
 
-    async def _create(self, run: Run, pod: Pod, seat: Seat) -> None:
-        if not run.holds and not await self._let_in(run, pod, seat):
+    async def _create(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
+        if not run.holds and not await self._let_in(run, pod, hollow_node):
             return
         if pod.spec.active_deadline_seconds is not None and run.deadline is None:
             run.deadline = self._now() + pod.spec.active_deadline_seconds
-        self.mounts.needed(seat.name, pod)
-        await self._report(pod, status.creating(pod, _place(run, pod, seat), self._clock.now()))
-        self._next(run, "creating", (run.script.create + run.script.init) * seat.health.factor)
+        self.mounts.needed(hollow_node.name, pod)
+        await self._report(pod, status.creating(pod, _place(run, pod, hollow_node), self._clock.now()))
+        self._next(run, "creating", (run.script.create + run.script.init) * hollow_node.health.factor)
 
-    async def _let_in(self, run: Run, pod: Pod, seat: Seat) -> bool:
+    async def _let_in(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> bool:
         """Take a pod on if the node has room for it, and turn it away if not."""
-        node = self._nodes.store.get(seat.name)
+        node = self._nodes.store.get(hollow_node.name)
         requests = pod_requests(pod)
-        lacking = shortage(requests, seat.used, parse_resources(node.status.allocatable) if node else {})
+        lacking = shortage(
+            requests, hollow_node.used, parse_resources(node.status.allocatable) if node else {}
+        )
         if lacking is None:
-            seat.let_in(run, requests)
+            hollow_node.let_in(run, requests)
             return True
         run.stage = "ended"
         reason, message = f"OutOf{lacking.resource}", str(lacking)
         await self._report(pod, status.rejected(self._clock.now(), reason=reason, message=message))
-        self._writer.tell(pod, "Warning", reason, message)
+        self._writer.record_event(pod, "Warning", reason, message)
         return False
 
-    async def _overdue(self, run: Run, pod: Pod, seat: Seat) -> None:
+    async def _overdue(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         message = "Pod was active on the node longer than the specified deadline"
         await self._report(
             pod,
             status.ended(pod, self._clock.now(), exit_code=137, reason="DeadlineExceeded", message=message),
         )
-        self._ended(run, seat)
+        self._ended(run, hollow_node)
 
-    def _ended(self, run: Run, seat: Seat) -> None:
+    def _ended(self, run: PodRun, hollow_node: HollowNode) -> None:
         if run.stage != "stopping":
             run.stage = "ended"
-        seat.give_back(run)
-        self.mounts.released(seat.name, run.key)
+        hollow_node.give_back(run)
+        self.mounts.released(hollow_node.name, run.key)
 
-    async def _start(self, run: Run, pod: Pod, seat: Seat) -> None:
-        if not self.mounts.attached(seat.name, pod):
-            self.agenda.put(run.key, self._now() + RETRY)
+    async def _start(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
+        if not self.mounts.attached(hollow_node.name, pod):
+            self.due_queue.put(run.key, self._now() + RETRY)
             return
         run.started = self._now()
         if not run.address:
-            run.address = seat.address if pod.spec.host_network else seat.next_address()
+            run.address = hollow_node.address if pod.spec.host_network else hollow_node.next_address()
         ready_at_once = run.script.ready == 0.0
-        place = _place(run, pod, seat)
+        place = _place(run, pod, hollow_node)
         await self._report(pod, status.running(pod, place, self._clock.now(), ready=ready_at_once))
         if self._narrate:
             for container in pod.spec.containers:
-                self._writer.tell(pod, "Normal", "Started", f"Started container {container.name}")
+                self._writer.record_event(pod, "Normal", "Started", f"Started container {container.name}")
         if ready_at_once:
-            self._served(run, seat)
+            self._served(run, hollow_node)
         else:
-            self._next(run, "running", (run.script.ready or 0.0) * seat.health.factor)
+            self._next(run, "running", (run.script.ready or 0.0) * hollow_node.health.factor)
 
-    async def _serve(self, run: Run, pod: Pod, seat: Seat) -> None:
+    async def _serve(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         is_ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
         if run.script.ready is not None and not is_ready:
-            place = _place(run, pod, seat)
+            place = _place(run, pod, hollow_node)
             await self._report(
                 pod, status.running(pod, place, self._clock.now(), ready=True, restarts=run.restarts)
             )
-        self._served(run, seat)
+        self._served(run, hollow_node)
 
-    def _served(self, run: Run, seat: Seat) -> None:
+    def _served(self, run: PodRun, hollow_node: HollowNode) -> None:
         """Plan the end, if the pod ends by itself."""
         if run.stage == "stopping":
             return
         run.stage = "ready"
         if run.script.run is not None:
-            self._plan(run, run.started + run.script.run * seat.health.factor)
+            self._plan(run, run.started + run.script.run * hollow_node.health.factor)
         elif run.deadline is not None:
             self._plan(run, run.deadline)
 
-    async def _end(self, run: Run, pod: Pod, seat: Seat) -> None:
+    async def _end(self, run: PodRun, pod: Pod, hollow_node: HollowNode) -> None:
         code = run.script.exit_code
         if code and pod.spec.restart_policy == "OnFailure":
             run.restarts += 1
             wait = min(_FIRST_RESTART * 2.0 ** (run.restarts - 1), _LONGEST_RESTART)
-            place = _place(run, pod, seat)
+            place = _place(run, pod, hollow_node)
             await self._report(
                 pod, status.running(pod, place, self._clock.now(), ready=True, restarts=run.restarts)
             )
-            self._next(run, "ready", wait + (run.script.run or 0.0) * seat.health.factor)
+            self._next(run, "ready", wait + (run.script.run or 0.0) * hollow_node.health.factor)
             return
         await self._report(pod, status.ended(pod, self._clock.now(), exit_code=code))
-        self._ended(run, seat)
+        self._ended(run, hollow_node)
 
-    async def _stop(self, run: Run, pod: Pod) -> None:
+    async def _stop(self, run: PodRun, pod: Pod) -> None:
         if pod.metadata.finalizers and pod.status.phase not in {"Succeeded", "Failed"}:
-            # Somebody waits to count it; a pod that is stopped before its time has failed.
+            # Its Job has yet to count it; a pod that is stopped before it completes has failed.
             ends_well = pod.spec.restart_policy == "Always"
             await self._report(pod, status.ended(pod, self._clock.now(), exit_code=0 if ends_well else 143))
         self.mounts.released(run.node, run.key)
         await self._writer.delete(Pod, pod.name, namespace=pod.namespace, uid=run.uid, grace=0)
 
-    def _next(self, run: Run, stage: str, after: float) -> None:
+    def _next(self, run: PodRun, stage: str, after: float) -> None:
         """Go to `stage` after some seconds, unless the pod was told to stop meanwhile."""
         if run.stage != "stopping":
             run.stage = stage
             self._plan(run, self._now() + after)
 
-    def _plan(self, run: Run, due: float) -> None:
+    def _plan(self, run: PodRun, due: float) -> None:
         """Plan the next step, or the end if the pod's time is up before."""
-        self.agenda.put(run.key, due if run.deadline is None else min(due, run.deadline))
+        self.due_queue.put(run.key, due if run.deadline is None else min(due, run.deadline))
 
     async def _report(self, pod: Pod, change: dict[str, object]) -> None:
         await self._writer.set_status(Pod, pod.name, change, namespace=pod.namespace, strategic=True)
 
 
-def _place(run: Run, pod: Pod, seat: Seat) -> status.Place:
+def _place(run: PodRun, pod: Pod, hollow_node: HollowNode) -> status.PodAddresses:
     """Return where a pod runs; what it was told before stays true."""
-    return status.Place(pod.status.host_ip or seat.address, run.address)
+    return status.PodAddresses(pod.status.host_ip or hollow_node.address, run.address)

@@ -1,9 +1,8 @@
 """
 What a pod does once it is on a node, and when: start, become ready, end by itself, stop when told to.
 
-Times come from annotations where there are any, and otherwise from the fleet's habits with a little
-variation that depends on nothing but the seed and the pod's uid, so the same cluster always lives the same
-life.
+Times come from annotations where there are any, and otherwise from :class:`PodTimings` with a little
+variation that depends on nothing but the seed and the pod's uid, so that a run can be repeated.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ STOP_SECONDS = f"{PREFIX}stop-seconds"
 SELF_ENDING = frozenset({"Never", "OnFailure"})
 
 
-class Habits(msgspec.Struct, frozen=True, kw_only=True):
+class PodTimings(msgspec.Struct, frozen=True, kw_only=True):
     """How long things take where a pod does not say."""
 
     create: float = 1.0
@@ -42,8 +41,8 @@ class Habits(msgspec.Struct, frozen=True, kw_only=True):
     """How far each of these may be exceeded, as a share."""
 
 
-class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod's life, as durations in seconds; None means that it never comes to that."""
+class PodScript(msgspec.Struct, frozen=True, kw_only=True):
+    """The phases of one pod as durations in seconds; None means that it never gets there."""
 
     create: float
     init: float
@@ -53,14 +52,14 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     stop: float
 
 
-def script_for(pod: Pod, habits: Habits, *, seed: int) -> Script:
+def script_for(pod: Pod, habits: PodTimings, *, seed: int) -> PodScript:
     """Return what the pod will do."""
     notes = pod.metadata.annotations
     chance = variation(seed, pod.metadata.uid)
     plain_inits = sum(each.restart_policy != "Always" for each in pod.spec.init_containers)
     stretch = 1.0 + habits.variation * chance
     runs = habits.run * stretch if _is_job_pod(pod) else None
-    return Script(
+    return PodScript(
         create=_seconds(notes.get(START_SECONDS), habits.create * stretch) or 0.0,
         init=plain_inits * habits.init * stretch,
         ready=_seconds(notes.get(READY_SECONDS), 0.0),

@@ -1,18 +1,18 @@
-"""How the fleet behaves: how fast, how often, and for which nodes."""
+"""Settings of hollow nodes: how fast, how often, and for which nodes."""
 
 from collections.abc import Mapping
 
 import msgspec
 
 from karpenter.api.node import Node
-from karpenter_local.kubelet.script import Habits
+from karpenter_local.kubelet.script import PodTimings
 
 UNMANAGED = "local.karpenter.sh/kubelet"
-"""On a Node, with the value ``none``: somebody else keeps it alive, or nobody does."""
+"""On a Node, with the value ``none``: no simulated kubelet runs for it."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One fleet's ways."""
+    """The settings of all hollow nodes of a cluster."""
 
     boot: float = 0.2
     """Seconds from the appearance of a Node to its first report."""
@@ -20,7 +20,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two renewals of a node's lease."""
     lease_seconds: int = 40
     """How long a lease is good for. Raise it with `heartbeat` for long simulations of many nodes."""
-    habits: Habits = Habits()
+    habits: PodTimings = PodTimings()
     drivers: Mapping[str, int] = msgspec.field(default_factory=lambda: {"ebs.csi.aws.com": 26})
     """CSI drivers on every node, and how many volumes of each it can take."""
     narrate: bool = False
@@ -32,5 +32,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return max(300.0, 10 * self.heartbeat)
 
     def adopts(self, node: Node) -> bool:
-        """Say whether the fleet keeps this node alive."""
+        """Say whether a simulated kubelet runs for this node."""
         return node.metadata.annotations.get(UNMANAGED) != "none"

@@ -14,15 +14,16 @@ import structlog
 
 from karpenter.api.pod import Pod
 from karpenter.kube.errors import KubeError
-from karpenter.kube.informer import Event, Removed
+from karpenter.kube.informer import InformerDelete, InformerEvent
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
-from karpenter_local.kubelet.agenda import Agenda
-from karpenter_local.kubelet.seats import Seat
+from karpenter_local.kubelet.duequeue import DueQueue
+from karpenter_local.kubelet.hollownode import HollowNode
 
 log = structlog.stdlib.get_logger(__name__)
 
+# https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/
 MIRROR = "kubernetes.io/config.mirror"
 AGAIN = 1.0
 """Seconds after which a mirror that was deleted is made again."""
@@ -53,39 +54,39 @@ def mirror_of(manifest: Plain, node: str, node_uid: str) -> Plain:
 class StaticPods:
     """Keeps the mirrors of static pods."""
 
-    def __init__(self, seats: dict[str, Seat], informers: Informers, writer: Writer) -> None:
-        self._seats = seats
+    def __init__(self, hollow_nodes: dict[str, HollowNode], informers: Informers, writer: Writer) -> None:
+        self._hollow_nodes = hollow_nodes
         self._pods = informers.pods
         self._writer = writer
         self._wanted: dict[str, tuple[str, Plain]] = {}
         """Key of the mirror to its node and its manifest."""
-        self.agenda: Agenda[str] = Agenda()
+        self.due_queue: DueQueue[str] = DueQueue()
 
     def subscribe(self) -> None:
         """Begin to follow the mirrors."""
         self._pods.subscribe(self._pod_changed)
 
-    def run(self, seat: Seat, manifest: Plain) -> str:
+    def run(self, hollow_node: HollowNode, manifest: Plain) -> str:
         """Let a node run a static pod; return the key of its mirror."""
-        meta = mirror_of(manifest, seat.name, seat.uid)["metadata"]
+        meta = mirror_of(manifest, hollow_node.name, hollow_node.uid)["metadata"]
         key = f"{meta['namespace']}/{meta['name']}"
-        self._wanted[key] = (seat.name, manifest)
-        self.agenda.put(key, asyncio.get_running_loop().time())
+        self._wanted[key] = (hollow_node.name, manifest)
+        self.due_queue.put(key, asyncio.get_running_loop().time())
         return key
 
-    def _pod_changed(self, event: Event[Pod]) -> None:
-        if isinstance(event, Removed) and event.key in self._wanted:
-            self.agenda.put(event.key, asyncio.get_running_loop().time() + AGAIN)
+    def _pod_changed(self, event: InformerEvent[Pod]) -> None:
+        if isinstance(event, InformerDelete) and event.key in self._wanted:
+            self.due_queue.put(event.key, asyncio.get_running_loop().time() + AGAIN)
 
     async def step(self, key: str) -> None:
         """Make a mirror that is missing, if its node is there."""
         node, manifest = self._wanted[key]
-        seat = self._seats.get(node)
-        if seat is None or not seat.health.reports or key in self._pods.store:
+        hollow_node = self._hollow_nodes.get(node)
+        if hollow_node is None or not hollow_node.health.reports or key in self._pods.store:
             return
-        body = mirror_of(manifest, node, seat.uid)
+        body = mirror_of(manifest, node, hollow_node.uid)
         try:
             await self._writer.ensure(Pod, body, namespace=body["metadata"]["namespace"])
         except KubeError as error:
             log.warning("mirror.not_made", pod=key, error=str(error))
-            self.agenda.put(key, asyncio.get_running_loop().time() + AGAIN)
+            self.due_queue.put(key, asyncio.get_running_loop().time() + AGAIN)

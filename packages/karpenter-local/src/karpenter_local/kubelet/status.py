@@ -1,5 +1,5 @@
 """
-What a pod's status says at each point of its life, as a kubelet would write it.
+The status of a pod in each phase, as a kubelet writes it.
 
 Pure: a pod, a moment and addresses in, plain data for a strategic merge patch out. Conditions that others
 write (PodScheduled, DisruptionTarget, readiness gates) are left alone: lists of conditions are merged by
@@ -18,14 +18,14 @@ from karpenter_local.controllers.plain import render_time
 _BEST_EFFORT, _BURSTABLE, _GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
 
 
-class Place(msgspec.Struct, frozen=True):
+class PodAddresses(msgspec.Struct, frozen=True):
     """Where a pod runs, in addresses."""
 
     host: str
     pod: str
 
 
-def creating(pod: Pod, place: Place, now: datetime) -> Plain:
+def creating(pod: Pod, place: PodAddresses, now: datetime) -> Plain:
     """Return the status of a pod whose containers are being made."""
     waits = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
     status: Plain = {
@@ -44,7 +44,7 @@ def creating(pod: Pod, place: Place, now: datetime) -> Plain:
     return status
 
 
-def running(pod: Pod, place: Place, now: datetime, *, ready: bool, restarts: int = 0) -> Plain:
+def running(pod: Pod, place: PodAddresses, now: datetime, *, ready: bool, restarts: int = 0) -> Plain:
     """Return the status of a pod whose containers run."""
     ready = ready and all(_gate_is_open(pod, gate.condition_type) for gate in pod.spec.readiness_gates)
     started = pod.status.start_time or now

@@ -1,7 +1,7 @@
 """
 Carrying out a placement: first the volumes, then the pod.
 
-A claim that waits for its first consumer is told the node that was chosen, or is given a free volume; the
+A claim that waits for its first consumer is annotated with the selected node, or bound to a free volume; the
 volume controller does the rest, and the pod is bound once every claim is. If that takes too long, or the
 volume controller gives the claim back, the pod is tried again from the start.
 """
@@ -10,12 +10,13 @@ import asyncio
 
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
-from karpenter.kube.informer import Event, Informer
+from karpenter.kube.informer import Informer, InformerEvent
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.scheduler.place import Placed
 from karpenter_local.scheduler.storage import SELECTED_NODE
 from karpenter_local.scheduler.volumes import Binding
 
+# bindTimeoutSeconds: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
 LONGEST_WAIT = 600.0
 """Seconds for which the volumes of a pod may take to be bound."""
 
@@ -92,6 +93,6 @@ class Binder:
             if not self._waiting[claim.key]:
                 del self._waiting[claim.key]
 
-    def _claim_changed(self, event: Event[PersistentVolumeClaim]) -> None:
+    def _claim_changed(self, event: InformerEvent[PersistentVolumeClaim]) -> None:
         for waiting in self._waiting.get(event.key, ()):
             waiting.set()

@@ -1,10 +1,9 @@
 """
-The scheduler at work: takes the pod whose turn it is, asks the brain, carries out what it says, waits for
+The scheduling loop: pops the next pod, decides with :mod:`.schedule_one`, binds or reports, waits for
 changes.
 
-Decisions are made one after the other; the writes that follow from them are carried out by a few workers, so
-that a slow answer from the server holds up nobody. The only file of the scheduler that talks to the API
-server or waits.
+Decisions are made one after the other; workers carry out the writes that follow, so that a slow response of
+the server blocks no other pod. The only file of the scheduler that talks to the API server or waits.
 """
 
 import asyncio
@@ -14,16 +13,16 @@ import structlog
 
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
-from karpenter.base.tasks import Supervisor
+from karpenter.base.queue import Supervisor
 from karpenter.kube.errors import KubeError
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.plain import render_time
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.scheduler.binder import Binder, BindingFailed
-from karpenter_local.scheduler.brain import NAME, Brain, Unplaced
-from karpenter_local.scheduler.follow import Follower
+from karpenter_local.scheduler.eventhandlers import EventHandlers
 from karpenter_local.scheduler.place import Placed
 from karpenter_local.scheduler.preempt import Victims
+from karpenter_local.scheduler.schedule_one import NAME, ScheduleOne, Unplaced
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -31,11 +30,11 @@ WORKERS = 8
 BACKLOG = 256
 """Decisions that may wait to be carried out before the next is made."""
 
-BREATH = 16
+YIELD_EVERY = 16
 """Decisions after which the other tasks get a turn."""
 
 
-class Scheduler:
+class KubeScheduler:
     """Gives pending pods their nodes."""
 
     def __init__(self, informers: Informers, writer: Writer, clock: Clock, *, seed: int) -> None:
@@ -43,8 +42,10 @@ class Scheduler:
         self._writer = writer
         self._informers = informers
         self._woken = asyncio.Event()
-        self.brain = Brain(seed=seed)
-        self._follower = Follower(self.brain, informers, monotonic=clock.monotonic, woke=self._woken.set)
+        self.scheduler = ScheduleOne(seed=seed)
+        self._follower = EventHandlers(
+            self.scheduler, informers, monotonic=clock.monotonic, woke=self._woken.set
+        )
         self._binder = Binder(writer, informers.claims)
         self._orders: asyncio.Queue[tuple[Pod, Placed | Unplaced]] = asyncio.Queue(BACKLOG)
         self._long: set[asyncio.Task[None]] = set()
@@ -60,25 +61,25 @@ class Scheduler:
     async def _run(self) -> None:
         made = 0
         while True:
-            key = self.brain.queue.pop(self._clock.monotonic())
+            key = self.scheduler.queue.pop(self._clock.monotonic())
             if key is None:
                 await self._wait()
                 continue
-            pod = self.brain.pod(key)
+            pod = self.scheduler.pod(key)
             if pod is None:
-                self.brain.queue.remove(key)
+                self.scheduler.queue.remove(key)
                 continue
             own = self._follower.own_selector(pod)
-            decision = self.brain.decide(pod, own, self._follower.budgets, self._clock.monotonic())
+            decision = self.scheduler.decide(pod, own, self._follower.budgets, self._clock.monotonic())
             await self._orders.put((pod, decision))
             made += 1
-            if made % BREATH == 0:
+            if made % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
     async def _wait(self) -> None:
         """Wait until something changes, or the next pod is due."""
         self._woken.clear()
-        due = self.brain.queue.next_due()
+        due = self.scheduler.queue.next_due()
         try:
             async with asyncio.timeout(None if due is None else max(0.0, due - self._clock.monotonic())):
                 await self._woken.wait()
@@ -102,12 +103,12 @@ class Scheduler:
             await self._binder.bind(pod, placed)
         except (BindingFailed, KubeError) as error:
             log.warning("pod.not_bound", pod=pod.key, node=placed.node, error=str(error))
-            self.brain.failed(pod.key, self._clock.monotonic())
+            self.scheduler.failed(pod.key, self._clock.monotonic())
             self._woken.set()
-            self._writer.tell(pod, "Warning", "FailedScheduling", str(error))
+            self._writer.record_event(pod, "Warning", "FailedScheduling", str(error))
             return
         message = f"Successfully assigned {pod.key} to {placed.node}"
-        self._writer.tell(pod, "Normal", "Scheduled", message)
+        self._writer.record_event(pod, "Normal", "Scheduled", message)
 
     async def _explain(self, pod: Pod, decision: Unplaced) -> None:
         """Tell the pod's owner why it waits, and make room for it if that was decided."""
@@ -117,9 +118,9 @@ class Scheduler:
             await self._write(pod, decision)
         except KubeError as error:
             log.warning("pod.not_explained", pod=pod.key, error=str(error))
-            self.brain.queue.retry(pod.key, self._clock.monotonic())
+            self.scheduler.queue.retry(pod.key, self._clock.monotonic())
             self._woken.set()
-        self._writer.tell(pod, "Warning", "FailedScheduling", decision.message)
+        self._writer.record_event(pod, "Warning", "FailedScheduling", decision.message)
 
     async def _write(self, pod: Pod, decision: Unplaced) -> None:
         known = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
@@ -145,8 +146,8 @@ class Scheduler:
         await self._writer.set_status(Pod, pod.name, status, namespace=pod.namespace, strategic=True)
 
     async def _evict(self, pod: Pod, victims: Victims) -> None:
-        for key in self.brain.outranked(victims.node, pod.spec.priority or 0):
-            self.brain.withdraw_nomination(key)
+        for key in self.scheduler.outranked(victims.node, pod.spec.priority or 0):
+            self.scheduler.withdraw_nomination(key)
             namespace, _, name = key.partition("/")
             await self._writer.set_status(Pod, name, {"nominatedNodeName": None}, namespace=namespace)
         now = render_time(self._clock.now())
@@ -169,5 +170,5 @@ class Scheduler:
             ):
                 continue
             message = f"Preempted by pod {pod.metadata.uid} on node {victims.node}"
-            self._writer.tell(changed, "Normal", "Preempted", message)
+            self._writer.record_event(changed, "Normal", "Preempted", message)
             log.info("pod.preempted", pod=victim.key, node=victims.node, by=pod.key)

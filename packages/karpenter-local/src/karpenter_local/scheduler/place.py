@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter_local.scheduler.demand import Demand
-from karpenter_local.scheduler.judge import Refused, feasible, refusal
+from karpenter_local.scheduler.filters import FitError, feasible, refusal
+from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
+from karpenter_local.scheduler.podinfo import PodInfo
 from karpenter_local.scheduler.rows import Mask
 from karpenter_local.scheduler.score import scores
-from karpenter_local.scheduler.storage import NO_CLAIMS, Survey
-from karpenter_local.scheduler.table import Occupant, Table
+from karpenter_local.scheduler.storage import NO_CLAIMS, PodVolumeClaims
 from karpenter_local.scheduler.volumes import Binding
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 def place(
-    table: Table,
+    table: NodeTable,
     key: str,
-    demand: Demand,
+    pod_info: PodInfo,
     *,
     seed: int,
-    survey: Survey = NO_CLAIMS,
+    pod_volumes: PodVolumeClaims = NO_CLAIMS,
     nominated: str = "",
-    expected: tuple[Occupant, ...] = (),
-) -> Placed | Refused:
+    expected: tuple[AssignedPod, ...] = (),
+) -> Placed | FitError:
     """
     Decide where the pod called `key` goes.
 
@@ -47,26 +47,26 @@ def place(
     of at least its priority that room was made for elsewhere: the pod may not take that room, nor rely on
     their coming.
     """
-    rows = feasible(table, demand, survey)
+    rows = feasible(table, pod_info, pod_volumes)
     if expected and rows.any():
         with table.supposing(having=expected):
-            rows = rows & feasible(table, demand, survey)
+            rows = rows & feasible(table, pod_info, pod_volumes)
     if not rows.any():
-        return refusal(table, demand, survey)
-    row = _pick(table, key, demand, rows, seed=seed, nominated=nominated)
-    bindings = table.volumes.bindings(survey, row) if survey.to_bind else ()
+        return refusal(table, pod_info, pod_volumes)
+    row = _pick(table, key, pod_info, rows, seed=seed, nominated=nominated)
+    bindings = table.volumes.bindings(pod_volumes, row) if pod_volumes.to_bind else ()
     assert bindings is not None, "a feasible row has a volume for every claim"
     return Placed(table.rows.names[row], bindings)
 
 
-def _pick(table: Table, key: str, demand: Demand, rows: Mask, *, seed: int, nominated: str) -> int:
+def _pick(table: NodeTable, key: str, pod_info: PodInfo, rows: Mask, *, seed: int, nominated: str) -> int:
     promised = table.rows.find(nominated) if nominated else None
     if promised is not None and rows[promised]:
         return promised
     candidates: Ints = rows.nonzero()[0]
     if len(candidates) == 1:
         return int(candidates[0])
-    total = scores(table, demand, rows)
+    total = scores(table, pod_info, rows)
     best = candidates[total == total.max()].tolist()
     if len(best) == 1:
         return int(best[0])

@@ -16,6 +16,8 @@ import msgspec
 
 from karpenter_local.scheduler.reasons import Filter
 
+# podInitialBackoffSeconds and podMaxBackoffSeconds; unschedulable pods are tried again after five minutes:
+# https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
 FIRST_BACKOFF = 1.0
 LONGEST_BACKOFF = 10.0
 LONGEST_PARKED = 300.0
@@ -41,7 +43,7 @@ class _Waiting(msgspec.Struct, kw_only=True):
         return min(FIRST_BACKOFF * 2.0 ** (self.attempts - 1), LONGEST_BACKOFF)
 
 
-class Queue:
+class SchedulingQueue:
     """Pods that wait for a node."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """
-Nodes as rows of arrays: the only place where a row number is born.
+Nodes as rows of arrays: assigns row numbers to nodes.
 
 A row belongs to a node name from the first time it is heard of (a Node, or a pod bound to it) until both the
-Node and its pods are gone; then the row is given to the next name. A :class:`Column` is one array with a
-cell per row that grows with the table. Cells of rows that are not ``alive`` hold no promise.
+Node and its pods are gone; then the row is given to the next name. A :class:`NodeColumn` is one array with a
+cell per row that grows with the table. Cells of rows that are not ``alive`` are undefined.
 """
 
 from typing import Any, Generic, TypeVar
@@ -20,7 +20,7 @@ Cell = TypeVar("Cell", bound=np.generic)
 _FIRST_CAPACITY = 64
 
 
-class Column(Generic[Cell]):
+class NodeColumn(Generic[Cell]):
     """One value per row, in an array that is replaced when the table grows."""
 
     def __init__(self, data: npt.NDArray[Cell], fill: Any) -> None:
@@ -42,7 +42,7 @@ class Rows:
         self.names: list[str] = []
         self._index: dict[str, int] = {}
         self._unused: list[int] = []
-        self._columns: WeakSet[Column[Any]] = WeakSet()
+        self._columns: WeakSet[NodeColumn[Any]] = WeakSet()
         self._alive = self.flags()
         self._nodes = 0
 
@@ -87,15 +87,15 @@ class Rows:
         self._nodes += int(alive) - int(self._alive.data[row])
         self._alive.data[row] = alive
 
-    def flags(self, *, fill: bool = False) -> Column[np.bool_]:
+    def flags(self, *, fill: bool = False) -> NodeColumn[np.bool_]:
         """Return a new column of yes and no."""
-        return self._add(Column(np.full(self.capacity, fill, np.bool_), fill))
+        return self._add(NodeColumn(np.full(self.capacity, fill, np.bool_), fill))
 
-    def ints(self, *, fill: int = 0) -> Column[np.int64]:
+    def ints(self, *, fill: int = 0) -> NodeColumn[np.int64]:
         """Return a new column of whole numbers."""
-        return self._add(Column(np.full(self.capacity, fill, np.int64), fill))
+        return self._add(NodeColumn(np.full(self.capacity, fill, np.int64), fill))
 
-    def _add(self, column: Column[Cell]) -> Column[Cell]:
+    def _add(self, column: NodeColumn[Cell]) -> NodeColumn[Cell]:
         self._columns.add(column)
         return column
 

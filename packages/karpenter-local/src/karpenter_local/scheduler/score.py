@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from karpenter.core.model.resources import CPU, MEMORY
 from karpenter_local.scheduler import affinity, spread
-from karpenter_local.scheduler.demand import Demand
+from karpenter_local.scheduler.nodetable import NodeTable
+from karpenter_local.scheduler.podinfo import PodInfo
 from karpenter_local.scheduler.rows import Ints, Mask
-from karpenter_local.scheduler.table import Table
 
 BEST = 100
 
+# The default weights of kube-scheduler's plugins:
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/apis/config/v1/default_plugins.go
 TAINTS_WEIGHT = 3
 NODE_AFFINITY_WEIGHT = 2
 SPREAD_WEIGHT = 2
@@ -26,31 +28,31 @@ BALANCED_WEIGHT = 1
 Floats = npt.NDArray[np.float64]
 
 
-def scores(table: Table, demand: Demand, feasible: Mask) -> Ints:
+def scores(table: NodeTable, pod_info: PodInfo, feasible: Mask) -> Ints:
     """Return the total score of every feasible row, in row order; the highest is best."""
     at = feasible.nonzero()[0]
-    view = table.view(demand.placement)
-    total = LEAST_LOADED_WEIGHT * _least_loaded(table, demand, at)
-    if demand.requests:
-        total += BALANCED_WEIGHT * _balanced(table, demand, at)
+    view = table.view(pod_info.placement)
+    total = LEAST_LOADED_WEIGHT * _least_loaded(table, pod_info, at)
+    if pod_info.requests:
+        total += BALANCED_WEIGHT * _balanced(table, pod_info, at)
     total += TAINTS_WEIGHT * _of_largest(view.discouraged[at], reverse=True)
-    if demand.placement.preferences:
+    if pod_info.placement.preferences:
         total += NODE_AFFINITY_WEIGHT * _of_largest(view.preferred[at])
-    if demand.soft_spread:
-        total += SPREAD_WEIGHT * _spread(table, demand, feasible, at)
-    pull = affinity.pull(table, demand)
-    if pull is not None:
-        total += POD_AFFINITY_WEIGHT * _of_range(pull[at])
+    if pod_info.soft_spread:
+        total += SPREAD_WEIGHT * _spread(table, pod_info, feasible, at)
+    affinity_score = affinity.affinity_score(table, pod_info)
+    if affinity_score is not None:
+        total += POD_AFFINITY_WEIGHT * _of_range(affinity_score[at])
     return total
 
 
-def _least_loaded(table: Table, demand: Demand, at: Ints) -> Ints:
+def _least_loaded(table: NodeTable, pod_info: PodInfo, at: Ints) -> Ints:
     """Score the free share of cpu and memory after the pod, averaged over those that the node has at all."""
     total = np.zeros(len(at), np.int64)
     counted = np.zeros(len(at), np.int64)
     for which, name in enumerate((CPU, MEMORY)):
-        offered = table.stock.offered(name)[at]
-        used = table.stock.load(which)[at] + demand.load[which]
+        offered = table.node_resources.offered(name)[at]
+        used = table.node_resources.load(which)[at] + pod_info.load[which]
         has = offered > 0
         counted += has
         spare = np.maximum(offered - used, 0)
@@ -58,27 +60,27 @@ def _least_loaded(table: Table, demand: Demand, at: Ints) -> Ints:
     return total // np.maximum(counted, 1)
 
 
-def _balanced(table: Table, demand: Demand, at: Ints) -> Ints:
+def _balanced(table: NodeTable, pod_info: PodInfo, at: Ints) -> Ints:
     """Score how alike the used shares of cpu and memory are after the pod."""
-    wants = dict(demand.requests)
+    wants = dict(pod_info.requests)
     shares: list[Floats] = []
     has = np.ones(len(at), np.bool_)
     for name in (CPU, MEMORY):
-        offered = table.stock.offered(name)[at]
-        used = offered - table.stock.left(name)[at] + wants.get(name, 0)
+        offered = table.node_resources.offered(name)[at]
+        used = offered - table.node_resources.left(name)[at] + wants.get(name, 0)
         has &= offered > 0
         shares.append(np.minimum(used / np.maximum(offered, 1), 1.0))
     apart = np.where(has, np.abs(shares[0] - shares[1]) / 2, 0.0)
     return ((1.0 - apart) * BEST).astype(np.int64)
 
 
-def _spread(table: Table, demand: Demand, feasible: Mask, at: Ints) -> Ints:
-    view = table.view(demand.placement)
-    crowding, lacking = spread.penalties(
-        table, demand.soft_spread, view, feasible, need_labels=not demand.default_spread
+def _spread(table: NodeTable, pod_info: PodInfo, feasible: Mask, at: Ints) -> Ints:
+    view = table.view(pod_info.placement)
+    counted_pods, lacking = spread.penalties(
+        table, pod_info.soft_spread, view, feasible, need_labels=not pod_info.default_spread
     )
     among = ~lacking[at]
-    penalty = crowding[at]
+    penalty = counted_pods[at]
     if not among.any():
         return np.zeros(len(at), np.int64)
     most, least = int(penalty[among].max()), int(penalty[among].min())

@@ -1,8 +1,8 @@
 """
-Topology spread constraints: how uneven the pods of a crowd may lie over the domains of a label.
+Topology spread constraints: how unevenly the selected pods may be spread over the domains of a label.
 
 A required constraint refuses nodes whose domain would be more than ``max_skew`` pods above the emptiest one.
-A preferred one scores: the fewer pods of the crowd in a node's domain, the better, and constraints over many
+A preferred one scores: the fewer selected pods in a node's domain, the better, and constraints over many
 domains weigh more. Which nodes count as domains at all is narrowed by the pod's own affinity and
 tolerations, as the constraint's policies say.
 """
@@ -12,18 +12,18 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from karpenter_local.scheduler.demand import Spread
 from karpenter_local.scheduler.domains import OUTSIDE
+from karpenter_local.scheduler.nodefilters import NodeFilterResult
+from karpenter_local.scheduler.nodetable import NodeTable
+from karpenter_local.scheduler.podinfo import SpreadConstraint
 from karpenter_local.scheduler.rows import Ints, Mask
-from karpenter_local.scheduler.static import View
-from karpenter_local.scheduler.table import Table
 
 HOSTNAME = "kubernetes.io/hostname"
 
 Floats = npt.NDArray[np.float64]
 
 
-def labelled(table: Table, spreads: Sequence[Spread]) -> Mask:
+def labelled(table: NodeTable, spreads: Sequence[SpreadConstraint]) -> Mask:
     """Return the live rows that have the label of every constraint."""
     found = table.rows.alive.copy()
     for spread in spreads:
@@ -31,7 +31,9 @@ def labelled(table: Table, spreads: Sequence[Spread]) -> Mask:
     return found
 
 
-def skewed(table: Table, spreads: Sequence[Spread], view: View, having: Mask) -> Mask:
+def skewed(
+    table: NodeTable, spreads: Sequence[SpreadConstraint], view: NodeFilterResult, having: Mask
+) -> Mask:
     """
     Return the rows where one more pod would make some required constraint too uneven.
 
@@ -41,7 +43,7 @@ def skewed(table: Table, spreads: Sequence[Spread], view: View, having: Mask) ->
     for spread in spreads:
         domain = table.domains.of(spread.key)
         counted = _counted(spread, view, having)
-        totals = domain.total(table.census.count(spread.crowd), counted)
+        totals = domain.total(table.pod_counts.count(spread.pod_selector), counted)
         present = domain.present(counted)
         enough = int(present.sum()) >= spread.min_domains
         least = int(totals[present].min()) if enough and present.any() else 0
@@ -51,9 +53,14 @@ def skewed(table: Table, spreads: Sequence[Spread], view: View, having: Mask) ->
 
 
 def penalties(
-    table: Table, spreads: Sequence[Spread], view: View, feasible: Mask, *, need_labels: bool
+    table: NodeTable,
+    spreads: Sequence[SpreadConstraint],
+    view: NodeFilterResult,
+    feasible: Mask,
+    *,
+    need_labels: bool,
 ) -> tuple[Ints, Mask]:
-    """Return how crowded each feasible row's domains are, and the feasible rows that lack a label."""
+    """Return how full each feasible row's domains are, and the feasible rows that lack a label."""
     having = labelled(table, spreads)
     lacking = feasible & ~having if need_labels else np.zeros_like(feasible)
     among = feasible & ~lacking
@@ -61,22 +68,22 @@ def penalties(
     for spread in spreads:
         domain = table.domains.of(spread.key)
         here = among & (domain.of != OUTSIDE)
-        counts = table.census.count(spread.crowd)
+        counts = table.pod_counts.count(spread.pod_selector)
         if spread.key == HOSTNAME:
             weight = np.log(int(among.sum()) + 2)
-            crowding = counts[here]
+            counted_pods = counts[here]
         else:
             present = domain.present(here)
             weight = np.log(int(present.sum()) + 2)
             counted = _counted(spread, view, having if need_labels else table.rows.alive) & (
                 domain.of != OUTSIDE
             )
-            crowding = domain.total(counts, counted)[domain.of[here]]
-        total[here] += crowding * weight + (spread.max_skew - 1)
+            counted_pods = domain.total(counts, counted)[domain.of[here]]
+        total[here] += counted_pods * weight + (spread.max_skew - 1)
     return np.floor(total + 0.5).astype(np.int64), lacking
 
 
-def _counted(spread: Spread, view: View, among: Mask) -> Mask:
+def _counted(spread: SpreadConstraint, view: NodeFilterResult, among: Mask) -> Mask:
     counted = among.copy()
     if spread.honours_affinity:
         counted &= view.matches

@@ -16,7 +16,7 @@ from karpenter.api.pod import NodeSelectorRequirement, NodeSelectorTerm
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
 from karpenter.core.model.resources import parse_amount
 from karpenter_local.scheduler import reasons
-from karpenter_local.scheduler.attached import Attached, VolumeId
+from karpenter_local.scheduler.volumelimits import NodeVolumes, VolumeId
 
 if TYPE_CHECKING:
     from karpenter.api.storage import StorageClass
@@ -51,7 +51,7 @@ class ClaimUse(msgspec.Struct, frozen=True):
     """Made for this pod alone, by a controller that may not have got to it yet."""
 
 
-class Survey(msgspec.Struct, frozen=True):
+class PodVolumeClaims(msgspec.Struct, frozen=True):
     """What the claims of one pod amount to."""
 
     refusal: str = ""
@@ -69,13 +69,13 @@ class Survey(msgspec.Struct, frozen=True):
     """Some claim may have one user in the whole cluster, and has one."""
 
 
-NO_CLAIMS = Survey()
+NO_CLAIMS = PodVolumeClaims()
 
 
 class Storage:
     """Claims, volumes and classes, one event at a time."""
 
-    def __init__(self, attached: Attached) -> None:
+    def __init__(self, attached: NodeVolumes) -> None:
         self._attached = attached
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
@@ -139,7 +139,7 @@ class Storage:
             return VolumeId("", key)
         return VolumeId(_CSI_NAMES.get(chosen.provisioner, chosen.provisioner), key)
 
-    def survey(self, namespace: str, uses: Iterable[ClaimUse]) -> Survey:
+    def pod_volumes(self, namespace: str, uses: Iterable[ClaimUse]) -> PodVolumeClaims:
         """Return what the claims of a pod in `namespace` amount to."""
         found = _Finding()
         for use in uses:
@@ -147,7 +147,7 @@ class Storage:
             claim = self.claims.get(key)
             refusal = self._refusal(use, claim)
             if refusal:
-                return Survey(refusal=refusal)
+                return PodVolumeClaims(refusal=refusal)
             assert claim is not None
             found.ids.add(self.volume_of(key))
             found.once = found.once or (ONCE_POD in claim.spec.access_modes and key in self._users)
@@ -155,7 +155,7 @@ class Storage:
                 found.bound(self.volumes.get(claim.spec.volume_name))
             else:
                 found.to_bind.append(claim)
-        return found.survey()
+        return found.pod_volumes()
 
     def waits(self, claim: PersistentVolumeClaim) -> bool:
         """Say whether the claim is bound only when a pod that uses it gets a node."""
@@ -255,8 +255,8 @@ class _Finding:
         if conditions:
             self.zones.append(NodeSelectorTerm(match_expressions=tuple(conditions)))
 
-    def survey(self) -> Survey:
-        return Survey(
+    def pod_volumes(self) -> PodVolumeClaims:
+        return PodVolumeClaims(
             volume_gone=self.gone,
             reachable=tuple(self.reachable),
             zones=tuple(self.zones),

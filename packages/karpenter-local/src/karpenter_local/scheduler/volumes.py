@@ -14,10 +14,10 @@ import numpy as np
 from karpenter.api.pod import NodeSelectorRequirement, NodeSelectorTerm
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim
 from karpenter_local.scheduler import reasons
-from karpenter_local.scheduler.attached import Attached
 from karpenter_local.scheduler.reasons import Filter
 from karpenter_local.scheduler.rows import Mask, Rows
-from karpenter_local.scheduler.storage import SELECTED_NODE, ZONE_LABELS, Storage, Survey
+from karpenter_local.scheduler.storage import SELECTED_NODE, ZONE_LABELS, PodVolumeClaims, Storage
+from karpenter_local.scheduler.volumelimits import NodeVolumes
 
 Reach = Callable[[tuple[NodeSelectorTerm, ...]], Mask]
 """Returns the rows whose nodes satisfy one of the terms. Read it at once."""
@@ -38,31 +38,31 @@ class Binding(msgspec.Struct, frozen=True):
 class VolumeFilter:
     """Judges nodes by the volumes a pod needs."""
 
-    def __init__(self, rows: Rows, storage: Storage, attached: Attached, reach: Reach) -> None:
+    def __init__(self, rows: Rows, storage: Storage, attached: NodeVolumes, reach: Reach) -> None:
         self._rows = rows
         self._storage = storage
         self._attached = attached
         self._reach = reach
 
-    def refusals(self, survey: Survey, candidates: Mask) -> Iterator[tuple[Filter, str, Mask]]:
+    def refusals(self, pod_volumes: PodVolumeClaims, candidates: Mask) -> Iterator[tuple[Filter, str, Mask]]:
         """Yield each filter in the order in which they are asked: its words, and the rows it refuses."""
-        if survey.once_in_use:
+        if pod_volumes.once_in_use:
             yield Filter.VOLUME_RESTRICTIONS, reasons.ONCE_POD_IN_USE, np.ones_like(candidates)
-        yield Filter.VOLUME_LIMITS, reasons.TOO_MANY_VOLUMES, self._attached.full(survey.volumes)
-        if survey.volume_gone:
+        yield Filter.VOLUME_LIMITS, reasons.TOO_MANY_VOLUMES, self._attached.full(pod_volumes.volumes)
+        if pod_volumes.volume_gone:
             yield Filter.VOLUME_BINDING, reasons.VOLUME_GONE, np.ones_like(candidates)
-        for terms in survey.reachable:
+        for terms in pod_volumes.reachable:
             yield Filter.VOLUME_BINDING, reasons.VOLUME_ELSEWHERE, ~self._reach(terms)
-        if survey.to_bind:
-            yield Filter.VOLUME_BINDING, reasons.NOTHING_TO_BIND, ~self._bindable(survey, candidates)
-        for zone in survey.zones:
+        if pod_volumes.to_bind:
+            yield Filter.VOLUME_BINDING, reasons.NOTHING_TO_BIND, ~self._bindable(pod_volumes, candidates)
+        for zone in pod_volumes.zones:
             yield Filter.VOLUME_ZONE, reasons.WRONG_VOLUME_ZONE, ~self._reach((zone, _NO_ZONE))
 
-    def bindings(self, survey: Survey, row: int) -> tuple[Binding, ...] | None:
+    def bindings(self, pod_volumes: PodVolumeClaims, row: int) -> tuple[Binding, ...] | None:
         """Return what each unbound claim gets at `row`; None if some claim gets nothing."""
         taken: set[str] = set()
         found: list[Binding] = []
-        for claim in survey.to_bind:
+        for claim in pod_volumes.to_bind:
             if not self._selected(claim)[row]:
                 return None
             volume = next(
@@ -79,15 +79,15 @@ class VolumeFilter:
             found.append(Binding(claim, volume))
         return tuple(found)
 
-    def _bindable(self, survey: Survey, candidates: Mask) -> Mask:
+    def _bindable(self, pod_volumes: PodVolumeClaims, candidates: Mask) -> Mask:
         """Return the rows where every unbound claim finds a volume or can have one made."""
-        if any(self._storage.available(claim) for claim in survey.to_bind):
+        if any(self._storage.available(claim) for claim in pod_volumes.to_bind):
             found = np.zeros_like(candidates)
             for row in candidates.nonzero()[0].tolist():
-                found[row] = self.bindings(survey, row) is not None
+                found[row] = self.bindings(pod_volumes, row) is not None
             return found
         found = np.ones_like(candidates)
-        for claim in survey.to_bind:
+        for claim in pod_volumes.to_bind:
             found &= self._selected(claim) & self._provisionable(claim)
         return found
 

@@ -1,13 +1,13 @@
 """
-A cluster's life under the virtual clock: the same seed lives the same life, byte for byte.
+Simulated runs of a cluster under the virtual clock: the same seed gives the same run, byte for byte.
 
-    seed -> script -> world -> outcome
-            (what is asked for,  (embedded cluster,     (what was violated,
-             what goes wrong,     cloud in memory,       how it came to that,
-             and when)            one or two operators)  and a digest of every write)
+    seed -> scenario -> simulated cluster -> result
+            (what users do,  (a sandbox: embedded    (what was violated,
+             what goes        cluster, cloud, one     how it came to that,
+             wrong, and when) or two operators)       and a digest of every write)
 
-A :mod:`.script` is a value: everything that will be asked for and everything that will go wrong, with the
-times. The :mod:`.world` is the real operator between the embedded cluster and the cloud in memory. Rules
-(:mod:`.rules`) look at every write as it happens and at the whole when it has come to rest. A script that
-ends in a violation is cut down (:mod:`.shrink`) until nothing can be left out, and told (:mod:`.story`).
+A :mod:`.scenario` is a value: the actions of users (:mod:`.workload`) and faults (:mod:`.fault_schedule`),
+with their times. :mod:`.run` applies and injects them into the :mod:`.cluster`. The :mod:`.invariants` look
+at every write as it happens and at the whole when it has settled. A scenario that ends in a violation is
+shrunk (:mod:`.shrink`) until nothing can be left out, and reported with a :mod:`.timeline` (:mod:`.report`).
 """

@@ -1,8 +1,8 @@
 """
-What users do to a cluster, as values: each at a moment, each sayable in a line.
+What users do to a cluster, as values: each at a moment, each shown as one line.
 
-The first few make the pools and are never left out when a script is cut down. Names that are not there (any
-longer) make a wish void; nothing here depends on an earlier wish having been granted.
+The first few create the NodePools and are never left out when a scenario is shrunk. An action on an object
+that does not exist does nothing; none depends on an earlier one having been performed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import ClassVar
 import msgspec
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Action(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     """Something that a user does."""
 
     at: float
     """Seconds after the beginning."""
 
     kept: ClassVar[bool] = False
-    """Whether a script makes no sense without it."""
+    """Whether a scenario makes no sense without it."""
 
 
-class AddPool(Wish, frozen=True):
+class AddPool(Action, frozen=True):
     """Create a NodePool."""
 
     name: str
@@ -46,7 +46,7 @@ class AddPool(Wish, frozen=True):
     kept: ClassVar[bool] = True
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         limit = f", at most {self.cpu_limit} cores" if self.cpu_limit else ""
         limit += f", always {self.replicas} machines" if self.replicas is not None else ""
         limit += f", at most {self.node_limit} machines" if self.node_limit else ""
@@ -58,7 +58,7 @@ class AddPool(Wish, frozen=True):
         )
 
 
-class Deploy(Wish, frozen=True):
+class Deploy(Action, frozen=True):
     """Create a Deployment, with a disruption budget if one is wanted."""
 
     name: str
@@ -89,7 +89,7 @@ class Deploy(Wish, frozen=True):
     """Seconds that its pods take to stop."""
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         facts = [
             f"{self.milli}m",
             f"in pool {self.pool}" if self.pool else "",
@@ -102,28 +102,28 @@ class Deploy(Wish, frozen=True):
         return f"create deployment {self.name}: {self.replicas} x {', '.join(each for each in facts if each)}"
 
 
-class Scale(Wish, frozen=True):
+class Scale(Action, frozen=True):
     """Change how many pods a Deployment has."""
 
     name: str
     replicas: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"scale {self.name} to {self.replicas}"
 
 
-class Rollout(Wish, frozen=True):
+class Rollout(Action, frozen=True):
     """Change the template of a Deployment."""
 
     name: str
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"roll out a new version of {self.name}"
 
 
-class RunJob(Wish, frozen=True):
+class RunJob(Action, frozen=True):
     """Create a Job."""
 
     name: str
@@ -132,22 +132,22 @@ class RunJob(Wish, frozen=True):
     seconds: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"create job {self.name}: {self.completions} x {self.milli}m for {self.seconds} s"
 
 
-class AddDaemon(Wish, frozen=True):
+class AddDaemon(Action, frozen=True):
     """Create a DaemonSet."""
 
     name: str
     milli: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"create daemonset {self.name}: {self.milli}m"
 
 
-class AddStateful(Wish, frozen=True):
+class AddStateful(Action, frozen=True):
     """Create a StatefulSet whose pods each have a volume."""
 
     name: str
@@ -155,21 +155,21 @@ class AddStateful(Wish, frozen=True):
     milli: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"create statefulset {self.name}: {self.replicas} x {self.milli}m, each with a volume"
 
 
-class Remove(Wish, frozen=True):
+class Remove(Action, frozen=True):
     """Delete a Deployment."""
 
     name: str
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"delete deployment {self.name}"
 
 
-class DeleteNode(Wish, frozen=True):
+class DeleteNode(Action, frozen=True):
     """Delete a Node, or its claim, as a user may with kubectl."""
 
     pick: float
@@ -178,33 +178,33 @@ class DeleteNode(Wish, frozen=True):
     claim: bool = False
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"delete {'claim' if self.claim else 'node'} number {self.pick:.2f}"
 
 
-class ChangeTemplate(Wish, frozen=True):
+class ChangeTemplate(Action, frozen=True):
     """Change the template of a pool, so that all its machines drift."""
 
     pool: str
     version: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"change the template of pool {self.pool}"
 
 
-class ResizePool(Wish, frozen=True):
+class ResizePool(Action, frozen=True):
     """Change how many machines a static pool has."""
 
     pool: str
     replicas: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"let pool {self.pool} have {self.replicas} machines"
 
 
-class AddBuffer(Wish, frozen=True):
+class AddBuffer(Action, frozen=True):
     """Ask for room for pods that do not exist yet."""
 
     name: str
@@ -212,22 +212,22 @@ class AddBuffer(Wish, frozen=True):
     milli: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"create buffer {self.name}: {self.replicas} x {self.milli}m"
 
 
-class ResizeBuffer(Wish, frozen=True):
+class ResizeBuffer(Action, frozen=True):
     """Ask for more room, or for less."""
 
     name: str
     replicas: int
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"let buffer {self.name} be for {self.replicas} pods"
 
 
-class AddOverlay(Wish, frozen=True):
+class AddOverlay(Action, frozen=True):
     """Say that everything costs more, or less, than the cloud says."""
 
     name: str
@@ -235,5 +235,5 @@ class AddOverlay(Wish, frozen=True):
     weight: int = 1
 
     def __str__(self) -> str:
-        """Return the wish as a line."""
+        """Return the action as a line."""
         return f"create overlay {self.name}: prices {self.percent:+d} %, weight {self.weight}"

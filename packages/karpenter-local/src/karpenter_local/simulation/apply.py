@@ -1,4 +1,4 @@
-"""Granting wishes: what users do, done through the API as they would."""
+"""Performs the actions of users through the API, as they would."""
 
 from __future__ import annotations
 
@@ -30,179 +30,179 @@ from karpenter_local.simulation.actions import (
     RunJob,
     Scale,
 )
-from karpenter_local.simulation.world import VOLUMES
+from karpenter_local.simulation.cluster import VOLUMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.kube.rest import Plain
-    from karpenter_local.simulation.actions import Wish
-    from karpenter_local.simulation.world import World
+    from karpenter_local.simulation.actions import Action
+    from karpenter_local.simulation.cluster import SimulatedCluster
 
 NAMESPACE: Final = "default"
 
 
-async def grant(world: World, wish: Wish) -> None:
+async def apply(simulated: SimulatedCluster, action: Action) -> None:
     """Do what a user does; what is about something that is not there does nothing."""
     try:
-        await _grant(world, wish)
+        await _apply(simulated, action)
     except NotFound:
         return
 
 
-async def _grant(world: World, wish: Wish) -> None:  # noqa: C901, PLR0912  one case for every wish
-    client = world.client
-    match wish:
+async def _apply(simulated: SimulatedCluster, action: Action) -> None:  # noqa: C901, PLR0912  one case for every action
+    client = simulated.sandbox.client
+    match action:
         case AddPool():
-            await client.create(NodePool, pool_body(wish, world.sky.node_class))
+            await client.create(NodePool, pool_body(action, simulated.cloud.node_class))
         case Deploy():
-            await client.create(Deployment, deployment_body(wish), namespace=NAMESPACE)
-            if wish.min_available is not None:
-                await client.create(PodDisruptionBudget, _budget_body(wish), namespace=NAMESPACE)
+            await client.create(Deployment, deployment_body(action), namespace=NAMESPACE)
+            if action.min_available is not None:
+                await client.create(PodDisruptionBudget, _budget_body(action), namespace=NAMESPACE)
         case Scale(name=name, replicas=replicas):
-            await _patch(world, Deployment, name, {"spec": {"replicas": replicas}})
+            await _patch(simulated, Deployment, name, {"spec": {"replicas": replicas}})
         case Rollout(name=name):
-            version = {"metadata": {"annotations": {"version": f"{wish.at:.0f}"}}}
-            await _patch(world, Deployment, name, {"spec": {"template": version}})
+            version = {"metadata": {"annotations": {"version": f"{action.at:.0f}"}}}
+            await _patch(simulated, Deployment, name, {"spec": {"template": version}})
         case Remove(name=name):
             await client.delete(Deployment, name, namespace=NAMESPACE, propagation="Background")
         case RunJob():
-            await client.create(Job, _job_body(wish), namespace=NAMESPACE)
+            await client.create(Job, _job_body(action), namespace=NAMESPACE)
         case AddDaemon():
-            await client.create(DaemonSet, _daemon_body(wish), namespace=NAMESPACE)
+            await client.create(DaemonSet, _daemon_body(action), namespace=NAMESPACE)
         case AddStateful():
-            await client.create(StatefulSet, _stateful_body(wish), namespace=NAMESPACE)
+            await client.create(StatefulSet, _stateful_body(action), namespace=NAMESPACE)
         case ChangeTemplate(pool=pool, version=version):
             labels = {"spec": {"template": {"metadata": {"labels": {"version": str(version)}}}}}
             await client.patch(NodePool, pool, MergePatch(labels))
         case ResizePool(pool=pool, replicas=replicas):
             await client.patch(NodePool, pool, MergePatch({"spec": {"replicas": replicas}}))
         case AddBuffer():
-            await client.create(PodTemplate, _template_body(wish), namespace=NAMESPACE)
-            await client.create(CapacityBuffer, _buffer_body(wish), namespace=NAMESPACE)
+            await client.create(PodTemplate, _template_body(action), namespace=NAMESPACE)
+            await client.create(CapacityBuffer, _buffer_body(action), namespace=NAMESPACE)
         case ResizeBuffer(name=name, replicas=replicas):
             change = MergePatch({"spec": {"replicas": replicas}})
             await client.patch(CapacityBuffer, name, change, namespace=NAMESPACE)
         case AddOverlay():
-            await client.create(NodeOverlay, _overlay_body(wish))
+            await client.create(NodeOverlay, _overlay_body(action))
         case DeleteNode(pick=pick, claim=claim):
-            names = sorted(world.mirror.claims if claim else world.mirror.nodes)
+            names = sorted(simulated.mirror.claims if claim else simulated.mirror.nodes)
             if names:
                 await client.delete(NodeClaim if claim else Node, names[int(pick * len(names))])
 
 
-async def _patch(world: World, kind: type[Deployment], name: str, change: Plain) -> None:
-    await world.client.patch(kind, name, MergePatch(change), namespace=NAMESPACE)
+async def _patch(simulated: SimulatedCluster, kind: type[Deployment], name: str, change: Plain) -> None:
+    await simulated.sandbox.client.patch(kind, name, MergePatch(change), namespace=NAMESPACE)
 
 
-def pool_body(wish: AddPool, node_class: Mapping[str, str]) -> Plain:
+def pool_body(action: AddPool, node_class: Mapping[str, str]) -> Plain:
     """Return a NodePool."""
     wanted = {
         "kubernetes.io/os": ["linux"],
         "kubernetes.io/arch": ["amd64"],
-        "karpenter.sh/capacity-type": [*wish.capacity_types],
+        "karpenter.sh/capacity-type": [*action.capacity_types],
     }
     template: Plain = {
         "nodeClassRef": dict(node_class),
         "requirements": [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()],
-        "expireAfter": wish.expire_after,
+        "expireAfter": action.expire_after,
     }
-    if wish.grace:
-        template["terminationGracePeriod"] = wish.grace
-    labels = {"pool": wish.name}
+    if action.grace:
+        template["terminationGracePeriod"] = action.grace
+    labels = {"pool": action.name}
     spec: Plain = {
         "template": {"metadata": {"labels": labels}, "spec": template},
         "disruption": {
-            "consolidateAfter": wish.consolidate_after,
-            "consolidationPolicy": wish.policy,
-            "budgets": [{"nodes": each} for each in wish.budgets],
+            "consolidateAfter": action.consolidate_after,
+            "consolidationPolicy": action.policy,
+            "budgets": [{"nodes": each} for each in action.budgets],
         },
     }
-    if wish.cpu_limit:
+    if action.cpu_limit:
         # Only pods that ask for it come here, so that what is pending can be told from what is impossible.
-        template["taints"] = [{"key": "pool", "value": wish.name, "effect": "NoSchedule"}]
-        spec["limits"] = {"cpu": str(wish.cpu_limit)}
-    if wish.node_limit:
-        spec["limits"] = {"nodes": str(wish.node_limit)}
-    if wish.replicas is not None:
-        spec["replicas"] = wish.replicas
-    return {"metadata": {"name": wish.name}, "spec": spec}
+        template["taints"] = [{"key": "pool", "value": action.name, "effect": "NoSchedule"}]
+        spec["limits"] = {"cpu": str(action.cpu_limit)}
+    if action.node_limit:
+        spec["limits"] = {"nodes": str(action.node_limit)}
+    if action.replicas is not None:
+        spec["replicas"] = action.replicas
+    return {"metadata": {"name": action.name}, "spec": spec}
 
 
-def deployment_body(wish: Deploy) -> Plain:
+def deployment_body(action: Deploy) -> Plain:
     """Return a Deployment."""
-    labels = {"app": wish.name}
-    spec = _pod(wish.milli, wish.mebi, grace=wish.grace)
-    if wish.zone:
-        spec["nodeSelector"] = {"topology.kubernetes.io/zone": wish.zone}
-    if wish.pool:
-        spec["nodeSelector"] = {"pool": wish.pool}
+    labels = {"app": action.name}
+    spec = _pod(action.milli, action.mebi, grace=action.grace)
+    if action.zone:
+        spec["nodeSelector"] = {"topology.kubernetes.io/zone": action.zone}
+    if action.pool:
+        spec["nodeSelector"] = {"pool": action.pool}
         spec["tolerations"] = [{"key": "pool", "operator": "Exists"}]
-    if wish.spread:
+    if action.spread:
         spec["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
-                "topologyKey": wish.spread,
+                "topologyKey": action.spread,
                 "whenUnsatisfiable": "DoNotSchedule",
                 "labelSelector": {"matchLabels": labels},
             }
         ]
-    if wish.apart:
+    if action.apart:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     metadata: Plain = {"labels": labels}
-    if wish.keep:
+    if action.keep:
         metadata["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     template = {"metadata": metadata, "spec": spec}
     return {
-        "metadata": {"name": wish.name},
-        "spec": {"replicas": wish.replicas, "selector": {"matchLabels": labels}, "template": template},
+        "metadata": {"name": action.name},
+        "spec": {"replicas": action.replicas, "selector": {"matchLabels": labels}, "template": template},
     }
 
 
-def _template_body(wish: AddBuffer) -> Plain:
-    return {"metadata": {"name": wish.name}, "template": {"spec": _pod(wish.milli, 64, grace=0)}}
+def _template_body(action: AddBuffer) -> Plain:
+    return {"metadata": {"name": action.name}, "template": {"spec": _pod(action.milli, 64, grace=0)}}
 
 
-def _buffer_body(wish: AddBuffer) -> Plain:
-    spec = {"podTemplateRef": {"name": wish.name}, "replicas": wish.replicas}
-    return {"metadata": {"name": wish.name}, "spec": spec}
+def _buffer_body(action: AddBuffer) -> Plain:
+    spec = {"podTemplateRef": {"name": action.name}, "replicas": action.replicas}
+    return {"metadata": {"name": action.name}, "spec": spec}
 
 
-def _overlay_body(wish: AddOverlay) -> Plain:
+def _overlay_body(action: AddOverlay) -> Plain:
     everything = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
-    spec = {"requirements": everything, "priceAdjustment": f"{wish.percent:+d}%", "weight": wish.weight}
-    return {"metadata": {"name": wish.name}, "spec": spec}
+    spec = {"requirements": everything, "priceAdjustment": f"{action.percent:+d}%", "weight": action.weight}
+    return {"metadata": {"name": action.name}, "spec": spec}
 
 
-def _budget_body(wish: Deploy) -> Plain:
-    spec = {"minAvailable": wish.min_available, "selector": {"matchLabels": {"app": wish.name}}}
-    return {"metadata": {"name": wish.name}, "spec": spec}
+def _budget_body(action: Deploy) -> Plain:
+    spec = {"minAvailable": action.min_available, "selector": {"matchLabels": {"app": action.name}}}
+    return {"metadata": {"name": action.name}, "spec": spec}
 
 
-def _job_body(wish: RunJob) -> Plain:
-    spec = _pod(wish.milli, 64, grace=0)
+def _job_body(action: RunJob) -> Plain:
+    spec = _pod(action.milli, 64, grace=0)
     spec["restartPolicy"] = "Never"
-    notes = {"local.karpenter.sh/run-seconds": str(wish.seconds)}
-    template = {"metadata": {"annotations": notes, "labels": {"app": wish.name}}, "spec": spec}
-    many = {"completions": wish.completions, "parallelism": wish.completions, "backoffLimit": 100}
-    return {"metadata": {"name": wish.name}, "spec": {"template": template, **many}}
+    notes = {"local.karpenter.sh/run-seconds": str(action.seconds)}
+    template = {"metadata": {"annotations": notes, "labels": {"app": action.name}}, "spec": spec}
+    many = {"completions": action.completions, "parallelism": action.completions, "backoffLimit": 100}
+    return {"metadata": {"name": action.name}, "spec": {"template": template, **many}}
 
 
-def _daemon_body(wish: AddDaemon) -> Plain:
-    labels = {"app": wish.name}
-    spec = _pod(wish.milli, 32, grace=0)
+def _daemon_body(action: AddDaemon) -> Plain:
+    labels = {"app": action.name}
+    spec = _pod(action.milli, 32, grace=0)
     spec["tolerations"] = [{"operator": "Exists"}]
     template = {"metadata": {"labels": labels}, "spec": spec}
     return {
-        "metadata": {"name": wish.name},
+        "metadata": {"name": action.name},
         "spec": {"selector": {"matchLabels": labels}, "template": template},
     }
 
 
-def _stateful_body(wish: AddStateful) -> Plain:
-    labels = {"app": wish.name}
-    spec = _pod(wish.milli, 256, grace=1)
+def _stateful_body(action: AddStateful) -> Plain:
+    labels = {"app": action.name}
+    spec = _pod(action.milli, 256, grace=1)
     spec["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     volume = {
         "metadata": {"name": "data"},
@@ -213,10 +213,10 @@ def _stateful_body(wish: AddStateful) -> Plain:
         },
     }
     return {
-        "metadata": {"name": wish.name},
+        "metadata": {"name": action.name},
         "spec": {
-            "serviceName": wish.name,
-            "replicas": wish.replicas,
+            "serviceName": action.name,
+            "replicas": action.replicas,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": spec},
             "volumeClaimTemplates": [volume],

@@ -1,7 +1,8 @@
 """
-The cloud above a made-up cluster, whichever it is: what worlds, rules and mishaps need of it.
+The cloud of a simulated run, whichever it is: what invariants and faults need of it.
 
-The one in memory is in :mod:`.kwok`, the one on the embedded AWS in :mod:`.aws`.
+The kwok cloud is in :mod:`.kwok`, the embedded AWS in :mod:`.aws`. Both are started by the sandbox; here is
+what goes wrong with them.
 """
 
 from __future__ import annotations
@@ -12,42 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
-    from karpenter.base.clock import Clock
-    from karpenter.cloud.cloudprovider import CloudProvider, Machine
+    from karpenter.cloud.aws.sdk import AwsApi
+    from karpenter.cloud.cloudprovider import Machine
     from karpenter.core.model.catalog import Catalog
-    from karpenter.kube.client import Client
-    from karpenter_local.simulation.faults import Mishap
-    from karpenter_local.simulation.invariants.rule import Ledger, Rule
-    from karpenter_local.simulation.network import Wire
-    from karpenter_local.simulation.world import World
+    from karpenter_local.aws.site import Site
+    from karpenter_local.simulation.faults import InjectedFault
+    from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
+    from karpenter_local.simulation.network import FaultyTransport
 
     Later = Callable[[float, Callable[[], None]], None]
-    """Lets something happen after so many seconds."""
+    """Calls a function after so many seconds."""
 
 
-class Account(Protocol):
-    """What one operator has in the cloud."""
-
-    @property
-    def provider(self) -> CloudProvider:
-        """The provider of this operator."""
-        ...
-
-    async def begin(self) -> None:
-        """Make the provider ready. May take long, where the cloud does not answer."""
-        ...
-
-    def end(self) -> None:
-        """Carry nothing to the cloud from now on."""
-        ...
-
-
-class Sky(Protocol):
-    """A cloud."""
+class SimulatedCloud(Protocol):
+    """A cloud that can go wrong."""
 
     @property
     def node_class(self) -> Mapping[str, str]:
-        """How pools refer to the class of machines."""
+        """The nodeClassRef of NodePools."""
         ...
 
     @property
@@ -55,30 +38,26 @@ class Sky(Protocol):
         """What is sold, and what it costs."""
         ...
 
-    async def begin(self, world: World) -> None:
-        """Begin, in a cluster that stands, and make a class of machines there."""
-        ...
-
-    async def end(self) -> None:
-        """Stop."""
+    async def start(self) -> None:
+        """Begin to follow a cloud that runs."""
         ...
 
     def machines(self) -> Sequence[Machine]:
-        """Return what really exists, in the order of launch."""
+        """Return the machines that exist, in the order of launch."""
         ...
 
-    def open(self, client: Client, *, clock: Clock, chance: Random, wire: Wire) -> Account:
-        """Return what an operator has here that reaches the cluster over a wire."""
+    def aws(self, site: Site, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+        """Return how an operator with this transport calls AWS."""
         ...
 
-    def strike(self, mishap: Mishap, later: Later) -> bool:
-        """Let a mishap happen that is about the cloud; return whether it was."""
+    def inject(self, fault: InjectedFault, later: Later) -> bool:
+        """Inject a fault of the cloud; return whether it was one."""
         ...
 
-    def rules(self, ledger: Ledger) -> Sequence[Rule]:
+    def recover(self) -> None:
+        """End every fault."""
+        ...
+
+    def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
         """Return what must hold in this cloud beside what must hold in all."""
-        ...
-
-    def relent(self) -> None:
-        """Let everything be well from now on."""
         ...

@@ -1,4 +1,4 @@
-"""How much goes wrong in a made-up life, and when."""
+"""How many faults a scenario has, which ones, and when."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from karpenter_local.simulation.faults import (
     Drift,
     HoldWatches,
     LoseMachine,
+    RepeatEvents,
     SecondLeader,
     SellOut,
     SilenceNode,
-    TellTwice,
     WrongTime,
 )
 from karpenter_local.simulation.workload import ZONES
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from karpenter_local.simulation.faults import Mishap
-    from karpenter_local.simulation.network import Trouble
+    from karpenter_local.simulation.faults import InjectedFault
+    from karpenter_local.simulation.network import CallFault
 
 Severity: TypeAlias = Literal["none", "some", "many", "dense"]
-Kind: TypeAlias = "Callable[[Random, float], Mishap]"
-"""Makes a mishap for a time of a life."""
+FaultKind: TypeAlias = "Callable[[Random, float], InjectedFault]"
+"""Makes a fault at a time of a run."""
 
 
 _EVERY: Final[dict[str, float]] = {"some": 300.0, "many": 75.0, "dense": 30.0}
-"""Seconds between two mishaps, on average."""
+"""Seconds between two faults, on average."""
 
 _WATCHED: Final = ("pods", "nodes", "nodeclaims", "nodepools")
-_TROUBLES: Final[tuple[Trouble, ...]] = (
+_CALL_FAULTS: Final[tuple[CallFault, ...]] = (
     "conflict",
     "busy",
     "error",
@@ -48,13 +48,15 @@ _TROUBLES: Final[tuple[Trouble, ...]] = (
 )
 
 
-def mishaps(chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
-    """Return what goes wrong in a life of so many seconds."""
-    return drawn(_ALL, chance, seconds, severity)
+def draw_faults(chance: Random, seconds: float, severity: Severity) -> list[InjectedFault]:
+    """Return the faults of a run of so many seconds."""
+    return draw(_ALL, chance, seconds, severity)
 
 
-def drawn(kinds: Sequence[Kind], chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
-    """Return mishaps of some kinds, one after the other, at random times of a life."""
+def draw(
+    kinds: Sequence[FaultKind], chance: Random, seconds: float, severity: Severity
+) -> list[InjectedFault]:
+    """Return faults of some kinds, one after the other, at random times of a run."""
     if severity == "none":
         return []
     found, at = [], 0.0
@@ -63,14 +65,14 @@ def drawn(kinds: Sequence[Kind], chance: Random, seconds: float, severity: Sever
     return found
 
 
-def _bad_calls(chance: Random, at: float) -> Mishap:
-    kinds = tuple(chance.sample(_TROUBLES, chance.randint(1, 3)))
+def _bad_calls(chance: Random, at: float) -> InjectedFault:
+    kinds = tuple(chance.sample(_CALL_FAULTS, chance.randint(1, 3)))
     return BadCalls(
         at=at, seconds=chance.choice((5.0, 30.0, 90.0)), share=chance.choice((0.05, 0.2, 0.6)), kinds=kinds
     )
 
 
-def _crash(chance: Random, at: float) -> Mishap:
+def _crash(chance: Random, at: float) -> InjectedFault:
     return Crash(
         at=at,
         calls=chance.randint(1, 12),
@@ -79,30 +81,30 @@ def _crash(chance: Random, at: float) -> Mishap:
     )
 
 
-def _hold(chance: Random, at: float) -> Mishap:
+def _hold(chance: Random, at: float) -> InjectedFault:
     plurals = tuple(chance.sample(_WATCHED, chance.randint(1, 3)))
     return HoldWatches(at=at, plurals=plurals, seconds=chance.choice((2.0, 10.0, 40.0, 120.0)))
 
 
-def _launch(chance: Random, at: float) -> Mishap:
+def _launch(chance: Random, at: float) -> InjectedFault:
     kind = chance.choice(("fail", "hang", "lose", "lose and hang", "slow", "never join"))
     return BadLaunch(at=at, kind=kind, count=chance.choice((1, 1, 3)))
 
 
-def _lose(chance: Random, at: float) -> Mishap:
+def _lose(chance: Random, at: float) -> InjectedFault:
     return LoseMachine(at=at, pick=chance.random(), announced=chance.random() < 0.5)  # noqa: PLR2004
 
 
-def _sell_out(chance: Random, at: float) -> Mishap:
+def _sell_out(chance: Random, at: float) -> InjectedFault:
     return SellOut(at=at, zone=chance.choice(ZONES), seconds=chance.choice((30.0, 300.0, 900.0)))
 
 
-def _wrong_time(chance: Random, at: float) -> Mishap:
+def _wrong_time(chance: Random, at: float) -> InjectedFault:
     ahead = chance.choice((-300.0, -30.0, -2.0, 5.0, 60.0, 300.0))
     return WrongTime(at=at, ahead=ahead, seconds=chance.choice((10.0, 120.0)))
 
 
-_ALL: Final[tuple[Kind, ...]] = (
+_ALL: Final[tuple[FaultKind, ...]] = (
     _bad_calls,
     _bad_calls,
     _crash,
@@ -118,5 +120,5 @@ _ALL: Final[tuple[Kind, ...]] = (
     lambda chance, at: Drift(at=at, pick=chance.random()),
     lambda chance, at: SecondLeader(at=at, seconds=chance.choice((2.0, 15.0, 60.0))),
     lambda chance, at: SilenceNode(at=at, pick=chance.random(), seconds=chance.choice((20.0, 120.0, 600.0))),
-    lambda chance, at: TellTwice(at=at, seconds=chance.choice((30.0, 300.0))),
+    lambda chance, at: RepeatEvents(at=at, seconds=chance.choice((30.0, 300.0))),
 )

@@ -1,78 +1,78 @@
-"""What goes wrong, as values: each at a moment, each sayable in a line, each of which can be left out."""
+"""Faults, as values: each at a moment, each shown as one line, each of which can be left out."""
 
 from __future__ import annotations
 
 import msgspec
 
-from karpenter_local.simulation.network import Trouble
+from karpenter_local.simulation.network import CallFault
 
 
-class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class InjectedFault(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     """Something that goes wrong."""
 
     at: float
     """Seconds after the beginning."""
 
 
-class CutWatches(Mishap, frozen=True):
+class CutWatches(InjectedFault, frozen=True):
     """Every watch of the operator breaks."""
 
     forgotten: bool = False
     """Whether the server also forgets its history, so that everything has to be listed anew."""
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return "watches are cut" + (", and the server forgets its history" if self.forgotten else "")
 
 
-class HoldWatches(Mishap, frozen=True):
-    """Watches of some kinds tell nothing for a while."""
+class HoldWatches(InjectedFault, frozen=True):
+    """Watches of some kinds send nothing for a while."""
 
     plurals: tuple[str, ...]
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"watches of {', '.join(self.plurals)} are late by up to {self.seconds:.0f} s"
 
 
-class TellTwice(Mishap, frozen=True):
-    """Watches tell some things twice for a while."""
+class RepeatEvents(InjectedFault, frozen=True):
+    """Watches send some events twice for a while."""
 
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
-        return f"watches tell things twice for {self.seconds:.0f} s"
+        """Return the fault as a line."""
+        return f"watches send events twice for {self.seconds:.0f} s"
 
 
-class BadCalls(Mishap, frozen=True):
+class BadCalls(InjectedFault, frozen=True):
     """Some of the operator's calls to the API server go wrong for a while."""
 
     seconds: float
     share: float
-    kinds: tuple[Trouble, ...]
+    kinds: tuple[CallFault, ...]
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return (
             f"{self.share:.0%} of calls to the API server go wrong for {self.seconds:.0f} s"
             f" ({', '.join(self.kinds)})"
         )
 
 
-class BadCloud(Mishap, frozen=True):
+class BadCloud(InjectedFault, frozen=True):
     """Some of the operator's calls to the cloud fail for a while."""
 
     seconds: float
     share: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"{self.share:.0%} of calls to the cloud fail for {self.seconds:.0f} s"
 
 
-class Crash(Mishap, frozen=True):
+class Crash(InjectedFault, frozen=True):
     """The operator is killed at its so-manieth write from now on, and started again after a while."""
 
     calls: int
@@ -83,22 +83,22 @@ class Crash(Mishap, frozen=True):
     """Seconds until it is started again."""
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         side = "after" if self.carried_out else "before"
         return f"the operator is killed just {side} its write number {self.calls} from now on"
 
 
-class SecondLeader(Mishap, frozen=True):
+class SecondLeader(InjectedFault, frozen=True):
     """Another operator begins to work, and the first does not know for a while."""
 
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"two operators lead for {self.seconds:.0f} s"
 
 
-class BadLaunch(Mishap, frozen=True):
+class BadLaunch(InjectedFault, frozen=True):
     """The next launches go wrong."""
 
     kind: str
@@ -107,11 +107,11 @@ class BadLaunch(Mishap, frozen=True):
     count: int = 1
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"the next {self.count} launches will go wrong: {self.kind}"
 
 
-class LoseMachine(Mishap, frozen=True):
+class LoseMachine(InjectedFault, frozen=True):
     """A machine is gone."""
 
     pick: float
@@ -121,59 +121,59 @@ class LoseMachine(Mishap, frozen=True):
     """Whether the cloud says so two minutes before."""
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         how = "is interrupted with notice" if self.announced else "is gone without a word"
         return f"machine number {self.pick:.2f} {how}"
 
 
-class SilenceNode(Mishap, frozen=True):
+class SilenceNode(InjectedFault, frozen=True):
     """A node is not heard of for a while."""
 
     pick: float
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"node number {self.pick:.2f} is silent for {self.seconds:.0f} s"
 
 
-class BreakNode(Mishap, frozen=True):
+class BreakNode(InjectedFault, frozen=True):
     """A node breaks: it says so, and never works again."""
 
     pick: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"node number {self.pick:.2f} breaks for good"
 
 
-class Drift(Mishap, frozen=True):
+class Drift(InjectedFault, frozen=True):
     """A machine is not what its class asks for any longer."""
 
     pick: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"machine number {self.pick:.2f} drifts"
 
 
-class SellOut(Mishap, frozen=True):
+class SellOut(InjectedFault, frozen=True):
     """A zone is sold out for a while."""
 
     zone: str
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"{self.zone} is sold out for {self.seconds:.0f} s"
 
 
-class WrongTime(Mishap, frozen=True):
+class WrongTime(InjectedFault, frozen=True):
     """The operator's clock jumps, and is put right after a while."""
 
     ahead: float
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"the operator's clock jumps by {self.ahead:+.0f} s for {self.seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""Letting mishaps happen, and everything being well again in the end."""
+"""Injects faults into a simulated cluster, and ends them all when the time of faults is over."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from karpenter_local.simulation.faults import (
     Crash,
     CutWatches,
     HoldWatches,
+    RepeatEvents,
     SecondLeader,
     SilenceNode,
-    TellTwice,
     WrongTime,
 )
-from karpenter_local.simulation.network import Weather
+from karpenter_local.simulation.network import CallFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from karpenter_local.simulation.faults import Mishap
-    from karpenter_local.simulation.replica import Replica
-    from karpenter_local.simulation.world import World
+    from karpenter_local.sandbox.operators import Replica
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.faults import InjectedFault
 
 _AFTERMATH = 60.0
-"""Seconds after which nothing is left of a second leader's doings."""
+"""Seconds after which nothing is left of what a second leader did."""
 
 
-class Fate:
-    """Lets mishaps happen to one world."""
+class FaultInjector:
+    """Injects faults into one simulated cluster."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._silent: dict[str, None] = {}
 
-    def strike(self, mishap: Mishap) -> None:  # noqa: C901, PLR0912  one case for every mishap
-        """Let one mishap happen; what lasts ends by itself."""
-        world, leader = self._world, self._world.leader
+    def inject(self, fault: InjectedFault) -> None:  # noqa: C901, PLR0912  one case for every fault
+        """Inject one fault; one that lasts ends by itself."""
+        simulated, seams = self._simulated, self._simulated.seams()
+        leader = seams[-1] if seams else None
         now = asyncio.get_running_loop().time()
-        match mishap:
-            case _ if world.sky.strike(mishap, self._later):
+        match fault:
+            case _ if simulated.cloud.inject(fault, self._later):
                 return
             case SilenceNode(pick=pick, seconds=seconds):
                 self._silence(pick, seconds)
@@ -51,37 +52,37 @@ class Fate:
                 self._break(pick)
             case CutWatches(forgotten=forgotten):
                 if forgotten:
-                    world.cluster.server.store.compact()
-                for each in world.replicas:
-                    each.wire.cut()
+                    simulated.sandbox.cluster.server.store.compact()
+                for each in seams:
+                    each.transport.cut()
             case HoldWatches(plurals=plurals, seconds=seconds):
-                for each in world.replicas:
-                    each.wire.hold(plurals, now + seconds)
+                for each in seams:
+                    each.transport.hold(plurals, now + seconds)
             case SecondLeader(seconds=seconds):
                 self._spawn(self._two_leaders(seconds))
             case _ if leader is None:
                 return
-            case TellTwice(seconds=seconds):
-                leader.wire.twice = self._dice(mishap)
-                self._later(seconds, lambda: setattr(leader.wire, "twice", None))
+            case RepeatEvents(seconds=seconds):
+                leader.transport.repeats = self._chance(fault)
+                self._later(seconds, lambda: setattr(leader.transport, "repeats", None))
             case BadCalls(seconds=seconds, share=share, kinds=kinds):
-                leader.wire.weather = Weather(share=share, kinds=kinds, chance=self._dice(mishap))
-                self._later(seconds, lambda: setattr(leader.wire, "weather", None))
+                leader.transport.faults = CallFaults(share=share, kinds=kinds, chance=self._chance(fault))
+                self._later(seconds, lambda: setattr(leader.transport, "faults", None))
             case WrongTime(ahead=ahead, seconds=seconds):
                 leader.clock.ahead = ahead
                 self._later(seconds, lambda: setattr(leader.clock, "ahead", 0.0))
             case Crash(calls=calls, carried_out=carried_out, down=down):
-                leader.wire.sever_at(
-                    calls, carried_out=carried_out, then=lambda: self._spawn(self._restart(leader, down))
+                replica = simulated.replicas[-1]
+                leader.transport.sever_at(
+                    calls, carried_out=carried_out, then=lambda: self._spawn(self._restart(replica, down))
                 )
 
-    def relent(self) -> None:
-        """Let everything be well from now on."""
-        world = self._world
-        world.sky.relent()
-        for replica in world.replicas:
-            replica.wire.calm()
-            replica.clock.ahead = 0.0
+    def recover(self) -> None:
+        """End every fault: from now on nothing goes wrong."""
+        self._simulated.cloud.recover()
+        for each in self._simulated.seams():
+            each.transport.recover()
+            each.clock.ahead = 0.0
         for name in self._silent:
             self._revive(name)
         self._silent.clear()
@@ -93,41 +94,43 @@ class Fate:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _silence(self, pick: float, seconds: float) -> None:
-        nodes = sorted(self._world.cluster.fleet.nodes)
+        kubelets = self._simulated.sandbox.cluster.hollow_nodes
+        nodes = sorted(kubelets.nodes)
         if nodes:
             name = nodes[int(pick * len(nodes))]
-            self._world.cluster.fleet.make(name, "silent")
+            kubelets.make(name, "silent")
             self._silent[name] = None
             self._later(seconds, lambda: self._revive(name))
 
     def _break(self, pick: float) -> None:
-        fleet, nodes = self._world.cluster.fleet, self._world.mirror.nodes
-        names = sorted(nodes.keys() & fleet.nodes)
+        kubelets, nodes = self._simulated.sandbox.cluster.hollow_nodes, self._simulated.mirror.nodes
+        names = sorted(nodes.keys() & kubelets.nodes)
         if names:
             name = names[int(pick * len(names))]
-            fleet.make(name, "unready")
-            self._world.broken.add(nodes[name].spec.provider_id)
+            kubelets.make(name, "unready")
+            self._simulated.broken.add(nodes[name].spec.provider_id)
 
     def _revive(self, name: str) -> None:
-        fleet = self._world.cluster.fleet
-        if name in fleet.nodes and fleet.health(name).state == "silent":
-            fleet.make(name, "fine")
+        kubelets = self._simulated.sandbox.cluster.hollow_nodes
+        if name in kubelets.nodes and kubelets.health(name).state == "silent":
+            kubelets.make(name, "fine")
 
     async def _two_leaders(self, seconds: float) -> None:
-        world, first = self._world, self._world.leader
-        world.contested_until = world.clock.monotonic() + seconds + _AFTERMATH
-        world.start()
+        sandbox, first = self._simulated.sandbox, self._simulated.sandbox.leader
+        self._simulated.contested_until = self._simulated.clock.monotonic() + seconds + _AFTERMATH
+        sandbox.begin_operator()
         await asyncio.sleep(seconds)
         if first is not None:
-            await world.kill(first)
-        if not world.replicas:
-            world.start()
+            await sandbox.kill_operator(first)
+        if not sandbox.replicas:
+            sandbox.begin_operator()
 
     async def _restart(self, replica: Replica, down: float) -> None:
-        await self._world.kill(replica)
+        sandbox = self._simulated.sandbox
+        await sandbox.kill_operator(replica)
         await asyncio.sleep(down)
-        if not self._world.replicas:
-            self._world.start()
+        if not sandbox.replicas:
+            sandbox.begin_operator()
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         async def wait() -> None:
@@ -141,5 +144,5 @@ class Fate:
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
 
-    def _dice(self, mishap: Mishap) -> Random:
-        return Random(f"{self._world.seed}/{mishap.at}")  # noqa: S311  a simulation's dice
+    def _chance(self, fault: InjectedFault) -> Random:
+        return Random(f"{self._simulated.sandbox.seed}/{fault.at}")  # noqa: S311  chance, not secrets

@@ -1,4 +1,4 @@
-"""The cloud in memory above a made-up cluster: a handful of types, machines that are quick, and faults."""
+"""The kwok cloud of a simulated run: a handful of instance types, quick machines, and faults."""
 
 from __future__ import annotations
 
@@ -8,32 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
-from karpenter.cloud.kwok import Behaviour, Fail, Hang, KwokCloud, KwokProvider, LoseResponse, NeverJoin, Slow
+from karpenter.cloud.kwok import Behaviour, Fail, Hang, LoseResponse, NeverJoin, Slow
 from karpenter.cloud.kwok.cloud import SCHEME
-from karpenter.cloud.kwok.cloudprovider import ObjectClasses, ObjectNodes
-from karpenter.operator.run import Objects
+from karpenter_local.sandbox.options import KwokOptions
 from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.base.clock import Clock
-    from karpenter.cloud.cloudprovider import CloudProvider, Machine
+    from karpenter.cloud.aws.sdk import AwsApi
+    from karpenter.cloud.cloudprovider import Machine
     from karpenter.cloud.kwok.faults import Fault, ProviderCall
     from karpenter.core.model.catalog import Catalog
-    from karpenter.kube.client import Client
-    from karpenter_local.kubelet.fleet import Fleet
+    from karpenter_local.aws.site import Site
     from karpenter_local.simulation.cloud import Later
-    from karpenter_local.simulation.faults import Mishap
-    from karpenter_local.simulation.invariants.rule import Ledger, Rule
-    from karpenter_local.simulation.network import Wire
-    from karpenter_local.simulation.world import World
-
-CLUSTER: Final = "simulation"
-"""The name under which machines are tagged."""
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.faults import InjectedFault
+    from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
+    from karpenter_local.simulation.network import FaultyTransport
 
 _BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
 _SIZES: Final = ("1x", "2x", "4x", "8x")
@@ -57,128 +51,101 @@ def _catalog() -> Catalog:
     return msgspec.structs.replace(whole, types=small)
 
 
-class KwokSky:
-    """The cloud in memory."""
+def kwok_options(catalog: Catalog | None = None) -> KwokOptions:
+    """Return the kwok cloud of a simulated run; without a catalogue, a handful of instance types is sold."""
+    return KwokOptions(catalog=_catalog() if catalog is None else catalog, behaviour=_BEHAVIOUR)
 
-    node_class: Mapping[str, str] = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 
-    def __init__(self, world: World, catalog: Catalog | None = None) -> None:
-        """`catalog` says what is sold; without it, a handful of types."""
-        self._world = world
-        self.catalog = _catalog() if catalog is None else catalog
-        self.cloud = KwokCloud(
-            self.catalog,
-            nodes=_Nodes(Objects(world.cluster.connect("kwok")), world.cluster.fleet),
-            clock=world.clock,
-            chance=Random(f"{world.seed}/cloud"),  # noqa: S311  a simulation's dice
-            behaviour=_BEHAVIOUR,
-        )
-        self._bad: tuple[float, Random] | None = None
-        self.cloud.control.follow(self._rule)
+class SimulatedKwok:
+    """The kwok cloud, and what goes wrong with it."""
 
-    async def begin(self, world: World) -> None:
-        """Make a class of machines."""
-        await world.client.create(KWOKNodeClass, {"metadata": {"name": self.node_class["name"]}})
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
+        self._cloud = simulated.sandbox.kwok
+        self._failing: tuple[float, Random] | None = None
+        self._cloud.control.follow(self._fault_of)
 
-    async def end(self) -> None:
-        """Stop."""
-        await self.cloud.close()
+    @property
+    def node_class(self) -> Mapping[str, str]:
+        """The nodeClassRef of NodePools."""
+        return self._cloud.node_class
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is sold, and what it costs."""
+        return self._cloud.catalog
+
+    async def start(self) -> None:
+        """Do nothing: the cloud is followed from the beginning."""
 
     def machines(self) -> Sequence[Machine]:
-        """Return what really exists, in the order of launch."""
-        return self.cloud.control.machines(CLUSTER)
+        """Return the machines that exist, in the order of launch."""
+        return self._cloud.machines()
 
-    def open(self, client: Client, *, clock: Clock, chance: Random, wire: Wire) -> KwokAccount:
-        """Return what an operator has here."""
-        del clock, chance, wire
-        return KwokAccount(KwokProvider(self.cloud, classes=ObjectClasses(Objects(client)), cluster=CLUSTER))
+    def aws(self, site: Site, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+        """Refuse: this cloud is not AWS."""
+        raise NotImplementedError
 
-    def strike(self, mishap: Mishap, later: Later) -> bool:
-        """Let a mishap happen that is about the cloud; return whether it was."""
-        control = self.cloud.control
-        match mishap:
+    def inject(self, fault: InjectedFault, later: Later) -> bool:
+        """Inject a fault of the cloud; return whether it was one."""
+        control = self._cloud.control
+        match fault:
             case SellOut(zone=zone, seconds=seconds):
                 control.sell_out(zone=zone)
                 later(seconds, lambda: control.restock(zone=zone))
             case BadLaunch(kind=kind, count=count):
                 control.next("launch", *[_LAUNCHES[kind]] * count)
             case BadCloud(seconds=seconds, share=share, at=at):
-                self._bad = (share, Random(f"{self._world.seed}/{at}"))  # noqa: S311  as above
-                later(seconds, self._good)
+                self._failing = (share, Random(f"{self._simulated.sandbox.seed}/{at}"))  # noqa: S311  as above
+                later(seconds, self._end_failures)
             case LoseMachine() | Drift():
-                self._machine(mishap)
+                self._disturb_machine(fault)
             case _:
                 return False
         return True
 
-    def rules(self, ledger: Ledger) -> Sequence[Rule]:
-        """Return nothing: this cloud has no rules of its own."""
-        del ledger
+    def recover(self) -> None:
+        """End every fault."""
+        self._cloud.control.behave()
+
+    def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
+        """Return nothing: this cloud has no invariants of its own."""
+        del violations
         return ()
 
-    def relent(self) -> None:
-        """Let everything be well from now on."""
-        self.cloud.control.behave()
+    def _end_failures(self) -> None:
+        self._failing = None
 
-    def _good(self) -> None:
-        self._bad = None
-
-    def _rule(self, call: ProviderCall) -> Fault | None:
-        leader = self._world.leader
-        if leader is not None and call.method in _CHANGES:
-            match leader.wire.count():
+    def _fault_of(self, call: ProviderCall) -> Fault | None:
+        """Return what goes wrong with a call, if anything does."""
+        seams = self._simulated.seams()
+        if seams and call.method in _CHANGES:
+            match seams[-1].transport.count():
                 case "before":
                     return Hang()
                 case "after":
                     return LoseResponse(hangs=True)
-        if self._bad is not None and call.method != "interruptions":
-            share, chance = self._bad
+        if self._failing is not None and call.method != "interruptions":
+            share, chance = self._failing
             if chance.random() < share:
                 lost = LaunchFailed if call.method == "launch" else CloudUnreachable
                 return Fail(lost("the simulation says no"))
         return None
 
-    def _machine(self, mishap: LoseMachine | Drift) -> None:
-        control, fleet = self.cloud.control, self._world.cluster.fleet
+    def _disturb_machine(self, fault: LoseMachine | Drift) -> None:
+        control, kubelets = self._cloud.control, self._simulated.sandbox.cluster.hollow_nodes
         machines = self.machines()
         if not machines:
             return
-        chosen = machines[int(mishap.pick * len(machines))].provider_id
+        chosen = machines[int(fault.pick * len(machines))].provider_id
         node = chosen.removeprefix(SCHEME)
-        match mishap:
+        match fault:
             case Drift():
                 control.drift(chosen)
             case LoseMachine(announced=True):
-                self._world.doomed.add(chosen)
+                self._simulated.taken.add(chosen)
                 control.interrupt(chosen)
             case LoseMachine():
-                if node in fleet.nodes:
-                    fleet.make(node, "dead")
+                if node in kubelets.nodes:
+                    kubelets.make(node, "dead")
                 control.kill(chosen)
-
-
-class KwokAccount:
-    """What one operator has in the cloud in memory."""
-
-    def __init__(self, provider: CloudProvider) -> None:
-        self.provider = provider
-
-    async def begin(self) -> None:
-        """Do nothing: everything is there."""
-
-    def end(self) -> None:
-        """Do nothing: the wire is severed, which the cloud notices."""
-
-
-class _Nodes(ObjectNodes):
-    """Machines in the cluster: each has a kubelet, which dies with it."""
-
-    def __init__(self, objects: Objects, fleet: Fleet) -> None:
-        super().__init__(objects)
-        self._fleet = fleet
-
-    async def delete_node(self, name: str) -> None:
-        """Let the kubelet be dead, and ask for the deletion of its Node."""
-        if name in self._fleet.nodes:
-            self._fleet.make(name, "dead")
-        await super().delete_node(name)

@@ -2,7 +2,8 @@
 The cluster as it is, kept from the API server's own writes: no watch, no delay, no faults.
 
 It stands where a journal would stand, so that it hears of every write in order and at once. It keeps the few
-kinds that rules ask for, and folds every write into a digest: two lives are the same if their digests are.
+kinds that invariants ask for, and folds every write into a digest: two runs are the same if their digests
+are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.base.clock import Clock
-    from karpenter_local.apiserver.history import Change
+    from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
 _KINDS: Final[dict[str, type[Resource]]] = {
     "nodes": Node,
@@ -39,7 +40,7 @@ _KINDS: Final[dict[str, type[Resource]]] = {
 }
 
 
-class Wrote(msgspec.Struct, frozen=True):
+class ObjectWrite(msgspec.Struct, frozen=True):
     """One write: an object before and after it; None where there was or is none."""
 
     before: Resource | None
@@ -54,12 +55,12 @@ class Wrote(msgspec.Struct, frozen=True):
 
 
 class Mirror:
-    """All nodes, claims, pods and pools, and everything else that rules ask for."""
+    """All nodes, claims, pods and pools, and everything else that invariants ask for."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._digest = hashlib.blake2b(digest_size=16)
-        self._listeners: list[Callable[[Wrote], None]] = []
+        self._listeners: list[Callable[[ObjectWrite], None]] = []
         self._readers = {table: target_of(kind).read for table, kind in _KINDS.items()}
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
@@ -84,11 +85,11 @@ class Mirror:
         """Everything that was written so far, as one number."""
         return self._digest.hexdigest()
 
-    def subscribe(self, listener: Callable[[Wrote], None]) -> None:
+    def subscribe(self, listener: Callable[[ObjectWrite], None]) -> None:
         """Tell `listener` of every write of the kinds that are kept."""
         self._listeners.append(listener)
 
-    def record(self, table: str, change: Change) -> None:
+    def record(self, table: str, change: WatchCacheEvent) -> None:
         """Take one write."""
         self.writes += 1
         self._digest.update(f"{self._clock.monotonic()} {table} {change.type} ".encode())
@@ -101,9 +102,9 @@ class Mirror:
         before = held.pop(key, None)
         if after is not None:
             held[key] = after
-        wrote = Wrote(before, after)
+        write = ObjectWrite(before, after)
         for listener in self._listeners:
-            listener(wrote)
+            listener(write)
 
     async def settled(self, revision: int) -> None:
         """Nothing has to be waited for."""

@@ -1,11 +1,11 @@
 """
-The wire between an operator and its API server, on which everything can go wrong.
+The transport between an operator and its API server, on which everything can go wrong.
 
 Requests are refused, turned away, answered with errors, never answered, or carried out with the answer lost.
-Watches are cut, held back, or tell things twice. And the wire can be severed for good in the middle of a
-call, before it was carried out or after: the death of a process, as everybody else sees it.
+Watches are cut, held back, or send events twice. And the transport can be severed for good in the middle of a
+call, before it was carried out or after: the death of a process, as the rest of the cluster sees it.
 
-What goes wrong when is decided elsewhere; here it only happens. Whoever listens hears of every write that was
+What goes wrong when is decided elsewhere; here it only happens. A listener hears of every write that was
 carried out.
 """
 
@@ -14,57 +14,58 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Response, Streaming
+from karpenter_local.sandbox.operators import never
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from karpenter.kube.transport import Request, Transport
 
-    Heard = Callable[[Request, Response], None]
+    OnWrite = Callable[[Request, Response], None]
 
-Trouble = Literal["conflict", "busy", "error", "lost", "unreachable", "silent", "deaf"]
+CallFault = Literal["conflict", "busy", "error", "lost", "unreachable", "silent", "deaf"]
 """409, 429, 500, 500 though it was done, no connection, no answer ever, no answer ever though it was done."""
 
 _THERE: Final = (0.0005, 0.01)
 """Seconds that a request takes to the server, and its answer back: others get in between."""
 
 _UNTOUCHED: Final = frozenset({"conflict", "busy", "error", "silent"})
-"""Troubles with requests that never reach the server."""
+"""Faults of requests that never reach the server."""
 
 _STATUS = {"conflict": (409, "Conflict"), "busy": (429, "TooManyRequests"), "error": (500, "InternalError")}
 _STATUS["lost"] = _STATUS["error"]
 
 
-class Weather(msgspec.Struct, kw_only=True):
+class CallFaults(msgspec.Struct, kw_only=True):
     """What goes wrong with calls at the moment."""
 
     share: float
     """How many of all calls go wrong, from 0 to 1."""
 
-    kinds: tuple[Trouble, ...]
+    kinds: tuple[CallFault, ...]
     chance: Random
 
 
-class Wire:
-    """A transport with a will of its own."""
+class FaultyTransport:
+    """A transport that fails as it is told."""
 
-    def __init__(self, inner: Transport, *, chance: Random, heard: Heard) -> None:
+    def __init__(self, inner: Transport, *, chance: Random, on_write: OnWrite) -> None:
         self._inner = inner
         self._chance = chance
-        self._heard = heard
-        self.weather: Weather | None = None
-        self.twice: Random | None = None
-        """If given, watches tell some things twice."""
+        self._on_write = on_write
+        self.faults: CallFaults | None = None
+        self.repeats: Random | None = None
+        """If given, watches send some events twice."""
 
         self._held_until: dict[str, float] = {}
         self._waiting: dict[asyncio.Timeout, None] = {}
-        """Whoever waits for a line, in order: what a set holds has another order in every life."""
+        """The waits for a line, in order: a set would have another order in every process."""
 
         self._severed = False
         self._countdown = 0
@@ -72,7 +73,7 @@ class Wire:
         self._dies: Callable[[], None] | None = None
 
     def hold(self, plurals: tuple[str, ...], until: float) -> None:
-        """Let watches of these kinds tell nothing before a moment."""
+        """Let watches of these kinds send nothing before a moment."""
         for plural in plurals:
             self._held_until[plural] = until
 
@@ -86,9 +87,9 @@ class Wire:
         """Carry nothing from the so-manieth write on; that one is carried out or not, but never answered."""
         self._countdown, self._carried_out, self._dies = calls, carried_out, then
 
-    def calm(self) -> None:
-        """Let everything go well from now on."""
-        self.weather = self.twice = self._dies = None
+    def recover(self) -> None:
+        """End every fault."""
+        self.faults = self.repeats = self._dies = None
         self._countdown = 0
         self._held_until.clear()
 
@@ -101,7 +102,7 @@ class Wire:
             self._dies = None
 
     def count(self) -> Literal["", "before", "after"]:
-        """Count a call that changes the world; say if it is the last, and which side of it is cut off."""
+        """Count a call that changes something; say if it is the last, and which side of it is cut off."""
         if not self._countdown:
             return ""
         self._countdown -= 1
@@ -113,12 +114,12 @@ class Wire:
     async def send(self, request: Request) -> Response:
         """Carry a request, or not."""
         if self._severed:
-            await _never()
+            await never()
         if request.method != "GET" and (end := self.count()):
             if end == "after":
                 await self._deliver(request)
-            await _never()
-        kind = self._trouble()
+            await never()
+        kind = self._fault()
         if kind == "unreachable":
             raise Unreachable("the connection was refused", request=request, sent=False)
         if kind in _UNTOUCHED:
@@ -130,8 +131,8 @@ class Wire:
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
         """Open a watch."""
         if self._severed:
-            await _never()
-        if self._trouble() is not None:
+            await never()
+        if self._fault() is not None:
             raise Unreachable("the connection was refused", request=request, sent=False)
         async with self._inner.stream(request) as answer:
             if not isinstance(answer, Streaming):
@@ -147,22 +148,22 @@ class Wire:
         """Let go."""
         await self._inner.close()
 
-    def _trouble(self) -> Trouble | None:
-        weather = self.weather
-        if weather is None or weather.chance.random() >= weather.share:
+    def _fault(self) -> CallFault | None:
+        faults = self.faults
+        if faults is None or faults.chance.random() >= faults.share:
             return None
-        return weather.chance.choice(weather.kinds)
+        return faults.chance.choice(faults.kinds)
 
     async def _refuse(self, kind: str) -> Response:
         if kind in {"silent", "deaf"}:
-            await _never()
+            await never()
         return _refusal(kind)
 
     async def _deliver(self, request: Request) -> Response:
         await asyncio.sleep(self._chance.uniform(*_THERE))
         response = await self._inner.send(request)
         if request.method != "GET":
-            self._heard(request, response)
+            self._on_write(request, response)
         await asyncio.sleep(self._chance.uniform(*_THERE))
         return response
 
@@ -172,21 +173,21 @@ class Wire:
         plural, loop = request.path.rpartition("/")[2], asyncio.get_running_loop()
         while True:
             try:
-                async with asyncio.timeout(None) as patience:
-                    self._waiting[patience] = None
+                async with asyncio.timeout(None) as waiting:
+                    self._waiting[waiting] = None
                     line = await anext(lines)
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 raise Unreachable("the connection was lost", request=request, sent=True) from None
             finally:
-                self._waiting.pop(patience, None)
+                self._waiting.pop(waiting, None)
             if self._severed:
-                await _never()
+                await never()
             if plural in self._held_until:
                 await asyncio.sleep(self._held_until[plural] - loop.time())
             yield line
-            if self.twice is not None and self.twice.random() < 0.5:  # noqa: PLR2004  every other line
+            if self.repeats is not None and self.repeats.random() < 0.5:  # noqa: PLR2004  every other line
                 yield line
 
 
@@ -204,8 +205,3 @@ def _refusal(kind: str) -> Response:
     if kind == "busy":
         headers.append(("retry-after", "1"))
     return Response(status=code, headers=tuple(headers), body=msgspec.json.encode(status))
-
-
-async def _never() -> NoReturn:
-    await asyncio.Future[None]()
-    raise AssertionError("nobody ends this wait")

@@ -1,8 +1,9 @@
 """
-Living one script to its end: things are asked for and go wrong, then all is well, then everything must rest.
+Runs one scenario to its end: users act and faults are injected, then faults end, then the cluster must
+settle.
 
-Rest is what every rule that looks at the whole agrees on. It has to come within the patience that the longest
-timeouts of the operator ask for, and it has to last for a while.
+A cluster is settled when every invariant that looks at the whole holds. It has to settle within the time that
+the longest timeouts of the operator ask for. The first violation ends a run.
 """
 
 from __future__ import annotations
@@ -15,32 +16,65 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter_local.simulation.apply import grant
-from karpenter_local.simulation.faults import Mishap
-from karpenter_local.simulation.inject import Fate
-from karpenter_local.simulation.invariants.registry import all_rules
-from karpenter_local.simulation.invariants.rule import Ledger, Violation
-from karpenter_local.simulation.kwok import KwokSky
-from karpenter_local.simulation.timeline import Timeline, caught
-from karpenter_local.simulation.world import World
+from karpenter_local.simulation.apply import apply
+from karpenter_local.simulation.cluster import SimulatedCluster
+from karpenter_local.simulation.faults import InjectedFault
+from karpenter_local.simulation.inject import FaultInjector
+from karpenter_local.simulation.invariants.disruption import (
+    BudgetInvariant,
+    ProtectionInvariant,
+    ReplacementInvariant,
+)
+from karpenter_local.simulation.invariants.invariant import Violation, ViolationLog
+from karpenter_local.simulation.invariants.machines import (
+    FinalizerInvariant,
+    LimitInvariant,
+    OwnershipInvariant,
+    RepairInvariant,
+    StaticPoolInvariant,
+    SteadyStateInvariant,
+)
+from karpenter_local.simulation.invariants.workloads import (
+    BufferInvariant,
+    OverlayInvariant,
+    ServiceInvariant,
+    WriteRateInvariant,
+)
+from karpenter_local.simulation.kwok import kwok_options
+from karpenter_local.simulation.timeline import Timeline, capture_logs
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from karpenter.kube.transport import Request, Response
-    from karpenter_local.simulation.cloud import Sky
-    from karpenter_local.simulation.invariants.rule import Rule
-    from karpenter_local.simulation.script import Provider, Script
+    from karpenter_local.sandbox.options import CloudOptions
+    from karpenter_local.simulation.invariants.invariant import Invariant
+    from karpenter_local.simulation.scenario import Provider, Scenario
 
-PATIENCE: Final = 3600.0
-"""Seconds within which everything must have come to rest."""
+SETTLE_WITHIN: Final = 3600.0
+"""Seconds within which a cluster must settle once faults have ended."""
 
 _LOOK: Final = 20.0
+_INVARIANTS: Final[tuple[type[Invariant], ...]] = (
+    OwnershipInvariant,
+    FinalizerInvariant,
+    ServiceInvariant,
+    SteadyStateInvariant,
+    LimitInvariant,
+    BudgetInvariant,
+    ProtectionInvariant,
+    ReplacementInvariant,
+    WriteRateInvariant,
+    StaticPoolInvariant,
+    BufferInvariant,
+    OverlayInvariant,
+    RepairInvariant,
+)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a life."""
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a simulated run."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -49,7 +83,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     writes: int
     seconds: float
-    """How long the life was, in its own time."""
+    """How long the run was, in virtual time."""
 
     machines: int
     """How many machines were launched."""
@@ -57,125 +91,128 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[str, ...] = ()
 
 
-class Life:
-    """One script being played."""
+class SimulatedRun:
+    """One scenario being run."""
 
-    def __init__(self, script: Script, *, settings: Mapping[str, str], narrate: bool) -> None:
-        self.script = script
-        self.world = World(
-            seed=script.seed,
-            machines=script.machines,
+    def __init__(self, scenario: Scenario, *, settings: Mapping[str, str], timeline: bool) -> None:
+        """With `timeline`, everything that happens is written down line by line."""
+        self.scenario = scenario
+        self.simulated = SimulatedCluster(
+            seed=scenario.seed,
+            machines=scenario.machines,
             settings=settings,
-            heard=self._called,
-            sky=sky_of(script.provider),
+            on_write=self._on_call,
+            cloud=cloud_options(scenario.provider),
         )
-        self.ledger = Ledger(self.world.clock)
-        self.timeline = Timeline(self.world, narrate=narrate)
-        self.rules: list[Rule] = [
-            *all_rules(self.world, self.ledger),
-            *self.world.sky.rules(self.ledger),
+        self.violations = ViolationLog(self.simulated.clock)
+        self.timeline = Timeline(self.simulated, enabled=timeline)
+        self.invariants: list[Invariant] = [
+            *(invariant(self.simulated, self.violations) for invariant in _INVARIANTS),
+            *self.simulated.cloud.invariants(self.violations),
         ]
-        for rule in self.rules:
-            self.world.mirror.subscribe(rule.wrote)
+        for invariant in self.invariants:
+            self.simulated.mirror.subscribe(invariant.on_write)
 
-    async def live(self) -> Outcome:
-        """Play the script; the first violation ends it."""
-        async with self.world:
-            fate = Fate(self.world)
-            self.world.start()
+    async def run(self) -> RunResult:
+        """Run the scenario; the first violation ends it."""
+        async with self.simulated:
+            injector = FaultInjector(self.simulated)
+            self.simulated.sandbox.begin_operator()
             try:
-                await self._play(fate)
+                await self._steps(injector)
             finally:
-                await fate.close()
-            return self._outcome()
+                await injector.close()
+            return self._result()
 
     def logged(self, level: str, event: str, facts: str) -> None:
-        """Take note of what was logged."""
+        """Take note of what was logged: an error is a violation."""
         self.timeline.logged(event, facts)
         if level in {"error", "critical", "exception"}:
-            self.ledger.write("health", f"{event} {facts}")
+            self.violations.add("health", f"{event} {facts}")
 
-    async def _play(self, fate: Fate) -> None:
-        for step in self.script.steps:
+    async def _steps(self, injector: FaultInjector) -> None:
+        for step in self.scenario.steps:
             if not await self._wait_until(step.at):
                 return
             self.timeline.step(step)
-            if isinstance(step, Mishap):
-                fate.strike(step)
+            if isinstance(step, InjectedFault):
+                injector.inject(step)
             else:
-                await grant(self.world, step)
-        if not await self._wait_until(self.script.seconds):
+                await apply(self.simulated, step)
+        if not await self._wait_until(self.scenario.seconds):
             return
-        fate.relent()
-        self.timeline.note("all is well from now on")
-        await self._rest()
+        injector.recover()
+        self.timeline.note("all faults have ended")
+        await self._settle()
 
-    async def _rest(self) -> None:
-        ends = self.world.clock.monotonic() + PATIENCE
-        while unrest := [(rule.name, each) for rule in self.rules for each in rule.unrest()]:
-            now = self.world.clock.monotonic()
+    async def _settle(self) -> None:
+        ends = self.simulated.clock.monotonic() + SETTLE_WITHIN
+        while unsettled := [(each.name, what) for each in self.invariants for what in each.unsettled()]:
+            now = self.simulated.clock.monotonic()
             if now >= ends:
-                for name, each in unrest:
-                    self.ledger.write(name, f"{each}, and it does not end")
+                for name, what in unsettled:
+                    self.violations.add(name, f"{what}, and it does not end")
                 return
             if not await self._wait_until(now + _LOOK):
                 return
 
     async def _wait_until(self, moment: float) -> bool:
         """Let time pass; return whether nothing was violated meanwhile."""
-        wait = moment - self.world.clock.monotonic()
-        if wait > 0 and not self.ledger.violations:
+        wait = moment - self.simulated.clock.monotonic()
+        if wait > 0 and not self.violations.found:
             try:
                 async with asyncio.timeout(wait):
-                    await self.ledger.violated.wait()
+                    await self.violations.violated.wait()
             except TimeoutError:
                 return True
-        return not self.ledger.violations
+        return not self.violations.found
 
-    def _called(self, request: Request, response: Response) -> None:
-        self.timeline.called(request, response)
-        for rule in self.rules:
-            rule.called(request, response)
+    def _on_call(self, request: Request, response: Response) -> None:
+        self.timeline.on_call(request, response)
+        for invariant in self.invariants:
+            invariant.on_call(request, response)
 
-    def _outcome(self) -> Outcome:
-        return Outcome(
-            seed=self.script.seed,
-            violations=tuple(self.ledger.violations),
-            digest=self.world.mirror.digest,
-            writes=self.world.mirror.writes,
-            seconds=self.world.clock.monotonic(),
+    def _result(self) -> RunResult:
+        return RunResult(
+            seed=self.scenario.seed,
+            violations=tuple(self.violations.found),
+            digest=self.simulated.mirror.digest,
+            writes=self.simulated.mirror.writes,
+            seconds=self.simulated.clock.monotonic(),
             machines=self.timeline.launched,
             timeline=tuple(self.timeline.lines),
         )
 
 
-def sky_of(provider: Provider) -> Callable[[World], Sky]:
-    """Return what makes the cloud of a provider."""
+def cloud_options(provider: Provider) -> CloudOptions:
+    """Return the cloud of a provider."""
     if provider == "aws":
-        from karpenter_local.simulation.aws.cloud import AwsSky  # noqa: PLC0415  what it needs may not be installed
+        from karpenter_local.simulation.aws.cloud import aws_options  # noqa: PLC0415  it may not be installed
 
-        return AwsSky
-    return KwokSky
+        return aws_options()
+    return kwok_options()
 
 
-def play(script: Script, *, settings: Mapping[str, str] | None = None, narrate: bool = False) -> Outcome:
-    """Live a script in virtual time, and return what came of it."""
+def run_scenario(
+    scenario: Scenario, *, settings: Mapping[str, str] | None = None, timeline: bool = False
+) -> RunResult:
+    """Run a scenario in virtual time, and return what came of it."""
 
-    async def main() -> Outcome:
-        life = Life(script, settings=script.set_to(settings or {}), narrate=narrate)
-        with caught(life.logged, level=logging.INFO if narrate else logging.ERROR):
-            return await life.live()
+    async def main() -> RunResult:
+        run = SimulatedRun(scenario, settings=scenario.settings_with(settings or {}), timeline=timeline)
+        with capture_logs(run.logged, level=logging.INFO if timeline else logging.ERROR):
+            return await run.run()
 
     with few_collections():
-        outcome = run_virtual(main())
-    if script.provider == "aws":
-        gc.collect()  # an account leaves much behind that nothing else finds
-    return outcome
+        result = run_virtual(main())
+    if scenario.provider == "aws":
+        gc.collect()  # an account leaves reference cycles behind that nothing else finds
+    return result
 
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Look for garbage in cycles less often: a life makes much that lasts, and is over soon."""
+    """Collect garbage less often: a run makes much that lasts as long as the run, and is over soon."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -1,10 +1,8 @@
 """
-What happened, line by line, for whoever wants to know how it came to that.
+What happened in a simulated run, line by line, and what its parts log.
 
-What parts of the world log, caught for the length of a life.
-
-Errors are what a rule wants to know; where a story is to be told, decisions are wanted too. Everything else
-is not even put together. What was configured before is put back.
+Errors are violations; where a timeline is wanted, the operator's decisions are wanted too. Nothing else that
+is logged is even formatted. The configuration of logging from before a run is restored after it.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ import structlog
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter_local.simulation.faults import Mishap
-from karpenter_local.simulation.invariants.budgets import is_true, reason_of
+from karpenter_local.simulation.faults import InjectedFault
+from karpenter_local.simulation.invariants.invariant import is_true, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,15 +24,15 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
 
     from karpenter.kube.transport import Request, Response
-    from karpenter_local.simulation.mirror import Wrote
-    from karpenter_local.simulation.script import Step
-    from karpenter_local.simulation.world import World
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.mirror import ObjectWrite
+    from karpenter_local.simulation.scenario import Step
 
     Logged = Callable[[str, str, str], None]
-    "Told the level, the event, and the facts as text."
+    "Takes the level, the event, and the facts as text."
 
 
-_TOLD: Final = frozenset(
+_SHOWN_EVENTS: Final = frozenset(
     {
         "disruption.begun",
         "disruption.given_up",
@@ -42,50 +40,50 @@ _TOLD: Final = frozenset(
         "disruption.undone",
         "disruption.finished",
         "machine.not_launched",
-        "node.opened",
-        "node.spared",
+        "node.untainted",
+        "node.kept",
         "task.crashed",
         "reconciler.crashed",
     }
 )
-"""What the operator logs that belongs into a story; the rest is seen in the writes."""
+"""What the operator logs that belongs to a timeline; the rest is seen in the writes."""
 
 _STATES: Final = ("Launched", "Registered", "Initialized", "Drifted")
 
 
 class Timeline:
-    """Lines, each with its time. Without narration only machines are counted."""
+    """Lines, each with its time. Unless it is enabled, only machines are counted."""
 
-    def __init__(self, world: World, *, narrate: bool) -> None:
-        self._world = world
-        self._narrate = narrate
+    def __init__(self, simulated: SimulatedCluster, *, enabled: bool) -> None:
+        self._simulated = simulated
+        self._enabled = enabled
         self.lines: list[str] = []
         self.launched = 0
-        world.mirror.subscribe(self._wrote)
+        simulated.mirror.subscribe(self._on_write)
 
     def note(self, text: str, who: str = "") -> None:
         """Add a line."""
-        if self._narrate:
-            minutes, seconds = divmod(self._world.clock.monotonic(), 60)
+        if self._enabled:
+            minutes, seconds = divmod(self._simulated.clock.monotonic(), 60)
             self.lines.append(f"{minutes:4.0f}:{seconds:04.1f}  {who:<9}{text}")
 
     def step(self, step: Step) -> None:
         """Tell what a user does, or what goes wrong."""
-        self.note(str(step), "fault" if isinstance(step, Mishap) else "user")
+        self.note(str(step), "fault" if isinstance(step, InjectedFault) else "user")
 
     def logged(self, event: str, facts: str) -> None:
         """Tell what the operator says of its decisions."""
-        if event in _TOLD:
+        if event in _SHOWN_EVENTS:
             self.note(f"{event} {facts}", "operator")
 
-    def called(self, request: Request, response: Response) -> None:
-        """Tell of pods that are told to go."""
+    def on_call(self, request: Request, response: Response) -> None:
+        """Note the pods that the operator evicts."""
         if request.path.endswith("/eviction"):
             pod = request.path.split("/")[-2]
             self.note(f"evict pod {pod}: {response.status}", "operator")
 
-    def _wrote(self, wrote: Wrote) -> None:
-        match wrote.before, wrote.after:
+    def _on_write(self, write: ObjectWrite) -> None:
+        match write.before, write.after:
             case NodeClaim() | None as before, NodeClaim() as after:
                 self._claim(before, after)
             case NodeClaim() as gone, None:
@@ -114,7 +112,7 @@ class Timeline:
 
 
 @contextmanager
-def caught(logged: Logged, *, level: int = logging.ERROR) -> Iterator[None]:
+def capture_logs(logged: Logged, *, level: int = logging.ERROR) -> Iterator[None]:
     """Hand everything at or above a level to `logged`, and print nothing."""
 
     def take(_logger: WrappedLogger, method: str, event: EventDict) -> NoReturn:

@@ -1,13 +1,13 @@
 """
-What users of a made-up cluster ask for: pools, workloads, and how the load goes up and down.
+What the users of a simulated cluster do: NodePools, workloads, and how the load goes up and down.
 
-Every pod asked for can be placed by some pool, unless it insists on a pool that is full: what stays pending
-in the end is the operator's doing.
+Every pod can be placed by some NodePool, unless it selects one that is full: what stays pending in the end is
+the operator's doing.
 
-What works only behind a gate, in some lives: static pools, buffers, overlays, and the repair of broken nodes.
-
-Overlays here change every price alike, so that what is cheaper stays cheaper whatever the cloud believes. One
-node breaks at most: where more are broken than a fifth of a pool, nobody repairs anything.
+Some runs also use what a feature gate enables: static NodePools, CapacityBuffers, NodeOverlays, and the
+repair of broken nodes. Overlays here change every price alike, so that what is cheaper stays cheaper whatever
+the cloud believes. One node breaks at most: where more than a fifth of a NodePool are broken, none is
+repaired.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter_local.simulation.actions import (
+    Action,
     AddBuffer,
     AddDaemon,
     AddOverlay,
@@ -32,9 +33,8 @@ from karpenter_local.simulation.actions import (
     Rollout,
     RunJob,
     Scale,
-    Wish,
 )
-from karpenter_local.simulation.faults import BreakNode, Mishap
+from karpenter_local.simulation.faults import BreakNode, InjectedFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,16 +55,16 @@ _CORES: Final = 6
 """Cores that an average machine has."""
 
 _SHORT: Final = 150.0
-"""Seconds of a life in which things change sooner, for else nothing would."""
+"""Seconds of a run up to which things change sooner, because else nothing would."""
 
 _LARGEST: Final = 5
 """Machines that one Deployment fills at its height, at most."""
 
 
-def wishes(chance: Random, seconds: float, machines: int) -> list[Wish]:
-    """Return what is asked for in a life of so many seconds, in a cluster of about so many machines."""
+def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
+    """Return what users do in a run of so many seconds, in a cluster of about so many machines."""
     pools = _pools(chance)
-    found: list[Wish] = [*pools]
+    found: list[Action] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
         found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
     count = chance.randint(1, min(4, machines + 1)) if machines <= _LARGEST else machines // 4
@@ -120,8 +120,8 @@ def _pools(chance: Random) -> list[AddPool]:
 
 def _deployment(
     chance: Random, name: str, seconds: float, height: tuple[float, int], *, limited: bool
-) -> list[Wish]:
-    """Return a Deployment that needs so many cores at its height, in at most so many pods, and its life."""
+) -> list[Action]:
+    """Return a Deployment of so many cores at its height, in at most so many pods, and its changes."""
     cores, most = height
     milli = chance.choice((100, 250, 500, 1000, 1500, 3000))
     replicas = min(max(1, round(cores * 1000 / milli)), most)
@@ -142,12 +142,12 @@ def _deployment(
         min_available=chance.choice((0, 1, replicas // 2)) if kind == "guarded" else None,
         grace=chance.choice((0, 1, 5, 30)),
     )
-    return [made, *_life_of(chance, name, seconds, replicas)]
+    return [made, *_changes(chance, name, seconds, replicas)]
 
 
-def _life_of(chance: Random, name: str, seconds: float, replicas: int) -> list[Wish]:
+def _changes(chance: Random, name: str, seconds: float, replicas: int) -> list[Action]:
     """Return how a Deployment changes: with the hour of the day, by versions, and perhaps to its end."""
-    found: list[Wish] = []
+    found: list[Action] = []
     phase = chance.random()
     at, every = (60.0, max(120.0, seconds / 8)) if seconds >= _SHORT else (seconds / 4, seconds / 3)
     while (at := at + chance.uniform(0.5, 1.5) * every) < seconds:
@@ -168,28 +168,28 @@ STATIC: Final = "static"
 """The pool that always has so many machines."""
 
 _SHARE: Final = 0.4
-"""Of all lives, how many have a gate open."""
+"""The share of runs with a feature gate enabled."""
 
 
-class Gated(msgspec.Struct, frozen=True):
-    """The gates of a life that are open, and what happens behind them."""
+class GatedSteps(msgspec.Struct, frozen=True):
+    """The feature gates of a run, and the steps that need them."""
 
     gates: tuple[str, ...] = ()
-    steps: tuple[Wish | Mishap, ...] = ()
+    steps: tuple[Action | InjectedFault, ...] = ()
 
 
-def gated(chance: Random, seconds: float, severity: Severity) -> Gated:
-    """Return what a life has behind gates; mostly nothing."""
+def draw_gated(chance: Random, seconds: float, severity: Severity) -> GatedSteps:
+    """Return the feature gates of a run and their steps; mostly none."""
     if chance.random() >= _SHARE:
-        return Gated()
-    names = sorted(chance.sample(sorted(_BEHIND), chance.choice((1, 1, 2))))
-    steps = [step for name in names for step in _BEHIND[name](chance, seconds)]
+        return GatedSteps()
+    names = sorted(chance.sample(sorted(_GATED_STEPS), chance.choice((1, 1, 2))))
+    steps = [step for name in names for step in _GATED_STEPS[name](chance, seconds)]
     if severity == "none":
-        steps = [step for step in steps if not isinstance(step, Mishap)]
-    return Gated(gates=tuple(names), steps=tuple(steps))
+        steps = [step for step in steps if not isinstance(step, InjectedFault)]
+    return GatedSteps(gates=tuple(names), steps=tuple(steps))
 
 
-def _static(chance: Random, seconds: float) -> list[Wish | Mishap]:
+def _static(chance: Random, seconds: float) -> list[Action | InjectedFault]:
     replicas = chance.randint(0, 2)
     made = AddPool(
         at=0.0,
@@ -199,25 +199,27 @@ def _static(chance: Random, seconds: float) -> list[Wish | Mishap]:
         budgets=chance.choice((("100%",), ("1",))),
         expire_after=chance.choice(("Never", "Never", "20m")),
     )
-    found: list[Wish | Mishap] = [made]
+    found: list[Action | InjectedFault] = [made]
     for _ in range(chance.randint(0, 2)):
         at = chance.uniform(seconds * 0.2, seconds)
         found.append(ResizePool(at=at, pool=STATIC, replicas=chance.randint(0, 3)))
     return found
 
 
-def _buffer(chance: Random, seconds: float) -> list[Wish | Mishap]:
+def _buffer(chance: Random, seconds: float) -> list[Action | InjectedFault]:
     at = chance.uniform(0.0, seconds * 0.3)
     milli = chance.choice((250, 500, 1000))
-    found: list[Wish | Mishap] = [AddBuffer(at=at, name="spare", replicas=chance.randint(1, 4), milli=milli)]
+    found: list[Action | InjectedFault] = [
+        AddBuffer(at=at, name="spare", replicas=chance.randint(1, 4), milli=milli)
+    ]
     if chance.random() < 0.5:  # noqa: PLR2004  some are changed
         at = chance.uniform(seconds * 0.4, seconds)
         found.append(ResizeBuffer(at=at, name="spare", replicas=chance.randint(0, 4)))
     return found
 
 
-def _overlay(chance: Random, seconds: float) -> list[Wish | Mishap]:
-    found: list[Wish | Mishap] = []
+def _overlay(chance: Random, seconds: float) -> list[Action | InjectedFault]:
+    found: list[Action | InjectedFault] = []
     for number in range(chance.choice((1, 1, 2))):
         percent, weight = chance.choice((-50, -10, 30)), chance.choice((1, 1 + number))
         at = chance.uniform(0.0, seconds * 0.7)
@@ -225,11 +227,11 @@ def _overlay(chance: Random, seconds: float) -> list[Wish | Mishap]:
     return found
 
 
-def _repair(chance: Random, seconds: float) -> list[Wish | Mishap]:
+def _repair(chance: Random, seconds: float) -> list[Action | InjectedFault]:
     return [BreakNode(at=chance.uniform(min(40.0, seconds / 2), seconds), pick=chance.random())]
 
 
-_BEHIND: Final[dict[str, Callable[[Random, float], list[Wish | Mishap]]]] = {
+_GATED_STEPS: Final[dict[str, Callable[[Random, float], list[Action | InjectedFault]]]] = {
     "CapacityBuffer": _buffer,
     "NodeOverlay": _overlay,
     "NodeRepair": _repair,

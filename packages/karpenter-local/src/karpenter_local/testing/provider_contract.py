@@ -26,7 +26,7 @@ from karpenter.cloud.errors import InsufficientCapacity, LaunchFailed, MachineNo
 from karpenter.cloud.offerings import OfferingName
 from karpenter.core.model.resources import fits, render_resources
 from karpenter_local.testing.provider_laboratory import (
-    PATIENCE,
+    GONE_WITHIN,
     Laboratory,
     availability,
     buyable,
@@ -190,7 +190,7 @@ class ProviderContract(ABC):
 
     @promise
     async def test_terminate_twice(self, lab: Laboratory) -> None:
-        """Ending a machine again is harmless, and its end is told sooner or later."""
+        """Terminating a machine again is harmless, and its end is reported sooner or later."""
         machine = await lab.provider.launch(await ordinary_claim(lab, "one"))
         await lab.provider.terminate(machine.provider_id)
         await ended(lab, machine)
@@ -286,7 +286,7 @@ class ProviderContract(ABC):
 
     @promise
     async def test_the_same_catalogue_until_it_changes(self, lab: Laboratory) -> None:
-        """Asked twice, a provider answers with the same value, so that nobody computes twice."""
+        """Asked twice, a provider answers with the same value, so that nothing is computed twice."""
         assert await lab.provider.catalog(lab.pool) is await lab.provider.catalog(lab.pool)
 
     @promise
@@ -347,7 +347,7 @@ class InterruptibleContract(ProviderContract):
         waiting = asyncio.ensure_future(provider.interruptions())
         await asyncio.sleep(0)
         await lab.interrupt(machine)
-        (news,) = await asyncio.wait_for(waiting, PATIENCE)
+        (news,) = await asyncio.wait_for(waiting, GONE_WITHIN)
 
         assert news.provider_id == machine.provider_id
         assert news.kind.islower()
@@ -355,14 +355,14 @@ class InterruptibleContract(ProviderContract):
 
     @promise
     async def test_interruptions_are_told_until_acknowledged(self, lab: Laboratory) -> None:
-        """News that nobody acted on are told again, also to whoever comes after a restart; others are not."""
+        """A message that was not acknowledged is delivered again, after a restart too; others are not."""
         machine = await lab.provider.launch(await ordinary_claim(lab, "one"))
         await lab.interrupt(machine)
-        (first,) = await asyncio.wait_for(_interruptible(lab.provider).interruptions(), PATIENCE)
+        (first,) = await asyncio.wait_for(_interruptible(lab.provider).interruptions(), GONE_WITHIN)
         again = _interruptible(await lab.restarted())
-        (told,) = await asyncio.wait_for(again.interruptions(), PATIENCE)
-        assert told.id == first.id
-        await again.acknowledge(told)
+        (second,) = await asyncio.wait_for(again.interruptions(), GONE_WITHIN)
+        assert second.id == first.id
+        await again.acknowledge(second)
 
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(again.interruptions(), 60.0)

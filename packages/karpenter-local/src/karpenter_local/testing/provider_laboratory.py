@@ -1,7 +1,7 @@
 """
 What the contract suite of providers works with: a cloud that can be done things to, and claims to launch.
 
-:class:`Laboratory` is what whoever writes a provider has to supply. The functions are the suite's own.
+:class:`Laboratory` is what the author of a provider has to supply. The functions are the suite's own.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
-PATIENCE: Final = 900
-"""Seconds within which the end of a machine must be told."""
+GONE_WITHIN: Final = 900
+"""Seconds within which the end of a machine must be reported."""
 
 REQUESTS: Final = {"cpu": "500m", "memory": "512Mi", "pods": "3"}
 """What an ordinary claim asks for; little enough for any type."""
@@ -117,13 +117,13 @@ async def ordinary_claim(lab: Laboratory, name: str, *requirements: NodeRequirem
 
 async def ended(lab: Laboratory, machine: Machine) -> None:
     """End a machine and wait until the cloud says that it is gone."""
-    for _ in range(PATIENCE):
+    for _ in range(GONE_WITHIN):
         try:
             await lab.provider.terminate(machine.provider_id)
         except MachineNotFound:
             return
         await lab.wait(1.0)
-    pytest.fail(f"{machine.provider_id} was not gone after {PATIENCE} seconds")
+    pytest.fail(f"{machine.provider_id} was not gone after {GONE_WITHIN} seconds")
 
 
 def buyable(catalog: Catalog) -> list[InstanceType]:

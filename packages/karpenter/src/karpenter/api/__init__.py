@@ -1,7 +1,6 @@
 """
-The words of the Kubernetes API: frozen structs with the fields we read and no more.
+API objects: frozen structs with the fields of Kubernetes, Karpenter and the node classes that we read.
 
-Each module holds the kinds of one subject; :mod:`.kinds` lists them all. Structs are plain
-values that know how to be decoded and encoded. They make no decisions, and they never meet
-a client, a clock or a cloud.
+Each module holds the kinds of one subject; :mod:`.kinds` lists them all. Structs are plain values that are
+decoded and encoded by :mod:`.wire`. Nothing here decides anything or talks to an API server or a cloud.
 """

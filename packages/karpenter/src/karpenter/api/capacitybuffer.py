@@ -1,4 +1,8 @@
-"""CapacityBuffer: room kept free for pods that do not exist yet."""
+"""
+CapacityBuffer: capacity kept free for pods that do not exist yet.
+
+The API is that of the cluster autoscaler: https://github.com/kubernetes/autoscaler
+"""
 
 from typing import Annotated, ClassVar
 
@@ -20,7 +24,7 @@ class PodTemplateReference(Wire, frozen=True, kw_only=True):
 
 
 class ScalableReference(Wire, frozen=True, kw_only=True):
-    """A workload of the same namespace whose pods are the measure."""
+    """A workload of the same namespace whose pod template is the unit of the buffer."""
 
     api_group: str = ""
     """The API group of the workload."""
@@ -33,29 +37,29 @@ class ScalableReference(Wire, frozen=True, kw_only=True):
 
 
 class CapacityBufferSpec(Wire, frozen=True, kw_only=True):
-    """How much room to keep, measured in which pods."""
+    """How much capacity to keep free, counted in pods of which template."""
 
     provisioning_strategy: Annotated[str, constraint(default=ACTIVE_CAPACITY)] = ACTIVE_CAPACITY
-    """How the room is kept."""
+    """How the capacity is kept free."""
 
     pod_template_ref: PodTemplateReference | None = None
-    """The pod that is the measure, on its own. Needs replicas or limits."""
+    """The PodTemplate that is the unit of the buffer. Needs replicas or limits."""
 
     scalable_ref: ScalableReference | None = None
-    """The workload whose pods are the measure."""
+    """The workload whose pod template is the unit of the buffer."""
 
     replicas: Annotated[int | None, constraint(format="int32", minimum=0)] = None
-    """For how many pods to keep room."""
+    """For how many pods to keep capacity free."""
 
     percentage: Annotated[int | None, constraint(format="int32", minimum=0)] = None
-    """For what share of the workload's pods to keep room."""
+    """For what share of the workload's replicas to keep capacity free, in percent."""
 
     limits: ResourceList = field(default_factory=dict)
-    """The most that the pods of the buffer may ask for together."""
+    """The most that the pods of the buffer may request together."""
 
 
 class BufferCondition(Condition, frozen=True, kw_only=True):
-    """One aspect of a buffer's state; this API wants every part of it said."""
+    """One condition of a buffer; this API requires every part of it."""
 
     reason: Annotated[
         str,
@@ -73,26 +77,26 @@ class BufferCondition(Condition, frozen=True, kw_only=True):
 
 
 class CapacityBufferStatus(Wire, frozen=True, kw_only=True):
-    """What the buffer came down to."""
+    """What the buffer was resolved to."""
 
     pod_template_ref: PodTemplateReference | None = None
     """The pod template that was found."""
 
     replicas: Annotated[int | None, constraint(format="int32")] = None
-    """For how many pods room is kept."""
+    """For how many pods capacity is kept free."""
 
     pod_template_generation: int | None = None
     """The generation of the pod template that was read."""
 
     provisioning_strategy: str | None = None
-    """How the room is kept."""
+    """How the capacity is kept free."""
 
     conditions: Annotated[tuple[BufferCondition, ...], constraint(list_type="map", list_keys=("type",))] = ()
-    """Whether the buffer was understood, and whether its room exists."""
+    """Whether the buffer can be provisioned, and whether its capacity exists."""
 
 
 class CapacityBuffer(Resource, frozen=True, kw_only=True):
-    """Room kept free for pods that do not exist yet."""
+    """Capacity kept free for pods that do not exist yet."""
 
     api_version: ClassVar[str] = "autoscaling.x-k8s.io/v1beta1"
     kind: ClassVar[str] = "CapacityBuffer"
@@ -113,7 +117,7 @@ class CapacityBuffer(Resource, frozen=True, kw_only=True):
             ),
         ),
     ] = always(CapacityBufferSpec())
-    """How much room to keep, measured in which pods."""
+    """How much capacity to keep free, counted in pods of which template."""
 
     status: CapacityBufferStatus = CapacityBufferStatus()
-    """What the buffer came down to."""
+    """What the buffer was resolved to."""

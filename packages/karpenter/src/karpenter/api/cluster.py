@@ -1,7 +1,6 @@
 """
-The rest of the cluster that we read or write: namespaces, services, leases and events.
-
-What ranks and protects pods: priority classes and disruption budgets.
+Kinds of several Kubernetes groups: namespaces, services, leases, events, disruption budgets, priority
+classes.
 """
 
 from typing import ClassVar
@@ -13,7 +12,7 @@ from karpenter.api.wire import IntOrString, Wire
 
 
 class Namespace(Resource, frozen=True, kw_only=True):
-    """A room of the cluster; its labels matter to pod affinity."""
+    """A namespace; pod affinity selects namespaces by their labels."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Namespace"
@@ -57,6 +56,7 @@ class LeaseSpec(Wire, frozen=True, kw_only=True):
     lease_transitions: int | None = None
 
 
+# https://kubernetes.io/docs/concepts/architecture/leases/
 class Lease(Resource, frozen=True, kw_only=True):
     """A lock that has to be renewed."""
 
@@ -81,7 +81,7 @@ class EventSeries(Wire, frozen=True, kw_only=True):
 
 
 class Event(Resource, frozen=True, kw_only=True):
-    """Something that happened to an object, told to whoever looks at it."""
+    """A Kubernetes Event: something that happened to an object."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "Event"
@@ -104,6 +104,7 @@ class Event(Resource, frozen=True, kw_only=True):
     last_timestamp: Timestamp | None = None
 
 
+# https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
     """How many of the selected pods must stay, or may go, at once."""
 
@@ -129,7 +130,7 @@ class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(Resource, frozen=True, kw_only=True):
-    """A promise not to evict too many pods at once."""
+    """A limit on how many pods may be evicted at once."""
 
     api_version: ClassVar[str] = "policy/v1"
     kind: ClassVar[str] = "PodDisruptionBudget"

@@ -1,9 +1,9 @@
 """
-How a field says what is allowed in it, beside the field itself.
+Constraints on fields, written in the annotation of the field.
 
 ``Annotated[int, constraint(minimum=1, maximum=100)]`` puts the bounds into the generated
-definition; decoding does not look at them, since an API server has done so before us. The
-keywords are those of OpenAPI; the few names of our own are arguments.
+CustomResourceDefinition. Decoding ignores them, because the API server has checked them before.
+The keywords are those of OpenAPI; the few names of our own are arguments of :func:`constraint`.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ import msgspec
 REQUIRED = "x-karpenter-required"
 """Marks a field that the definition requires although decoding can do without; never written out."""
 
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?"
     r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
@@ -22,10 +23,12 @@ QUALIFIED_NAME = (
 """A label key: a name of letters, digits, ``-_.``, with a DNS prefix or without."""
 
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
+# Go durations of whole seconds, minutes and hours, as Karpenter's definitions allow them.
 DURATION = r"^([0-9]+(s|m|h))+$"
 DURATION_OR_NEVER = r"^(([0-9]+(s|m|h))+|Never)$"
 

@@ -1,4 +1,8 @@
-"""Devices as ``resource.k8s.io/v1`` sees them: classes, what nodes offer (slices), and what pods claim."""
+"""
+Dynamic resource allocation, ``resource.k8s.io/v1``: device classes, resource slices and resource claims.
+
+See https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+"""
 
 from typing import ClassVar
 
@@ -44,7 +48,7 @@ class CapacityRequirements(Wire, frozen=True, kw_only=True):
 
 
 class DeviceToleration(Wire, frozen=True, kw_only=True):
-    """A device taint that a request does not mind."""
+    """A device taint that a request tolerates."""
 
     key: str = ""
     operator: str = ""
@@ -80,7 +84,7 @@ class DeviceSubRequest(Wire, frozen=True, kw_only=True):
 
 
 class DeviceRequest(Wire, frozen=True, kw_only=True):
-    """What a claim wants: exactly something, or the first of several things available."""
+    """One request of a claim: exact devices, or the first of several alternatives that is available."""
 
     name: str
     exactly: ExactDeviceRequest | None = None
@@ -103,7 +107,7 @@ class DeviceClaim(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimSpec(Wire, frozen=True, kw_only=True):
-    """What a claim wants."""
+    """What a claim requests."""
 
     devices: DeviceClaim = DeviceClaim()
 
@@ -143,14 +147,14 @@ class ResourceClaimConsumer(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
-    """What a claim has."""
+    """What was allocated to a claim, and for which pods it is reserved."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumer, ...] = ()
 
 
 class ResourceClaim(Resource, frozen=True, kw_only=True):
-    """A wish for devices."""
+    """A request for devices."""
 
     api_version: ClassVar[str] = "resource.k8s.io/v1"
     kind: ClassVar[str] = "ResourceClaim"

@@ -1,19 +1,15 @@
 """
-EC2NodeClass: how nodes on EC2 are made.
+EC2NodeClass: how instances on EC2 are configured.
 
-It says what machines are launched into (subnets, security groups, reservations), what they start from
-(images, user data), what they may do (role), and what they are made of (disks, interfaces). The parts are
-in :mod:`.ec2`; what its kubelet settings mean is known to the provider only.
+It selects subnets, security groups, AMIs, capacity reservations and a placement group, and states user
+data, the IAM role, block devices, network interfaces and metadata options. Only the AWS provider reads its
+kubelet settings.
 
-How the machines of an EC2NodeClass are made: disks, network interfaces, metadata and processors.
+A list of selector terms selects what any of its terms selects. Within a term every field must match. A tag
+whose value is ``*`` only has to exist. See https://karpenter.sh/docs/concepts/nodeclasses/
 
-How a node class selects what is already there in AWS: subnets, security groups, images, reservations.
-
-A list of terms selects what any of them selects. Within a term everything that is said must hold. A tag
-whose value is ``*`` only has to exist.
-
-For subnets, security groups and reservations a term that mixes an id with something else is refused only
-when every term does, since manifests exist that rely on it; the id then wins.
+For subnets, security groups and reservations a term that mixes an id with other fields is refused only when
+every term does, because existing manifests rely on it; the id then wins.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -25,6 +21,8 @@ from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
 from karpenter.api.meta import Resource
 from karpenter.api.wire import Wire
 
+# The limits and rules below are those of Karpenter's own definition: manifests must be accepted and refused
+# alike. https://karpenter.sh/docs/concepts/nodeclasses/
 MOST_TERMS = 30
 FAMILY_OF_ALIAS = {
     "al2": "AL2",
@@ -197,6 +195,7 @@ IMAGE_RULES = (
 GROUP_RULES = (rule("has(self.name) != has(self.id)", "exactly one of 'name' and 'id' must be set"),)
 
 
+# https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 VOLUME_SIZE = (
     r"^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi"
@@ -213,7 +212,7 @@ _SWITCH = (ENABLED, DISABLED)
 
 
 class BlockDevice(Wire, frozen=True, kw_only=True):
-    """A disk on the network."""
+    """An EBS volume."""
 
     delete_on_termination: bool | None = None
     """Whether the disk goes when its machine does."""
@@ -245,6 +244,7 @@ class BlockDevice(Wire, frozen=True, kw_only=True):
     """What kind of disk it is."""
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html
 BLOCK_DEVICE_RULES = (
     rule(
         "has(self.snapshotID) || has(self.volumeSize)",
@@ -285,12 +285,14 @@ class NetworkInterface(Wire, frozen=True, kw_only=True):
     """The network card that the interface is on."""
 
     device_index: Annotated[int, constraint(format="int32", minimum=0)]
-    """The place of the interface among those of its card."""
+    """The index of the interface on its card."""
 
     interface_type: Annotated[str, constraint(enum=[INTERFACE, EFA_ONLY])]
     """An ordinary interface, or one that only speaks EFA and has no address."""
 
 
+# EFA-only interfaces have no IP address, so the primary interface must be an ordinary one:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html
 INTERFACE_RULES = (
     rule(
         "self.size() == 0 ||"
@@ -330,6 +332,8 @@ class MetadataOptions(Wire, frozen=True, kw_only=True):
     """Whether a session token is needed, as IMDSv2 demands."""
 
 
+# IMDSv2 with one hop, so that pods without host networking cannot read the credentials of the node:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 METADATA_DEFAULT = {
     "httpEndpoint": ENABLED,
     "httpProtocolIPv6": DISABLED,
@@ -353,6 +357,7 @@ class ConnectionTracking(Wire, frozen=True, kw_only=True):
     """For other UDP flows."""
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
 TRACKING_RULES = (
     rule(
         "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
@@ -376,6 +381,7 @@ WINDOWS = ("Windows2019", "Windows2022", "Windows2025")
 FAMILIES = (AL2, AL2023, BOTTLEROCKET, CUSTOM, *WINDOWS)
 RAID0 = "RAID0"
 
+# Karpenter finds its own instances by these tags, so users may not set them.
 RESERVED_TAGS = (
     "eks:eks-cluster-name",
     "karpenter.sh/nodepool",
@@ -450,9 +456,9 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
 
     user_data: str = ""
     """
-    What machines are told when they start, beside what they have to be told.
+    User data of the instances, merged with the bootstrap user data.
 
-    How the two are merged depends on the family.
+    How the two are merged depends on the AMI family.
     """
 
     role: Annotated[str, constraint(min_length=1)] = ""
@@ -475,7 +481,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     """The disks of machines. Absent means those that suit the family."""
 
     instance_store_policy: Annotated[str, constraint(enum=[RAID0])] = ""
-    """What becomes of local disks. RAID0 makes one of them, for pods, images and logs."""
+    """What happens to local instance store disks. RAID0 combines them for pods, images and logs."""
 
     network_interfaces: Annotated[
         tuple[NetworkInterface, ...], constraint(max_items=150, rules=INTERFACE_RULES)
@@ -483,7 +489,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     """The network interfaces that machines start with. Absent means one, or those that EFA needs."""
 
     detailed_monitoring: bool | None = None
-    """Whether metrics of machines come every minute rather than every five."""
+    """Whether CloudWatch gets metrics of instances every minute rather than every five."""
 
     metadata_options: Annotated[MetadataOptions, constraint(default=METADATA_DEFAULT)] = MetadataOptions()
     """How the instance metadata service of machines answers."""

@@ -1,4 +1,4 @@
-"""Every kind we know: how it is spelled, where it lives, and the struct that reads it."""
+"""The table of kinds: apiVersion, kind, plural, scope, and the struct that each is decoded into."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

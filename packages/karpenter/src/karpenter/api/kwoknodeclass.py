@@ -1,4 +1,4 @@
-"""KWOKNodeClass: the node class of the cloud in memory."""
+"""KWOKNodeClass: the node class of the kwok provider, a cloud in memory."""
 
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar
@@ -22,7 +22,7 @@ class KWOKNodeClassStatus(Wire, frozen=True, kw_only=True):
     """Whether nodes can be made of this class."""
 
     conditions: Annotated[tuple[Condition, ...], constraint(list_type="map", list_keys=("type",))] = ()
-    """Whether nodes can be made of this class; they can unless someone says otherwise."""
+    """Whether nodes can be made of this class; they can unless this status says otherwise."""
 
 
 class KWOKNodeClass(Resource, frozen=True, kw_only=True):

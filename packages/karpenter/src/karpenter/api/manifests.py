@@ -1,20 +1,16 @@
 """
-Manifests: YAML or JSON text to objects, the way an API server would store them.
+Manifests: YAML or JSON text to objects as an API server stores them, and plain data to YAML.
 
-Several documents in one text and lists are opened; ``null`` counts as absent; objects
-without a namespace are in ``default`` if their kind has namespaces. Text that cannot be
-read is one problem each, with the document it is in; nothing else is raised.
+A text may hold several documents and lists. ``null`` counts as absent. Objects without a namespace are in
+``default`` if their kind is namespaced. A document that cannot be read is an :class:`InvalidObject` that
+names it; nothing else is raised.
 
-Reads shapes only. Whether an object is allowed to say what it says is for validation.
+YAML is read as Kubernetes reads it, by way of JSON: timestamps stay text, ``1e3`` is a number, ``1:30`` is
+not, keys are text and occur once. Anchors may not expand to much more than the text itself, nor contain
+themselves. JSON is YAML, so both are read the same way. Written YAML has no anchors and keeps the order of
+keys.
 
-YAML as Kubernetes reads it, and as we write it.
-
-Reading turns YAML into what JSON could have said: timestamps stay text, ``1e3`` is a number,
-``1:30`` is not; keys are text and occur once; anchors may not stand for much more than the text
-itself has room for, nor for something they are part of. Writing uses no anchors and keeps the order
-of keys.
-
-JSON is YAML, so both are read the same way. Knows nothing of objects; see :mod:`.manifests`.
+Only shapes are checked here. Constraints and rules are checked by :mod:`.validation`.
 """
 
 from __future__ import annotations

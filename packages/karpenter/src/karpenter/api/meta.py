@@ -1,4 +1,4 @@
-"""What every API object carries: its metadata, its owners, selectors over labels, and conditions."""
+"""Types that all API objects share: metadata, owner references, label selectors and conditions."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,7 +10,7 @@ from karpenter.api.constraints import MAX_KEY, QUALIFIED_NAME, constraint
 from karpenter.api.wire import Object, Wire, always
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
-"""A moment. It says its offset from UTC, as an API server demands."""
+"""A time with its offset from UTC, as an API server requires."""
 
 
 class OwnerReference(Wire, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class OwnerReference(Wire, frozen=True, kw_only=True):
 
 
 class ObjectMeta(Wire, frozen=True, kw_only=True):
-    """Who an object is, and where it stands in its life."""
+    """The identity, labels, owners and lifecycle of an object."""
 
     name: str = ""
     generate_name: str = ""
@@ -37,7 +37,7 @@ class ObjectMeta(Wire, frozen=True, kw_only=True):
     annotations: dict[str, str] = field(default_factory=dict)
     creation_timestamp: Timestamp | None = None
     deletion_timestamp: Timestamp | None = None
-    """Set once deletion was asked for; the object lives on until its finalizers are gone."""
+    """Set when deletion is requested; the object exists until its finalizers are removed."""
 
     deletion_grace_period_seconds: int | None = None
     owner_references: tuple[OwnerReference, ...] = ()
@@ -114,7 +114,7 @@ class LocalReference(Wire, frozen=True, kw_only=True):
 
 
 class ObjectReference(Wire, frozen=True, kw_only=True):
-    """Any object, as precisely as the writer cared to say."""
+    """Another object; fields that its writer left out are empty."""
 
     api_version: str = ""
     kind: str = ""
@@ -126,7 +126,7 @@ class ObjectReference(Wire, frozen=True, kw_only=True):
 
 
 class ListMeta(Wire, frozen=True, kw_only=True):
-    """Where a list stands: the revision to watch from, and the token of its next page."""
+    """The revision of a list to watch from, and the token of its next page."""
 
     resource_version: str = ""
     continue_: str = field(name="continue", default="")

@@ -27,7 +27,7 @@ class Taint(Wire, frozen=True, kw_only=True):
 
 
 class NodeSpec(Wire, frozen=True, kw_only=True):
-    """What is set on a node, as opposed to seen of it."""
+    """The desired state of a node."""
 
     provider_id: str = field(name="providerID", default="")
     """The machine behind the node, as its cloud spells it."""

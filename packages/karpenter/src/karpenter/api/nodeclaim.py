@@ -1,7 +1,7 @@
 """
-NodeClaim: the wish for one machine, and what became of it.
+NodeClaim: a request for one node, and its status.
 
-A claim outlives every restart of ours, so it holds all that is needed to find its machine again.
+A claim outlives restarts of Karpenter, so it holds everything that is needed to find its instance again.
 """
 
 from typing import Annotated, ClassVar
@@ -150,7 +150,7 @@ class NodeClaimStatus(Wire, frozen=True, kw_only=True):
 
 
 class NodeClaim(Resource, frozen=True, kw_only=True):
-    """The wish for one machine, and what became of it."""
+    """A request for one node, and its status."""
 
     api_version: ClassVar[str] = "karpenter.sh/v1"
     kind: ClassVar[str] = "NodeClaim"

@@ -1,4 +1,4 @@
-"""NodePool: which nodes we may add, how many, and when we may take them away again."""
+"""NodePool: which nodes Karpenter may add, how many, and when it may disrupt them."""
 
 from typing import Annotated, ClassVar
 
@@ -31,6 +31,7 @@ REASONS = ("Underutilized", "Empty", "Drifted")
 POLICIES = ("WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced")
 """When consolidation acts."""
 
+# The pattern of Karpenter's own definition, which is approximate: https://karpenter.sh/docs/concepts/disruption/
 _SCHEDULE = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
 _WINDOW = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"
 
@@ -87,7 +88,7 @@ class Disruption(Wire, frozen=True, kw_only=True):
 
 
 class NodeTemplateMeta(Wire, frozen=True, kw_only=True):
-    """What the nodes of a pool carry from birth."""
+    """Labels and annotations of the nodes of a pool."""
 
     labels: Annotated[
         dict[str, str],
@@ -144,7 +145,7 @@ class NodeClaimTemplate(Wire, frozen=True, kw_only=True):
     """The claims that a pool makes."""
 
     metadata: NodeTemplateMeta = NodeTemplateMeta()
-    """What the nodes carry from birth."""
+    """Labels and annotations of the nodes."""
 
     spec: PoolTemplateSpec
     """What each claim asks for."""
@@ -186,7 +187,7 @@ class NodePoolStatus(Wire, frozen=True, kw_only=True):
 
 
 class NodePool(Resource, frozen=True, kw_only=True):
-    """A sort of node that may be added and removed, and within which bounds."""
+    """Which nodes may be added and removed, and within which limits."""
 
     api_version: ClassVar[str] = "karpenter.sh/v1"
     kind: ClassVar[str] = "NodePool"

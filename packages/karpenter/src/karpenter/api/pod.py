@@ -1,15 +1,9 @@
 """
-Pods and pod templates: everything about a pod that decides where it can run and when it may move.
+Pods and pod templates: the fields that decide where a pod can run and when it may be evicted.
 
-Affinity, tolerations and spread are in :mod:`.placement`; containers and volumes are here.
-
-Where a pod may run: node affinity, affinity to other pods, tolerations and topology spread.
-
-Shapes only. What they mean together is decided by the scheduler in ``core``.
-
-The volumes of a pod that tie it to a place: claims, and claims made for the pod alone.
-
-Every other kind of volume (secrets, empty directories and so on) is known by its name only.
+Volumes are decoded as far as they restrict where a pod can run: persistent volume claims and ephemeral
+volumes. Of every other volume only the name is kept. These are shapes only; ``core.scheduling`` decides
+what they mean.
 """
 
 from typing import ClassVar
@@ -21,7 +15,7 @@ from karpenter.api.wire import ResourceList, Wire, always
 
 
 class VolumeResources(Wire, frozen=True, kw_only=True):
-    """How much room a claim asks for."""
+    """How much storage a claim requests."""
 
     requests: ResourceList = field(default_factory=dict)
     limits: ResourceList = field(default_factory=dict)
@@ -89,14 +83,14 @@ class NodeSelector(Wire, frozen=True, kw_only=True):
 
 
 class PreferredSchedulingTerm(Wire, frozen=True, kw_only=True):
-    """A term that would be nice to hold, and how nice."""
+    """A preferred term, and its weight."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
 class NodeAffinity(Wire, frozen=True, kw_only=True):
-    """Which nodes a pod needs, and which it would rather have."""
+    """Which nodes a pod requires, and which it prefers."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
@@ -114,29 +108,31 @@ class PodAffinityTerm(Wire, frozen=True, kw_only=True):
 
 
 class WeightedPodAffinityTerm(Wire, frozen=True, kw_only=True):
-    """A pod affinity term that would be nice to hold, and how nice."""
+    """A preferred pod affinity term, and its weight."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
 class PodAffinity(Wire, frozen=True, kw_only=True):
-    """Which pods a pod must, or would rather, be near to (or far from, as anti-affinity)."""
+    """Pod affinity, or pod anti-affinity: required and preferred terms."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(Wire, frozen=True, kw_only=True):
-    """Everything a pod says about its neighbours."""
+    """Node affinity, pod affinity and pod anti-affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
+# Lt and Gt are alpha since Kubernetes 1.35:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 class Toleration(Wire, frozen=True, kw_only=True):
-    """A taint the pod does not mind; an empty key or effect stands for any."""
+    """A taint that the pod tolerates; an empty key or effect matches any."""
 
     key: str = ""
     operator: str = ""
@@ -147,6 +143,7 @@ class Toleration(Wire, frozen=True, kw_only=True):
     toleration_seconds: int | None = None
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
     """How evenly pods like this one are to be spread over the values of a label."""
 
@@ -192,7 +189,7 @@ class ContainerPort(Wire, frozen=True, kw_only=True):
 
 
 class Container(Wire, frozen=True, kw_only=True):
-    """One container, as far as scheduling cares."""
+    """One container: the fields that scheduling reads."""
 
     name: str = ""
     image: str = ""
@@ -211,12 +208,14 @@ class PodResourceClaim(Wire, frozen=True, kw_only=True):
     resource_claim_template_name: str | None = None
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
 class PodSchedulingGate(Wire, frozen=True, kw_only=True):
     """A reason not to schedule the pod yet."""
 
     name: str
 
 
+# https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 class PodReadinessGate(Wire, frozen=True, kw_only=True):
     """A condition besides its containers that the pod waits for to be ready."""
 

@@ -1,16 +1,12 @@
 """
-How API objects travel: bytes or plain data to frozen structs, and back.
+Decoding and encoding of API objects: bytes or plain data to frozen structs, and back.
 
-Decoding is lenient about constraints, since an API server has checked them already, and strict
-about shape: a wrong type is refused with one sentence. ``null`` counts as absent, as it does for
-Kubernetes. Unknown fields are dropped, so a decoded object may be patched but never PUT.
+Decoding ignores constraints, because an API server has checked them already, and is strict about types: a
+wrong type raises :class:`InvalidObject`, the only error of this module, whose text is one sentence and
+whose parts are attributes. ``null`` counts as absent, as it does for Kubernetes. Unknown fields are
+dropped, so a decoded object may be patched but never PUT.
 
-Schemas and rules live in :mod:`.schema`; the kinds themselves in the modules beside this one.
-
-The one error that reading an API object can end in.
-
-Whoever reads a manifest, an answer of an API server or a plain dictionary catches
-:class:`InvalidObject` and nothing else; its text is one sentence, its parts are attributes.
+Schemas and rules are in :mod:`.schema`; the kinds are in the other modules of this package.
 """
 
 import re
@@ -37,7 +33,7 @@ class InvalidObject(ValueError):  # noqa: N818  reads as what it is: an object t
 
 
 MAX_DEPTH = 256
-"""How deep an object may nest; nothing real comes near it."""
+"""How deep an object may be nested; far more than any kind of Kubernetes needs."""
 
 
 T = TypeVar("T")
@@ -88,7 +84,7 @@ def convert(plain: object, as_type: type[T], *, subject: str = "") -> T:
     """Read plain dictionaries and lists as `as_type`; `subject` names the object in the error."""
     name = subject or name_of(plain, default=as_type.__name__)
     try:
-        return msgspec.convert(prune(plain, subject=name), as_type)
+        return msgspec.convert(drop_nulls(plain, subject=name), as_type)
     except msgspec.ValidationError as error:
         field, problem = explain(str(error))
         raise InvalidObject(subject=name, field=field, problem=problem) from error
@@ -105,7 +101,7 @@ def explain(text: str) -> tuple[str, str]:
     return path, problem[:1].lower() + problem[1:]
 
 
-def prune(plain: object, *, subject: str = "object") -> object:
+def drop_nulls(plain: object, *, subject: str = "object") -> object:
     """
     Drop every ``null`` member, at any depth: Kubernetes takes null for absent.
 

@@ -1,8 +1,4 @@
-"""
-What makes pods: deployments, sets and jobs, as far as their pods and counts go.
-
-Work that ends: jobs and the schedules that start them.
-"""
+"""Workloads: deployments, replica sets, stateful sets, daemon sets, jobs and cron jobs."""
 
 from typing import ClassVar
 

@@ -69,7 +69,7 @@ class QueueClosed(Exception):  # noqa: N818  not a failure: the signal that work
     """The queue was closed and nothing is left in it."""
 
 
-class Watcher(Protocol):
+class QueueMetrics(Protocol):
     """Someone who keeps count of what goes through a queue."""
 
     def added(self) -> None:
@@ -104,7 +104,7 @@ class WorkQueue(Generic[K]):
         self._idle.set()
         self._closed = False
         self._since: dict[K, float] = {}  # when each key in _ready began to wait; only while someone watches
-        self.watcher: Watcher | None = None
+        self.watcher: QueueMetrics | None = None
 
     def __len__(self) -> int:
         """How many keys wait to be taken."""

@@ -1,5 +1,5 @@
 """
-The installation as a whole: the manifests for a release, and the files of the two charts.
+The manifests of a release, and the files of the two charts.
 
     python -m karpenter.chart charts/karpenter charts/karpenter-crd
 """
@@ -34,7 +34,7 @@ _NOTE: Final = "# Written by `make chart`: change packages/karpenter/src/karpent
 ABOUT: Final = {
     "apiVersion": "v2",
     "name": CHART,
-    "description": "A node autoscaler for Kubernetes: the right machines for the pods that wait.",
+    "description": "A node autoscaler for Kubernetes, compatible with Karpenter 1.14.",
     "type": "application",
     "version": __version__,
     "appVersion": __version__,

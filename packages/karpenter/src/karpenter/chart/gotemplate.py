@@ -1,5 +1,5 @@
 """
-Templates in values: as much of Go's template language as values of charts use.
+Go templates in chart values: the part of Go's template language that values use.
 
 Helm renders some settings as templates, so that ``{{ .Values.global.clusterName }}`` names a value that
 several charts share. The language is https://pkg.go.dev/text/template, the functions are those of

@@ -1,7 +1,8 @@
 """
-Trees written out as templates of a Helm chart.
+Object trees written as templates of a Helm chart.
 
-Every note has one spelling in the template language, chosen so that it gives what :mod:`.filling` gives.
+Every placeholder of :mod:`.tree` has one spelling in the template language; Helm renders it to what
+:func:`.tree.fill` gives.
 """
 
 from __future__ import annotations
@@ -11,23 +12,23 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from karpenter.chart.tree import (
+    Concatenation,
     Copy,
     Derived,
     Either,
     Entries,
-    Fact,
+    Equals,
     Given,
-    Is,
-    Items,
+    IsFalse,
+    IsSet,
     Joined,
-    Off,
+    ListItems,
+    ReleaseFact,
     Required,
-    Stated,
     Templated,
-    Text,
+    TextValue,
     Value,
     When,
-    Words,
     missing,
     upstream_image,
 )
@@ -267,7 +268,7 @@ def _item(item: Tree, indent: int) -> Iterator[str]:
             for each in then if isinstance(then, list) else [then]:
                 yield from _item(each, indent)
             yield f"{pad}{{{{- end }}}}"
-        case Items(path):
+        case ListItems(path):
             yield from _given(path, indent)
         case Derived():
             yield from _below(item, indent)
@@ -290,7 +291,7 @@ def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
     match value:
         case Value(path):
             return f"{{{{ {_at(path)} }}}}"
-        case Text(path, default):
+        case TextValue(path, default):
             found = f'(default "{default}" {_at(path)})' if default else _at(path)
             return f'{{{{ include "karpenter.text" {found} | quote }}}}'
         case Templated(path):
@@ -299,9 +300,9 @@ def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
             return f'{{{{ required "{missing(path)}" ({_tpl(path)}) | quote }}}}'
         case Joined(path):
             return f'{{{{ join "," {_at(path)} | quote }}}}'
-        case Fact(name):
+        case ReleaseFact(name):
             return f"{{{{ {_FACTS[name]} | quote }}}}"
-        case Words(parts):
+        case Concatenation(parts):
             return '"' + "".join(_piece(part) for part in parts) + '"'
         case str() if _BARE.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
             return value
@@ -309,11 +310,11 @@ def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
             return json.dumps(value)
 
 
-def _piece(part: str | Value | Fact) -> str:
+def _piece(part: str | Value | ReleaseFact) -> str:
     match part:
         case Value(path):
             return f"{{{{ {_at(path)} }}}}"
-        case Fact(name):
+        case ReleaseFact(name):
             return f"{{{{ {_FACTS[name]} }}}}"
         case _:
             return part
@@ -337,11 +338,11 @@ def _condition(condition: Condition) -> str:
         case Given(paths):
             found = [_at(path) for path in paths]
             return found[0] if len(found) == 1 else f"or {' '.join(found)}"
-        case Is(path, text, default):
+        case Equals(path, text, default):
             return f'eq (default "{default}" {_at(path)}) {json.dumps(text)}'
-        case Stated(path):
+        case IsSet(path):
             return f'not (or (kindIs "invalid" {_at(path)}) (eq (toString {_at(path)}) ""))'
-        case Off(path):
+        case IsFalse(path):
             return f'eq ({_tpl(path)}) "false"'
         case _:
             served = f'(.Capabilities.APIVersions.Has "{condition.version}")'

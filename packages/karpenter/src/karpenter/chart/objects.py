@@ -1,21 +1,12 @@
 """
-The objects that make up an installation, one sort a module.
+The objects of an installation: roles, Deployment, environment, service account, disruption budget, metrics.
 
-The roles that grant the operator its permissions, and administrators theirs.
+Replicas of the Deployment elect a leader. They run on nodes that Karpenter does not manage, away from each
+other, as user 65532 with a read-only root file system and without capabilities.
 
-The Deployment: replicas of which one leads, away from the nodes that they manage and from each other.
-
-A replica runs as nobody, cannot write to its own file system, and holds no capability.
-
-The operator's environment: which value becomes which variable.
-
-The variables of Karpenter's own chart are there under the same conditions as in that chart: a setting that is
-empty or false is left to the operator's own default. The exceptions are in :data:`_STATED`: there zero and
-false mean something else than the default. Sixteen settings may be templates.
-
-What every object of an installation carries: its name, its labels, and whatever the user adds.
-
-What stands around the Deployment: its account, its budget, the way to its metrics.
+Environment variables follow Karpenter's own chart: a setting that is empty or false is left to the operator's
+default. The exceptions are in :data:`_STATED`: there zero and false differ from the default. Sixteen settings
+may be templates. Permissions are in :mod:`.permissions`, defaults of values in :mod:`.values`.
 """
 
 from __future__ import annotations
@@ -25,23 +16,23 @@ from typing import TYPE_CHECKING, Any, Final
 from karpenter.chart import permissions
 from karpenter.chart.permissions import ON_AWS
 from karpenter.chart.tree import (
+    APIServed,
+    Concatenation,
     Copy,
     Derived,
     Either,
     Entries,
-    Fact,
     Given,
-    Items,
     Joined,
+    ListItems,
+    ReleaseFact,
     Required,
-    Serves,
     Templated,
-    Text,
+    TextValue,
     Value,
     When,
-    Words,
     given,
-    stated,
+    is_set,
 )
 
 if TYPE_CHECKING:
@@ -49,16 +40,16 @@ if TYPE_CHECKING:
 
 
 SELECTOR: Final[dict[str, Tree]] = {
-    "app.kubernetes.io/name": Fact("name"),
-    "app.kubernetes.io/instance": Fact("release"),
+    "app.kubernetes.io/name": ReleaseFact("name"),
+    "app.kubernetes.io/instance": ReleaseFact("release"),
 }
 """The labels by which the operator's pods are found."""
 
 _LABELS: Final[dict[str, Tree]] = {
-    "helm.sh/chart": Fact("chart"),
+    "helm.sh/chart": ReleaseFact("chart"),
     **SELECTOR,
-    "app.kubernetes.io/version": Fact("version"),
-    "app.kubernetes.io/managed-by": Fact("service"),
+    "app.kubernetes.io/version": ReleaseFact("version"),
+    "app.kubernetes.io/managed-by": ReleaseFact("service"),
 }
 
 
@@ -74,8 +65,9 @@ def metadata(
     """Return metadata; `labels` and `annotations` are paths of values with more of them."""
     more = ("additionalAnnotations", *annotations)
     return {
-        "name": name or (Words((Fact("fullname"), suffix)) if suffix else Fact("fullname")),
-        **({"namespace": Fact("namespace")} if namespaced else {}),
+        "name": name
+        or (Concatenation((ReleaseFact("fullname"), suffix)) if suffix else ReleaseFact("fullname")),
+        **({"namespace": ReleaseFact("namespace")} if namespaced else {}),
         "labels": Entries({**_LABELS, **(fixed or {})}, ("additionalLabels", *labels)),
         "annotations": When(Given(more), Entries({}, more)),
     }
@@ -89,7 +81,7 @@ def roles() -> list[Tree]:
     """Return what is granted, and to whom."""
     cluster: list[Tree] = [each.rule() for each in permissions.CLUSTER]
     return [
-        _role("ClusterRole", metadata(namespaced=False), [*cluster, Items("additionalClusterRoleRules")]),
+        _role("ClusterRole", metadata(namespaced=False), [*cluster, ListItems("additionalClusterRoleRules")]),
         _binding("ClusterRole", metadata(namespaced=False)),
         _role("Role", _lease(), [each.rule() for each in permissions.LEASE_NAMESPACE]),
         _binding("Role", _lease()),
@@ -104,7 +96,7 @@ def roles() -> list[Tree]:
 
 
 def _lease() -> dict[str, Any]:
-    return {**metadata(), "namespace": Fact("leaseNamespace")}
+    return {**metadata(), "namespace": ReleaseFact("leaseNamespace")}
 
 
 def _system() -> dict[str, Any]:
@@ -122,11 +114,12 @@ def _binding(kind: str, meta: dict[str, Any]) -> Tree:
         "metadata": meta,
         "roleRef": {"apiGroup": _GROUP, "kind": kind, "name": meta["name"]},
         "subjects": [
-            {"kind": "ServiceAccount", "name": Fact("account"), "namespace": Fact("namespace")},
+            {"kind": "ServiceAccount", "name": ReleaseFact("account"), "namespace": ReleaseFact("namespace")},
         ],
     }
 
 
+# Karpenter's chart sets it for the knative libraries that older versions used.
 KUBERNETES_MIN_VERSION: Final = "1.19.0-0"
 """Read by libraries of older operators; charts have carried it ever since."""
 
@@ -179,14 +172,14 @@ _GATES: Final = {
 def variables() -> list[Tree]:
     """Return the environment of the container."""
     return [
-        _variable("CLOUD_PROVIDER", Text("settings.cloudProvider", default="aws")),
+        _variable("CLOUD_PROVIDER", TextValue("settings.cloudProvider", default="aws")),
         _variable("KUBERNETES_MIN_VERSION", KUBERNETES_MIN_VERSION),
-        _variable("KARPENTER_SERVICE", Fact("fullname")),
-        given("logLevel", _variable("LOG_LEVEL", Text("logLevel"))),
+        _variable("KARPENTER_SERVICE", ReleaseFact("fullname")),
+        given("logLevel", _variable("LOG_LEVEL", TextValue("logLevel"))),
         given("logOutputPaths", _variable("LOG_OUTPUT_PATHS", Joined("logOutputPaths"))),
         given("logErrorOutputPaths", _variable("LOG_ERROR_OUTPUT_PATHS", Joined("logErrorOutputPaths"))),
-        _variable("METRICS_PORT", Text("controller.metrics.port")),
-        _variable("HEALTH_PROBE_PORT", Text("controller.healthProbe.port")),
+        _variable("METRICS_PORT", TextValue("controller.metrics.port")),
+        _variable("HEALTH_PROBE_PORT", TextValue("controller.healthProbe.port")),
         {"name": "SYSTEM_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
         _resource("CPU_REQUESTS", "requests.cpu", "1m"),
         _resource("MEMORY_LIMIT", "limits.memory", "0"),
@@ -195,20 +188,20 @@ def variables() -> list[Tree]:
         *(given(f"settings.{value}", _setting(name, value)) for name, value in _GIVEN.items()),
         *(given(f"settings.{value}", _template(name, value)) for name, value in _TEMPLATED.items()),
         # Karpenter's chart loses a false here, and with it what the user asked for.
-        stated("settings.ignoreDRARequests", _template("IGNORE_DRA_REQUESTS", "ignoreDRARequests")),
-        *(stated(f"settings.{value}", _setting(name, value)) for name, value in _STATED.items()),
+        is_set("settings.ignoreDRARequests", _template("IGNORE_DRA_REQUESTS", "ignoreDRARequests")),
+        *(is_set(f"settings.{value}", _setting(name, value)) for name, value in _STATED.items()),
         When(ON_AWS, _on_aws()),
-        Items("controller.env"),
+        ListItems("controller.env"),
     ]
 
 
 def _on_aws() -> list[Tree]:
     gates = _gates("settings.awsFeatureGates", {"NodeClassCEL": "nodeClassCEL"})
     return [
-        stated("settings.awsFeatureGates.nodeClassCEL", _variable("AWS_FEATURE_GATES", gates)),
+        is_set("settings.awsFeatureGates.nodeClassCEL", _variable("AWS_FEATURE_GATES", gates)),
         *(given(f"settings.{value}", _template(name, value)) for name, value in _AWS_TEMPLATED.items()),
         # And a zero here: no overhead at all.
-        stated(
+        is_set(
             "settings.vmMemoryOverheadPercent",
             _template("VM_MEMORY_OVERHEAD_PERCENT", "vmMemoryOverheadPercent"),
         ),
@@ -216,7 +209,7 @@ def _on_aws() -> list[Tree]:
 
 
 def _setting(name: str, value: str) -> dict[str, Any]:
-    return _variable(name, Text(f"settings.{value}"))
+    return _variable(name, TextValue(f"settings.{value}"))
 
 
 def _template(name: str, value: str) -> dict[str, Any]:
@@ -228,19 +221,21 @@ def _variable(name: str, value: Tree) -> dict[str, Any]:
 
 
 def _resource(name: str, resource: str, divisor: str) -> dict[str, Any]:
-    source = {"containerName": Fact("container"), "divisor": divisor, "resource": resource}
+    source = {"containerName": ReleaseFact("container"), "divisor": divisor, "resource": resource}
     return {"name": name, "valueFrom": {"resourceFieldRef": source}}
 
 
-def _gates(path: str, names: dict[str, str]) -> Words:
+def _gates(path: str, names: dict[str, str]) -> Concatenation:
     parts: list[str | Value] = []
     for number, (gate, value) in enumerate(names.items()):
         parts += [f"{',' if number else ''}{gate}=", Value(f"{path}.{value}")]
-    return Words(tuple(parts))
+    return Concatenation(tuple(parts))
 
 
+# A numeric user, because runAsNonRoot cannot be checked against a name:
+# https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
 USER: Final = 65532
-"""Nobody in particular."""
+"""The user id of ``nonroot`` in distroless images, which Karpenter's own image uses as well."""
 
 _PROBES: Final = {
     "livenessProbe": {
@@ -285,15 +280,15 @@ def deployment() -> Tree:
 def _pod() -> dict[str, Any]:
     return {
         "automountServiceAccountToken": True,
-        "serviceAccountName": Fact("account"),
+        "serviceAccountName": ReleaseFact("account"),
         "securityContext": given("podSecurityContext", Copy("podSecurityContext")),
-        "priorityClassName": given("priorityClassName", Text("priorityClassName")),
+        "priorityClassName": given("priorityClassName", TextValue("priorityClassName")),
         "terminationGracePeriodSeconds": given(
             "terminationGracePeriodSeconds", Value("terminationGracePeriodSeconds")
         ),
         "hostNetwork": given("hostNetwork", True),
-        "schedulerName": given("schedulerName", Text("schedulerName")),
-        "dnsPolicy": given("dnsPolicy", Text("dnsPolicy")),
+        "schedulerName": given("schedulerName", TextValue("schedulerName")),
+        "dnsPolicy": given("dnsPolicy", TextValue("dnsPolicy")),
         "dnsConfig": given("dnsConfig", Copy("dnsConfig")),
         "imagePullSecrets": given("imagePullSecrets", Copy("imagePullSecrets")),
         "nodeSelector": given("nodeSelector", Copy("nodeSelector")),
@@ -308,9 +303,9 @@ def _pod() -> dict[str, Any]:
 
 def _container() -> dict[str, Any]:
     return {
-        "name": Fact("container"),
-        "image": Fact("image"),
-        "imagePullPolicy": Text("imagePullPolicy"),
+        "name": ReleaseFact("container"),
+        "image": ReleaseFact("image"),
+        "imagePullPolicy": TextValue("imagePullPolicy"),
         "args": ["run", "--log-form", "json"],
         "securityContext": {
             "privileged": False,
@@ -344,7 +339,7 @@ def service_account() -> Tree:
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
-            "metadata": metadata(name=Fact("account"), annotations=("serviceAccount.annotations",)),
+            "metadata": metadata(name=ReleaseFact("account"), annotations=("serviceAccount.annotations",)),
             # The pods ask for the token themselves; other pods with the account get none by accident.
             "automountServiceAccountToken": False,
         },
@@ -356,7 +351,7 @@ def budget() -> Tree:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": metadata(name=Text("podDisruptionBudget.name")),
+        "metadata": metadata(name=TextValue("podDisruptionBudget.name")),
         "spec": {
             "maxUnavailable": Value("podDisruptionBudget.maxUnavailable"),
             "selector": {"matchLabels": SELECTOR},
@@ -397,7 +392,7 @@ def network_policy() -> Tree:
             "spec": {
                 "podSelector": {"matchLabels": SELECTOR},
                 "policyTypes": ["Ingress", given("networkPolicy.egress", "Egress")],
-                "ingress": [metrics, probes, Items("networkPolicy.ingress")],
+                "ingress": [metrics, probes, ListItems("networkPolicy.ingress")],
                 "egress": given("networkPolicy.egress", Copy("networkPolicy.egress")),
             },
         },
@@ -418,15 +413,15 @@ def service_monitor() -> Tree:
         ("serviceMonitor.endpointConfig",),
     )
     return When(
-        Serves("serviceMonitor.enabled", "monitoring.coreos.com/v1"),
+        APIServed("serviceMonitor.enabled", "monitoring.coreos.com/v1"),
         {
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "ServiceMonitor",
             "metadata": metadata(labels=("serviceMonitor.additionalLabels",)),
             "spec": {
-                "namespaceSelector": {"matchNames": [Fact("namespace")]},
+                "namespaceSelector": {"matchNames": [ReleaseFact("namespace")]},
                 "selector": {"matchLabels": SELECTOR},
-                "sampleLimit": stated("serviceMonitor.sampleLimit", Value("serviceMonitor.sampleLimit")),
+                "sampleLimit": is_set("serviceMonitor.sampleLimit", Value("serviceMonitor.sampleLimit")),
                 "endpoints": [endpoint],
             },
         },

@@ -1,9 +1,8 @@
 """
-What the operator may do to a cluster: exactly what it does.
+The RBAC permissions of the operator: exactly the calls that it makes.
 
-A test records every call that the operator makes, with every feature gate open and with all closed, and fails
-on a permission that is missing as on one that is not used. A permission that only a feature needs is there
-only with that feature.
+A test records every call of the operator, with every feature gate on and with all off, and fails on a missing
+permission and on an unused one. A permission that only a feature needs is granted only with that feature.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.chart.tree import Condition, Fact, Given, Is, Off, When
+from karpenter.chart.tree import Condition, Equals, Given, IsFalse, ReleaseFact, When
 
 if TYPE_CHECKING:
     from karpenter.chart.tree import Tree
@@ -24,7 +23,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    names: tuple[str | Fact, ...] = ()
+    names: tuple[str | ReleaseFact, ...] = ()
     """The only objects that it is about; all, if none is named."""
 
     when: Condition | None = None
@@ -42,12 +41,12 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FOLLOW: Final = ("list", "watch")
-_KWOK: Final = Is("settings.cloudProvider", "kwok", default="aws")
-ON_AWS: Final = Is("settings.cloudProvider", "aws", default="aws")
+_KWOK: Final = Equals("settings.cloudProvider", "kwok", default="aws")
+ON_AWS: Final = Equals("settings.cloudProvider", "aws", default="aws")
 _OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
 _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
 _SPREADS: Final = Given(("settings.schedulerConfig",))
-_DEVICES: Final = Off("settings.ignoreDRARequests")
+_DEVICES: Final = IsFalse("settings.ignoreDRARequests")
 _SURGE: Final = Given(("settings.surgeBeforeEvict",))
 _STEERING: Final = Given(("settings.steerScaleDown",))
 _OWNERS: Final = Given((*_SPREADS.paths, *_BUFFERS.paths))
@@ -65,7 +64,7 @@ CLUSTER: Final = (
     Permission(group="apps", resources=("replicasets",), verbs=FOLLOW, when=_REPLICAS),
     Permission(group="apps", resources=("statefulsets",), verbs=FOLLOW, when=_OWNERS),
     Permission(group="apps", resources=("deployments",), verbs=FOLLOW, when=_ROLLOUTS),
-    # Successors start when a Deployment rolls out anew.
+    # Surge: a rollout restart of the Deployment starts the replacement pods.
     Permission(group="apps", resources=("deployments",), verbs=("patch",), when=_SURGE),
     Permission(resources=("podtemplates",), verbs=FOLLOW, when=_BUFFERS),
     Permission(resources=("services", "replicationcontrollers"), verbs=FOLLOW, when=_SPREADS),
@@ -85,7 +84,9 @@ CLUSTER: Final = (
     Permission(
         group="autoscaling.x-k8s.io", resources=("capacitybuffers/status",), verbs=("patch",), when=_BUFFERS
     ),
-    # Pools and claims wait for what they own, which some clusters allow only to those who may make them wait.
+    # ownerReferences with blockOwnerDeletion need permission on the owner's finalizers where the admission
+    # plugin OwnerReferencesPermissionEnforcement is on:
+    # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
     Permission(
         group="karpenter.sh", resources=("nodepools/finalizers", "nodeclaims/finalizers"), verbs=("update",)
     ),
@@ -94,7 +95,7 @@ CLUSTER: Final = (
     Permission(resources=("nodes",), verbs=("create",), when=_KWOK),
     Permission(resources=("pods/eviction",), verbs=("create",)),
     Permission(resources=("pods",), verbs=("delete",)),
-    # Pods are told what their deletion costs.
+    # The annotation controller.kubernetes.io/pod-deletion-cost of pods is written.
     Permission(resources=("pods",), verbs=("patch",), when=_STEERING),
     Permission(group="karpenter.kwok.sh", resources=("kwoknodeclasses",), verbs=("get", *FOLLOW), when=_KWOK),
     Permission(
@@ -109,7 +110,10 @@ CLUSTER: Final = (
 LEASE_NAMESPACE: Final = (
     Permission(group="coordination.k8s.io", resources=("leases",), verbs=("create",)),
     Permission(
-        group="coordination.k8s.io", resources=("leases",), verbs=("get", "patch"), names=(Fact("lease"),)
+        group="coordination.k8s.io",
+        resources=("leases",),
+        verbs=("get", "patch"),
+        names=(ReleaseFact("lease"),),
     ),
 )
 """What is granted only where the lease is: where the operator runs, unless its environment says otherwise."""

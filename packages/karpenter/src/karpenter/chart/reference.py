@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.chart.objects import variables
-from karpenter.chart.tree import Items, Joined, Required, Templated, Text, When
+from karpenter.chart.tree import Joined, ListItems, Required, Templated, TextValue, When
 from karpenter.chart.values import VALUES
 from karpenter.operator.options import GATES, SETTINGS
 
@@ -83,9 +83,9 @@ def _paths(trees: list[Any]) -> Iterator[tuple[str, str]]:
                 yield from _paths(inner)
             case When(_, inner):
                 yield from _paths([inner])
-            case Items():
+            case ListItems():
                 continue
-            case {"name": name, "value": Text(path) | Templated(path) | Required(path) | Joined(path)}:
+            case {"name": name, "value": TextValue(path) | Templated(path) | Required(path) | Joined(path)}:
                 yield name, path
 
 

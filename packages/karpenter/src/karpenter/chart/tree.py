@@ -1,11 +1,9 @@
 """
-A manifest with holes: plain data, and in some places a note of what goes there.
+Object trees: plain data with placeholders, and :func:`fill`, which replaces them by the values of a release.
 
-A note names a value by its path in the chart's values, such as ``controller.image.tag``. There are few sorts
-of notes on purpose: whatever they can say must come out the same from Helm and from us. An empty value (no
-text, zero, false, nothing in it) counts as not given, as it does in Helm.
-
-Trees filled in with values: manifests.
+A placeholder names a value by its path in the chart's values, such as ``controller.image.tag``. There are
+few kinds of placeholders, because each must render the same from Helm and from :func:`fill`. An empty value
+(empty text, zero, false, an empty mapping or list) counts as not given, as it does in Helm.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from karpenter.chart.gotemplate import TemplateError, evaluate, go_text
 from karpenter.chart.values import BadValue
 
 Tree: TypeAlias = Any
-"""Mappings, lists, texts, numbers, truth values, and notes."""
+"""Mappings, lists, texts, numbers, booleans and placeholders."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -31,7 +29,7 @@ class Value(msgspec.Struct, frozen=True):
     path: str
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextValue(msgspec.Struct, frozen=True):
     """A value as text, whatever it is given as."""
 
     path: str
@@ -63,7 +61,7 @@ class Copy(msgspec.Struct, frozen=True):
     path: str
 
 
-class Fact(msgspec.Struct, frozen=True):
+class ReleaseFact(msgspec.Struct, frozen=True):
     """Something that follows from the release rather than from one value."""
 
     name: Literal[
@@ -88,10 +86,10 @@ class Derived(msgspec.Struct, frozen=True):
     name: Literal["affinity", "topologySpreadConstraints", "sidecars"]
 
 
-class Words(msgspec.Struct, frozen=True):
+class Concatenation(msgspec.Struct, frozen=True):
     """A text made of pieces."""
 
-    parts: tuple[str | Value | Fact, ...]
+    parts: tuple[str | Value | ReleaseFact, ...]
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -100,7 +98,7 @@ class Given(msgspec.Struct, frozen=True):
     paths: tuple[str, ...]
 
 
-class Is(msgspec.Struct, frozen=True):
+class Equals(msgspec.Struct, frozen=True):
     """That a value is this text, or is absent where this is its default."""
 
     path: str
@@ -108,26 +106,26 @@ class Is(msgspec.Struct, frozen=True):
     default: str
 
 
-class Stated(msgspec.Struct, frozen=True):
+class IsSet(msgspec.Struct, frozen=True):
     """That a value is there: zero and false count, no text does not."""
 
     path: str
 
 
-class Off(msgspec.Struct, frozen=True):
+class IsFalse(msgspec.Struct, frozen=True):
     """That a value, as text that may be a template, is false."""
 
     path: str
 
 
-class Serves(msgspec.Struct, frozen=True):
+class APIServed(msgspec.Struct, frozen=True):
     """That a value is given, and that the cluster serves an API version."""
 
     path: str
     version: str
 
 
-Condition: TypeAlias = Given | Is | Stated | Off | Serves
+Condition: TypeAlias = Given | Equals | IsSet | IsFalse | APIServed
 
 
 class When(msgspec.Struct, frozen=True):
@@ -151,7 +149,7 @@ class Entries(msgspec.Struct, frozen=True):
     more: tuple[str, ...]
 
 
-class Items(msgspec.Struct, frozen=True):
+class ListItems(msgspec.Struct, frozen=True):
     """In a list: the items of a list that is given."""
 
     path: str
@@ -162,12 +160,14 @@ def given(path: str, then: Tree) -> When:
     return When(Given((path,)), then)
 
 
-def stated(path: str, then: Tree) -> When:
+def is_set(path: str, then: Tree) -> When:
     """Return a part that is there when a value is stated, be it zero or false."""
-    return When(Stated(path), then)
+    return When(IsSet(path), then)
 
 
 CHART: Final = "karpenter"
+# Names become label values, which have at most 63 characters:
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 _LONGEST_NAME: Final = 63
 
 _LEFT_OUT: Final = object()
@@ -226,13 +226,13 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         match condition:
             case Given(paths):
                 return any(self.at(path) for path in paths)
-            case Is(path, text, default):
+            case Equals(path, text, default):
                 return bool((self.at(path) or default) == text)
-            case Stated(path):
+            case IsSet(path):
                 return self.at(path) is not None and self.at(path) != ""
-            case Off(path):
+            case IsFalse(path):
                 return self.templated(path) == "false"
-            case Serves(path):
+            case APIServed(path):
                 return bool(self.at(path))
 
     def derived(self, name: str) -> Any:
@@ -328,12 +328,12 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fill(tree: Tree, release: Release) -> Any:
-    """Return a tree with every note replaced by what it stands for; None for an object that is left out."""
+    """Return a tree with every placeholder replaced by its value; None for an object that is left out."""
     filled = _fill(tree, release)
     return None if filled is _LEFT_OUT else filled
 
 
-def _fill(tree: Tree, release: Release) -> Any:  # noqa: C901, PLR0911, PLR0912  one case for every sort of note
+def _fill(tree: Tree, release: Release) -> Any:  # noqa: C901, PLR0911, PLR0912  one case for every placeholder
     match tree:
         case dict():
             return _mapping(tree, release)
@@ -341,7 +341,7 @@ def _fill(tree: Tree, release: Release) -> Any:  # noqa: C901, PLR0911, PLR0912 
             return _list(tree, release)
         case Value(path) | Copy(path):
             return release.at(path)
-        case Text(path, default):
+        case TextValue(path, default):
             return go_text(release.at(path)) or default
         case Templated(path):
             return release.templated(path)
@@ -354,9 +354,9 @@ def _fill(tree: Tree, release: Release) -> Any:  # noqa: C901, PLR0911, PLR0912 
             return ",".join(go_text(each) for each in release.at(path))
         case Derived(name):
             return release.derived(name)
-        case Fact(name):
+        case ReleaseFact(name):
             return release.fact(name)
-        case Words(parts):
+        case Concatenation(parts):
             return "".join(go_text(_fill(part, release)) for part in parts)
         case When(condition, then):
             return _fill(then, release) if release.holds(condition) else _LEFT_OUT
@@ -378,7 +378,7 @@ def _mapping(tree: dict[str, Tree], release: Release) -> dict[str, Any]:
 def _list(tree: list[Tree], release: Release) -> list[Any]:
     found: list[Any] = []
     for item in tree:
-        if isinstance(item, Items):
+        if isinstance(item, ListItems):
             found += release.at(item.path) or []
         elif (filled := _fill(item, release)) is not _LEFT_OUT:
             found += filled if isinstance(filled, list) else [filled]

@@ -1,16 +1,14 @@
 r"""
-The values of the chart: what can be chosen, what is chosen by default, and what each is for.
+The values of the chart: names, defaults, descriptions, their schema, and how files and ``--set`` override
+them.
 
-Names are those that charts of Karpenter have had, so that a file of values carries over. What is under
+Names are those of Karpenter's own charts, so that existing values files keep working. What is under
 ``settings`` becomes environment variables of the operator.
 
-Values that a user states, on the command line or in files, laid over the defaults.
-
 ``--set`` is read as Helm reads it: ``a.b=1,c=x`` sets two values, ``\\.`` and ``\\,`` are a plain dot and a
-plain comma, ``{a,b}`` is a list, ``a[0].b=x`` is in the first item of a list, and ``null`` takes a value
-away. Unlike Helm, a name that the chart does not know is refused.
-
-YAML with a comment above every value that has one.
+plain comma, ``{a,b}`` is a list, ``a[0].b=x`` is in the first item of a list, and ``null`` removes a value.
+Unlike Helm, a name that the chart does not know is refused.
+See https://helm.sh/docs/intro/using_helm/
 """
 
 from __future__ import annotations
@@ -342,6 +340,7 @@ def _object(also: str) -> dict[str, Any]:
 
 _WORD: Final = re.compile(r"((?:\\.|[^\\.\[\]])+)((?:\[\d+\])*)")
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)")
+# An index such as a[999999999]=x must not fill the memory; Helm has such a limit, too.
 _LONGEST_LIST: Final = 1000
 _SORTS: Final[dict[type, str]] = {
     type(None): "null",

@@ -1,10 +1,10 @@
 """
-The command line: faces of the library, and no logic of their own.
+The command line ``karpenter``: one module per command, thin layers over the library.
 
-``karpenter`` starts at :data:`main`. Commands are listed in :mod:`.commands` and loaded when they are
-called, so that help and completion answer at once. Each command is a module of its own; what they
-share is in :mod:`.output` (data on standard output, in three forms), :mod:`.errors` (one line on standard
-error, and the exit code) and :mod:`.files` (what ``-f`` means).
+:data:`main` is the entry. The table of commands is in :mod:`.group`; a command is imported when it is
+called, so that help and completion are fast. Commands share :mod:`.output` (data on standard output as
+table, JSON or YAML), :mod:`.errors` (one line on standard error, and the exit code) and :mod:`.files`
+(``-f`` and ``--set``).
 """
 
 from karpenter.cli.group import main

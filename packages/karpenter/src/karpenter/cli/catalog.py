@@ -1,10 +1,6 @@
 """
-``karpenter catalog``: which machines there are, what they cost, and catalogues of one's own.
-
-Catalogues as data and as tables: what ``karpenter catalog`` prints.
-
-Each view is plain data, for JSON and YAML, or text for people. Nothing here reads files
-or arguments.
+``karpenter catalog``: lists instance types with their offerings and prices, and exports and refreshes
+catalogues.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ import click
 import msgspec
 
 from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
@@ -39,7 +35,7 @@ _HAVE_COLUMNS: Final = frozenset({CPU, MEMORY, PODS, "ephemeral-storage", "vpc.a
 """Resources that need no mention among the special ones."""
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One line about a built-in catalogue."""
 
     name: str
@@ -49,7 +45,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     about: str
 
 
-def summary_text(summaries: Iterable[Summary]) -> str:
+def summary_text(summaries: Iterable[CatalogSummary]) -> str:
     """Return the built-in catalogues as a table."""
     rows = [(s.name, f"{s.types:,}", f"{s.offerings:,}", str(s.zones), s.about) for s in summaries]
     return table([("NAME", "TYPES", "OFFERINGS", "ZONES", "ABOUT"), *rows])
@@ -220,7 +216,7 @@ def show(kind: str, name: str | None, output: Output) -> None:
             output.write(type_data(each.by_name[kind]), text=type_text)
             return
     close = get_close_matches(kind, [known for each in catalogues for known in each.by_name], n=3)
-    raise Refused(
+    raise CommandError(
         f"there is no instance type {kind!r} in {' or '.join(names)}",
         hint=f"did you mean {', '.join(close)}?"
         if close
@@ -277,7 +273,7 @@ def refresh(region: str, path: Path | None) -> None:
     try:
         found = ask(region, now=datetime.now(UTC), tell=lambda what: note(f"{region}: {what}"))
     except RefreshFailed as error:
-        raise Refused(str(error), hint=error.hint) from error
+        raise CommandError(str(error), hint=error.hint) from error
     text = "\n".join(render_json(found))
     if path is None:
         click.echo(text)
@@ -285,7 +281,7 @@ def refresh(region: str, path: Path | None) -> None:
     try:
         path.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
-        raise Refused(f"--out: {path} cannot be written: {error.strerror}") from error
+        raise CommandError(f"--out: {path} cannot be written: {error.strerror}") from error
     note(f"wrote {path}: {len(found.types)} instance types; use it with --catalog {path}")
 
 
@@ -293,14 +289,14 @@ def _load(name: str) -> Catalog:
     try:
         return load_catalog(name)
     except InvalidCatalog as error:
-        raise Refused(*(str(problem) for problem in error.problems)) from error
+        raise CommandError(*(str(problem) for problem in error.problems)) from error
 
 
-def _summaries() -> Iterator[Summary]:
+def _summaries() -> Iterator[CatalogSummary]:
     from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  only this list needs the raw facts
 
     made_up = load_catalog(KWOK)
-    yield Summary(
+    yield CatalogSummary(
         name=KWOK,
         types=len(made_up.types),
         offerings=sum(len(kind.offerings) for kind in made_up.types),
@@ -310,7 +306,7 @@ def _summaries() -> Iterator[Summary]:
     data = load_data()
     for name, region in ((AWS, DEFAULT_REGION), *((f"{AWS}:{each}", each) for each in sorted(data.regions))):
         sold = list(data.sold_in(region))
-        yield Summary(
+        yield CatalogSummary(
             name=name,
             types=len(sold),
             offerings=sum(len(facts.capacity_types) * len(zones) for facts, _, zones in sold),

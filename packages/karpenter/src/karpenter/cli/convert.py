@@ -11,7 +11,7 @@ import msgspec
 
 from karpenter.api.manifests import read_documents
 from karpenter.api.wire import InvalidObject
-from karpenter.cli.errors import Refused, note, one_line
+from karpenter.cli.errors import CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.convert.documents import ConvertedDocument, OldDocument, convert_documents
 from karpenter.convert.findings import ERROR, INFO, WARN, ConversionFinding, ConversionOptions
@@ -21,7 +21,7 @@ from karpenter.convert.rewrite import TextSegment, rewrite, split_documents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.cli.files import Text
+    from karpenter.cli.files import SourceText
 
 _LEFT = 1
 """The exit code when something could not be converted."""
@@ -120,7 +120,7 @@ def convert(  # noqa: PLR0917  click hands over options by name
     readable = [piece for piece in pieces if piece.old is not None]
     if not readable:
         problems = [f"{each.source}: {each.message}" for each in unreadable]
-        raise Refused(*(problems or [f"{', '.join(paths)}: no document to convert"]))
+        raise CommandError(*(problems or [f"{', '.join(paths)}: no document to convert"]))
     converted = convert_documents([piece.old for piece in readable if piece.old is not None], options)
     for piece, each in zip(readable, converted, strict=True):
         piece.converted = each
@@ -135,7 +135,7 @@ def convert(  # noqa: PLR0917  click hands over options by name
         raise SystemExit(_LEFT)
 
 
-def _pieces(text: Text) -> Iterator[_Piece]:
+def _pieces(text: SourceText) -> Iterator[_Piece]:
     for segment in split_documents(text.content):
         try:
             # Lines before the document keep their number in messages.
@@ -184,14 +184,14 @@ def _listed(plains: list[Any]) -> Any:
 def _write(files: list[_File], *, failed: bool) -> None:
     for each in files:
         if each.source == "stdin":
-            raise Refused("--in-place: standard input is not a file")
+            raise CommandError("--in-place: standard input is not a file")
         for piece in each.pieces:
             if (
                 piece.old is not None
                 and isinstance(piece.old.plain, dict)
                 and is_description(piece.old.plain)
             ):
-                raise Refused(
+                raise CommandError(
                     f"--in-place: {each.source} describes node groups, which are not replaced by "
                     "their NodePools",
                     hint="leave --in-place out and redirect standard output to a file",

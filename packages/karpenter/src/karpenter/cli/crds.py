@@ -1,13 +1,13 @@
-"""``karpenter crds``: the definitions of our kinds, as a cluster wants them."""
+"""``karpenter crds``: prints or writes the CustomResourceDefinitions of Karpenter's kinds."""
 
 from pathlib import Path
 
 import click
 
-from karpenter.api.crd.definitions import DEFINITIONS, Definition, render
+from karpenter.api.crd.definitions import DEFINITIONS, CustomResourceDefinition, render
 from karpenter.api.crd.reference import render_page
 from karpenter.api.manifests import render_documents
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import Output, output_option_with
 from karpenter.cli.output import render as render_data
 
@@ -45,21 +45,21 @@ def crds(names: tuple[str, ...], folder: Path | None, output: Output) -> None:
         note(f"wrote {path}")
 
 
-def _file_name(definition: Definition, output: Output) -> str:
+def _file_name(definition: CustomResourceDefinition, output: Output) -> str:
     if output.form == "markdown":
         return f"{definition.kind.name.lower()}.md"
     return str(Path(definition.file_name).with_suffix(f".{output.form}"))
 
 
-def _find(name: str) -> Definition:
+def _find(name: str) -> CustomResourceDefinition:
     for each in DEFINITIONS:
         if name.lower() in {each.kind.plural, each.kind.name.lower(), each.name, *each.short_names}:
             return each
     known = ", ".join(each.kind.plural for each in DEFINITIONS)
-    raise Refused(f"{name!r} is none of our kinds: {known}")
+    raise CommandError(f"{name!r} is none of our kinds: {known}")
 
 
-def _text(definitions: list[Definition], output: Output) -> str:
+def _text(definitions: list[CustomResourceDefinition], output: Output) -> str:
     if output.form == "markdown":
         return "\n".join(render_page(each) for each in definitions)
     plain = [render(each) for each in definitions]

@@ -13,7 +13,7 @@ from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import documents, read_documents, render_documents
 from karpenter.api.validation.objects import check_object
 from karpenter.api.wire import name_of
-from karpenter.cli.errors import Refused, note, notes
+from karpenter.cli.errors import CommandError, note, notes
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.definition.model import schema as definition_schema
@@ -48,20 +48,20 @@ def objects_of(path: str, cluster_name: str) -> list[dict[str, Any]]:
     Return the objects that the definition in a file renders to, each of which a cluster would accept.
 
     Raises:
-        Refused: naming every key that cannot be used.
+        CommandError: naming every key that cannot be used.
     """
     (text,) = read_texts((path,))
     found = list(read_documents(text.content, source=text.source))
     if len(found) != 1:
-        raise Refused(f"{text.source}: holds {len(found)} documents, and a cluster definition is one")
+        raise CommandError(f"{text.source}: holds {len(found)} documents, and a cluster definition is one")
     read = read_definition(found[0])
     notes(f"warning: {text.source}: {each}" for each in read.warnings)
     if read.definition is None:
-        raise Refused(*(f"{text.source}: {each}" for each in read.problems))
+        raise CommandError(*(f"{text.source}: {each}" for each in read.problems))
     try:
         rendered = render_definition(read.definition, cluster_name=cluster_name)
     except DefinitionError as error:
-        raise Refused(
+        raise CommandError(
             f"{text.source}: {error}", hint="give the name with --cluster-name, or in the file"
         ) from error
     problems = [
@@ -70,7 +70,7 @@ def objects_of(path: str, cluster_name: str) -> list[dict[str, Any]]:
         for problem in check_object(KINDS[each["apiVersion"], each["kind"]], each)
     ]
     if problems:
-        raise Refused(*problems)
+        raise CommandError(*problems)
     return rendered
 
 
@@ -106,7 +106,7 @@ def import_command(paths: tuple[str, ...], cluster_name: str, output: Output) ->
     found = [each for text in read_texts(paths) for each in documents(text.content, text.source)]
     pools = [each for each in found if each.plain["kind"] == "NodePool"]
     if not pools:
-        raise Refused("no NodePool to import", hint="karpenter convert makes NodePools of older kinds")
+        raise CommandError("no NodePool to import", hint="karpenter convert makes NodePools of older kinds")
     problems = [
         f"{each.source}: {each.subject}: {problem}"
         for each in found
@@ -114,11 +114,11 @@ def import_command(paths: tuple[str, ...], cluster_name: str, output: Output) ->
         for problem in _problems(each.identity, each.plain)
     ]
     if problems:
-        raise Refused(*problems)
+        raise CommandError(*problems)
     try:
         imported = import_definition([each.plain for each in found], cluster_name=cluster_name)
     except DefinitionError as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
     for name, pool in imported.karpenter.node_pools.items():
         if not pool.limits:
             note(f"warning: NodePool {name} has no limits, which a definition needs: add them")

@@ -1,10 +1,9 @@
 """
-What a change of a cluster definition would do: which machines drift, in which order they go, what holds the
-rest.
+What a change of a cluster definition would do: which nodes drift, in which order they are replaced, and what
+blocks the others.
 
-Runs the operator's own passes of disruption one after another on the cluster as it is. A machine that a
-pass would replace counts as replaced in the next one: it stays where it is, with its pods, and is not
-looked at again.
+Calls the operator's ``disrupt`` again and again on the cluster as it is. A node that a pass would replace
+is no candidate in the next pass; it keeps its pods.
 """
 
 from __future__ import annotations
@@ -26,22 +25,24 @@ from karpenter.api.labels import (
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
-from karpenter.cli.errors import Refused, notes
+from karpenter.cli.errors import CommandError, notes
 from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.planning.page import HOURS_A_MONTH
 from karpenter.cloud.aws.nodeclass.hash import class_hash
 from karpenter.cloud.catalogs.load import AWS, built_in_names
-from karpenter.core.disruption.command import UNDERUTILIZED, Kept
+from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.disruption.command import UNDERUTILIZED, KeptNode
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.disruption.disrupt import propose
+from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.lifecycle.disruption_conditions import drift_reason
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.scheduling.build.build import as_pool
+from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import NodeClass
-from karpenter.operator.options import options_of, parse_settings, policy_of, rules_of
+from karpenter.operator.options import disruption_context, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import Purchase
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 ADDED, REMOVED, CHANGED, UNCHANGED = "added", "removed", "changed", "unchanged"
 MOST_STEPS: Final = 100
@@ -142,11 +143,11 @@ def examine(
     Return what a definition would do, given as the objects that it renders to.
 
     Raises:
-        Refused: the cluster, the catalogue or the moment cannot be read.
+        CommandError: the cluster, the catalogue or the moment cannot be read.
     """
     moment, found = moment_of(now), read_input(paths) if paths else None
     if found is not None and found.problems:
-        raise Refused(*found.problems)
+        raise CommandError(*found.problems)
     pools = {each.name: each for each in map(_pool, _of_kind(new, "NodePool"))}
     before = {each.name: each for each in map(_pool, _of_kind(old or [], "NodePool"))}
     nodes = state_nodes(found.view) if found is not None else ()
@@ -345,7 +346,9 @@ class _Passes:
     def __init__(self, view: ClusterView, catalog: Catalog, now: datetime) -> None:
         self._view, self._catalog, self._now = view, catalog, now
         self._settings = parse_settings({})
-        self._rules = msgspec.structs.replace(rules_of(self._settings), explain=0)
+        context = disruption_context(self._settings)
+        unexplained = msgspec.structs.replace(context.settings, explain=0)
+        self._context = msgspec.structs.replace(context, settings=unexplained)
 
     def run(self) -> tuple[tuple[MachineCheck, ...], tuple[str, ...], int]:
         """Return machines in their order, pods without a place, and how many were not reached."""
@@ -355,14 +358,12 @@ class _Passes:
         drifted = self._drifted()
         view, found, kept = self._view, [], {}
         for step in range(1, MOST_STEPS + 1):
-            verdict = propose(
+            verdict = disrupt(
                 view,
                 self._catalog,
+                DisruptionMemory(),
                 now=self._now,
-                options=options_of(self._settings),
-                policy=policy_of(self._settings),
-                rules=self._rules,
-                nominated=promised,
+                context=msgspec.structs.replace(self._context, nominated=promised),
             )
             kept = {each.node: each for each in verdict.kept}
             commands = [each for each in verdict.commands if each.reason != UNDERUTILIZED]
@@ -404,7 +405,7 @@ class _Passes:
             for name in command.candidates
         ]
 
-    def _held(self, name: str, reason: str, kept: Mapping[str, Kept]) -> MachineCheck:
+    def _held(self, name: str, reason: str, kept: Mapping[str, KeptNode]) -> MachineCheck:
         node = next(each for each in state_nodes(self._view) if each.name == name)
         held = kept.get(name, _NOTHING)
         return MachineCheck(
@@ -412,7 +413,7 @@ class _Passes:
             pool=node.pool,
             reason=reason,
             pods=len(node.pods),
-            held_by=held.code or "Unknown",
+            held_by=held.code,
             message=held.message,
             hourly_before=price_of(node, self._catalog) or 0.0,
         )
@@ -424,7 +425,7 @@ def _told(bought: Purchase) -> str:
     return f"{bought.instance_type} {bought.zone}{'' if usual else f' {bought.capacity_type}'}"
 
 
-_NOTHING: Final = Kept(node="", code="", message="nothing is known about it")
+_NOTHING: Final = KeptNode(node="", code=DisruptionCode.UNKNOWN, message="nothing is known about it")
 
 
 def _replaced(view: ClusterView, names: set[str]) -> ClusterView:

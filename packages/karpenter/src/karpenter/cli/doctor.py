@@ -14,7 +14,7 @@ import click
 import msgspec
 import structlog
 
-from karpenter.cli.errors import Refused, note, one_line
+from karpenter.cli.errors import CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, cluster_name
@@ -104,7 +104,7 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     """
     unknown = sorted(set(ignore) - {rule.id for rule in RULES})
     if unknown:
-        raise Refused(
+        raise CommandError(
             f"--ignore: there is no rule {unknown[0]!r}", hint="docs/reference/doctor.md lists the rules"
         )
     live = context is not None or bool(kubeconfig)
@@ -127,7 +127,7 @@ def _files(paths: tuple[str, ...]) -> Gathered | None:
 
 
 def _live(kubeconfig: str, context: str) -> Gathered:
-    """Read a live cluster; raises Refused where there is none."""
+    """Read a live cluster; raises CommandError where there is none."""
     from karpenter.kube.errors import KubeError  # noqa: PLC0415  who looks at files needs no client
 
     note(f"reading the cluster of {f'context {context}' if context else 'the current context'} ...")
@@ -136,7 +136,7 @@ def _live(kubeconfig: str, context: str) -> Gathered:
     try:
         return asyncio.run(_read(kubeconfig, context))
     except KubeError as error:
-        raise Refused(str(error), hint="give manifests with -f to look at files alone") from error
+        raise CommandError(str(error), hint="give manifests with -f to look at files alone") from error
 
 
 async def _read(kubeconfig: str, context: str) -> Gathered:
@@ -192,7 +192,7 @@ def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, 
 def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
     texts = {str(path): path.read_text("utf-8") for path in sorted(folder.glob("*.tf"))}
     if not texts:
-        raise Refused(f"--terraform: {folder}: no file here ends with .tf")
+        raise CommandError(f"--terraform: {folder}: no file here ends with .tf")
     try:
         blocks = read_terraform(texts, folder=folder.resolve().name)
     except ModuleNotFoundError:
@@ -200,7 +200,7 @@ def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
         note(reason)
         return msgspec.structs.replace(facts, unread={**facts.unread, "terraform": reason})
     except TerraformUnreadable as error:
-        raise Refused(f"--terraform: {error}") from error
+        raise CommandError(f"--terraform: {error}") from error
     charts = (*(facts.charts or ()), *charts_in(blocks))
     return msgspec.structs.replace(
         facts, terraform=blocks, charts=charts or None, kubernetes=facts.kubernetes or _version_in(blocks)
@@ -216,19 +216,19 @@ def _version_in(blocks: Iterable[TerraformBlock]) -> str | None:
 
 
 def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
-    """Read the account; raises Refused where the region or the cluster is not known."""
+    """Read the account; raises CommandError where the region or the cluster is not known."""
     name = cluster or cluster_name(facts)
     if not name:
-        raise Refused("the name of the EKS cluster is not known", hint="give it with --cluster")
+        raise CommandError("the name of the EKS cluster is not known", hint="give it with --cluster")
     try:
         import boto3  # noqa: PLC0415  an extra
 
         from karpenter.doctor.gather_aws import AccountReader  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:
-        raise Refused("boto3 is not installed", hint="pip install 'karpenter[aws]'") from error
+        raise CommandError("boto3 is not installed", hint="pip install 'karpenter[aws]'") from error
     session = boto3.Session(region_name=region or None)
     if not session.region_name:
-        raise Refused("the AWS region is not known", hint="give it with --region")
+        raise CommandError("the AWS region is not known", hint="give it with --region")
     note(f"reading the AWS account, {session.region_name}, cluster {name} ...")
     facts = msgspec.structs.replace(facts, region=session.region_name, cluster=name)
     client: Any = session.client

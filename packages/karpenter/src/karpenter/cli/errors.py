@@ -1,8 +1,8 @@
 """
-How a command ends when it cannot do what was asked: one line per problem on standard error.
+Errors of commands: one line per problem on standard error, and the exit code.
 
-Exit codes: 0 done; 1 done, and the answer is no; 2 the input cannot be used; 130 interrupted. A line
-that begins with ``hint:`` says what helps, where we know.
+Exit codes: 0 success; 1 success with a negative answer; 2 unusable input; 130 interrupted. A line that begins
+with ``hint:`` says what helps, where that is known.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ UNUSABLE = 2
 """The exit code for input that cannot be used."""
 
 
-class Refused(click.ClickException):
+class CommandError(click.ClickException):
     """The command cannot go on; every problem is a line, and the hint says what helps."""
 
     exit_code = UNUSABLE

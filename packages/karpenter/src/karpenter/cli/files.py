@@ -1,11 +1,9 @@
 """
-What ``-f`` means: a file, a folder with manifests in it, or ``-`` for standard input.
+The options ``-f`` and ``--set`` of commands.
 
-Folders are searched to the bottom for ``.yaml``, ``.yml`` and ``.json``, in the order of their names.
-
-What ``--set NAME=VALUE`` gives: settings of the operator by name, as texts.
-
-What they mean, and whether there are such settings, is the operator's to say.
+``-f`` is a file, a folder, or ``-`` for standard input. Folders are searched recursively for ``.yaml``,
+``.yml`` and ``.json``, in the order of their names. ``--set NAME=VALUE`` gives settings of the operator as
+texts; ``operator.options`` parses and checks them.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,51 +26,51 @@ _LARGEST = 256 * 1024 * 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Text(NamedTuple):
+class SourceText(NamedTuple):
     """A text and where it is from."""
 
     source: str
     content: str
 
 
-def read_texts(paths: Iterable[str]) -> Iterator[Text]:
+def read_texts(paths: Iterable[str]) -> Iterator[SourceText]:
     """
     Yield the texts that ``-f`` names.
 
     Raises:
-        Refused: naming the file that cannot be read.
+        CommandError: naming the file that cannot be read.
     """
     for path in paths:
         if path == "-":
-            yield Text("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
+            yield SourceText("stdin", _decode(sys.stdin.buffer.read(), "stdin"))
         elif Path(path).is_dir():
             yield from _folder(Path(path))
         else:
             yield _file(Path(path))
 
 
-def _folder(folder: Path) -> Iterator[Text]:
+def _folder(folder: Path) -> Iterator[SourceText]:
     found = sorted(path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
     if not found:
-        raise Refused(f"{folder}: no file here ends with .yaml, .yml or .json")
+        raise CommandError(f"{folder}: no file here ends with .yaml, .yml or .json")
     for path in found:
         yield _file(path)
 
 
-def _file(path: Path) -> Text:
+def _file(path: Path) -> SourceText:
     try:
         if path.stat().st_size > _LARGEST:
-            raise Refused(f"{path}: larger than {_LARGEST // 1024**2} MiB")
-        return Text(str(path), _decode(path.read_bytes(), str(path)))
+            raise CommandError(f"{path}: larger than {_LARGEST // 1024**2} MiB")
+        return SourceText(str(path), _decode(path.read_bytes(), str(path)))
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror or error}") from error
+        raise CommandError(f"{path}: {error.strerror or error}") from error
 
 
 def _decode(content: bytes, source: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(f"{source}: not UTF-8 text, at byte {error.start}") from error
+        raise CommandError(f"{source}: not UTF-8 text, at byte {error.start}") from error
 
 
 def files_option(*, required: bool = True, text: str = "What to read") -> Callable[[F], F]:
@@ -98,6 +96,6 @@ def named_values(given: Iterable[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
-            raise Refused(f"--set: {each!r} is not NAME=VALUE")
+            raise CommandError(f"--set: {each!r} is not NAME=VALUE")
         found[name] = f"{found[name]},{value}" if name == _GATES and name in found else value
     return found

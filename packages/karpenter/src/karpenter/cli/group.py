@@ -1,9 +1,9 @@
 """
-The command ``karpenter``: the table of commands, and how the one that is called is found and loaded.
+The click group ``karpenter``: the table of commands, and how a command is found and imported.
 
-The table is all that ``karpenter --help`` loads. To add a command, write it in a module of its own and add a
-line; the module is loaded when the command is called. Commands that need the embedded cluster are another
-distribution's, and are found through the entry-point group ``karpenter.commands``.
+``karpenter --help`` imports nothing but this table. A new command is a module of its own and a line here;
+the module is imported when the command is called. The commands of the distribution ``karpenter-local``
+(``local``, ``demo``, ``simulate``) are found through the entry-point group ``karpenter.commands``.
 """
 
 import difflib
@@ -23,10 +23,10 @@ from click.shell_completion import CompletionItem
 
 from karpenter import __version__
 from karpenter.api.wire import InvalidObject
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CommandEntry(msgspec.Struct, frozen=True):
     """One command."""
 
     target: str
@@ -36,28 +36,37 @@ class Entry(msgspec.Struct, frozen=True):
     """What it does, in a few words; the command's own help says more."""
 
 
-COMMANDS: dict[str, Entry] = {
-    "catalog": Entry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
-    "completion": Entry("karpenter.cli.completion:completion", "Print the completion script for a shell."),
-    "convert": Entry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
-    "crds": Entry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
-    "definition": Entry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
-    "demo": Entry("", "Watch machines come and go for pods, on this machine alone."),
-    "doctor": Entry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
-    "local": Entry("", "Run a small Kubernetes cluster on this machine."),
-    "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
-    "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),
-    "replay": Entry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
-    "run": Entry("karpenter.cli.run:run", "Run the operator."),
-    "simulate": Entry("", "Run the operator through simulated days, with faults."),
-    "validate": Entry("karpenter.cli.validate:validate", "Check manifests before a cluster sees them."),
-    "version": Entry("karpenter.cli.version:version", "Print the version."),
+COMMANDS: dict[str, CommandEntry] = {
+    "catalog": CommandEntry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
+    "completion": CommandEntry(
+        "karpenter.cli.completion:completion", "Print the completion script for a shell."
+    ),
+    "convert": CommandEntry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
+    "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
+    "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
+    "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
+    "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
+    "local": CommandEntry("", "Run a small Kubernetes cluster on this machine."),
+    "manifests": CommandEntry(
+        "karpenter.cli.manifests:manifests", "Print the objects that install the operator."
+    ),
+    "plan": CommandEntry(
+        "karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."
+    ),
+    "replay": CommandEntry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
+    "run": CommandEntry("karpenter.cli.run:run", "Run the operator."),
+    "simulate": CommandEntry("", "Run the operator through simulated days, with faults."),
+    "validate": CommandEntry(
+        "karpenter.cli.validate:validate", "Check manifests before a cluster sees them."
+    ),
+    "version": CommandEntry("karpenter.cli.version:version", "Print the version."),
 }
 
 
 GROUP = "karpenter.commands"
 """The entry-point group in which ``karpenter-local`` names its commands."""
 
+# 128 + SIGPIPE.
 _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
 
@@ -90,7 +99,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             meant = f"did you mean {close[0]}?" if close else "karpenter --help lists the commands"
-            raise Refused(f"there is no command {args[0]!r}", hint=meant)
+            raise CommandError(f"there is no command {args[0]!r}", hint=meant)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -118,7 +127,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except InvalidObject as error:
-            raise Refused(str(error)) from error
+            raise CommandError(str(error)) from error
 
 
 def _from_local(name: str) -> Any:
@@ -126,11 +135,11 @@ def _from_local(name: str) -> Any:
     Load a command that the distribution ``karpenter-local`` brings.
 
     Raises:
-        Refused: the distribution is not installed; the hint is the command that installs it.
+        CommandError: the distribution is not installed; the hint is the command that installs it.
     """
     for point in metadata.entry_points(group=GROUP, name=name):
         return point.load()
-    raise Refused(
+    raise CommandError(
         f"karpenter {name} is part of the distribution karpenter-local, which is not installed here",
         hint=_install_local(),
     )
@@ -155,4 +164,4 @@ def _install_local() -> str:
 )
 @click.version_option(__version__, prog_name="karpenter", message="%(prog)s %(version)s")
 def main() -> None:
-    """The right machines for the pods that wait: try, check and explain node autoscaling."""
+    """Node autoscaling for Kubernetes: run the operator, and plan, check and explain its decisions."""

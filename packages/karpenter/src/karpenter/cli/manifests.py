@@ -1,4 +1,4 @@
-"""``karpenter manifests``: everything that an installation consists of, without Helm."""
+"""``karpenter manifests``: prints all objects of an installation, without Helm."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from karpenter.chart.chart import manifests as objects_of
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import CHART, MissingValue, Release
 from karpenter.chart.values import BadValue, retired_values, values_of
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
-from karpenter.cloud.aws.policy import Place, policies
+from karpenter.cloud.aws.policy import PolicyScope, policies
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output
@@ -80,13 +80,15 @@ def manifests(  # noqa: PLR0917  one parameter per option
         release = Release(name=name, namespace=namespace, service="kubectl", values=values)
         found = objects_of(release, definitions=not skip_crds, namespace=create_namespace)
     except MissingValue as error:
-        raise Refused(str(error), hint="state it with --set NAME=VALUE") from error
+        raise CommandError(str(error), hint="state it with --set NAME=VALUE") from error
     except BadValue as error:
         sentence, _, hint = str(error).partition("; hint: ")
-        raise Refused(sentence, hint=hint or "charts/karpenter/values.yaml lists every value") from error
+        raise CommandError(sentence, hint=hint or "charts/karpenter/values.yaml lists every value") from error
     except TemplateError as error:
         sentence, _, hint = str(error).partition("; hint: ")
-        raise Refused(sentence, hint=hint or "helm template charts/karpenter shows it in full") from error
+        raise CommandError(
+            sentence, hint=hint or "helm template charts/karpenter shows it in full"
+        ) from error
     if output.form == "yaml":
         click.echo(render_documents(found), nl=False)
     else:
@@ -100,8 +102,8 @@ def _print_policies(values: dict[str, Any], where: str, output: Output) -> None:
         raise MissingValue("settings.clusterName: is required")
     region, slash, account = where.partition("/")
     if not region or not slash or not account.isdigit():
-        raise Refused(f"{where!r} is not a region and an account", hint="such as us-west-2/111122223333")
-    place = Place(
+        raise CommandError(f"{where!r} is not a region and an account", hint="such as us-west-2/111122223333")
+    place = PolicyScope(
         cluster=cluster,
         region=region,
         account=account,

@@ -1,8 +1,8 @@
 """
-How commands print data: as a table or text for people, as JSON or YAML for programs.
+Output of commands: a table or text, or JSON or YAML with ``-o``.
 
-Data goes to standard output and nothing else does. A command declares ``@output_option`` and calls
-``output.write(data, text=...)``; `data` is plain data or structs, `text` makes the form for people.
+Data goes to standard output, everything else to standard error. A command declares ``@output_option`` and
+calls ``output.write(data, text=...)``; `data` is plain data or structs, `text` renders it for terminals.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from karpenter.cli.errors import Refused, notes
+from karpenter.cli.errors import CommandError, notes
 from karpenter.cli.files import files_option, named_values
 from karpenter.cli.output import output_option_with, render
-from karpenter.cli.planning.data import plan_data, verdict_data, why_data
+from karpenter.cli.planning.data import disruption_data, plan_data, why_data
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
@@ -89,33 +89,35 @@ def plan(  # noqa: PLR0917  click hands over options by name
     moment, settings, types = moment_of(now), _settings(given), catalog_named(catalog)
     found = read_input(paths, _live(paths, kubeconfig, context))
     if found.problems:
-        raise Refused(*found.problems)
+        raise CommandError(*found.problems)
     notes(found.skipped)
     notes(_strangers(catalog, found.view.pools.values()))
     decision = decide(found.view, types, settings, moment, disruption=disruption)
-    notes(decision.intake.left_out)
+    notes(decision.provisioning.left_out)
     if output.form == "text":
-        from karpenter.cli.planning.page import show  # noqa: PLC0415  only who reads text pays for rich
+        from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
         show(decision, why=why)
     else:
-        data = plan_data(decision.plan, decision.names)
+        data = plan_data(decision)
         if why:
             data |= why_data(decision.plan, decision.names)
-        if decision.verdict is not None:
-            data |= verdict_data(decision.verdict, decision.names)
+        if decision.disruption is not None:
+            data |= disruption_data(decision.disruption, decision.names)
         click.echo(render(data, output.form), nl=False)
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
 def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
     if kubeconfig or context:
-        # Whoever plans offline does not pay for loading a client.
+        # Planning offline does not pay for loading a client.
         from karpenter.cli.planning.input import read_cluster  # noqa: PLC0415
 
         return read_cluster(kubeconfig=kubeconfig, context=context)
     if not paths:
-        raise Refused("nothing to plan for", hint="give manifests with -f, or a live cluster with --context")
+        raise CommandError(
+            "nothing to plan for", hint="give manifests with -f, or a live cluster with --context"
+        )
     return None
 
 
@@ -131,21 +133,21 @@ def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
 
 
 def catalog_named(name: str) -> Catalog:
-    """Return the catalogue of ``--catalog``; raises Refused where there is none."""
+    """Return the catalogue of ``--catalog``; raises CommandError where there is none."""
     try:
         return load_catalog(name)
     except InvalidCatalog as error:
-        raise Refused(*str(error).splitlines()) from None
+        raise CommandError(*str(error).splitlines()) from None
 
 
 def moment_of(text: str | None) -> datetime:
-    """Return the moment of ``--now``, or this one; raises Refused where it is no time."""
+    """Return the moment of ``--now``, or this one; raises CommandError where it is no time."""
     if text is None:
         return datetime.now(UTC)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise Refused(f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
+        raise CommandError(f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -153,4 +155,4 @@ def _settings(given: tuple[str, ...]) -> Settings:
     try:
         return parse_settings(named_values(given))
     except SettingError as error:
-        raise Refused(f"--set: {error}") from None
+        raise CommandError(f"--set: {error}") from None

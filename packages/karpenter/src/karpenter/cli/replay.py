@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from karpenter import __version__
-from karpenter.cli.errors import Refused, note
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
 from karpenter.replay.replay import Replay, Unreadable
 
@@ -42,9 +42,9 @@ def replay(file: Path, output: Output) -> None:
         with file.open("rb") as lines:
             found = list(player.run(lines))
     except OSError as error:
-        raise Refused(f"{file}: {error.strerror or error}") from error
+        raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
-        raise Refused(f"{file}: {error}") from error
+        raise CommandError(f"{file}: {error}") from error
     if player.torn:
         note("note: the last line is not whole; the operator ended while it wrote")
     if player.version != __version__:

@@ -1,4 +1,4 @@
-"""``karpenter run``: the operator itself."""
+"""``karpenter run``: runs the operator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import Refused
-from karpenter.cloud.aws.options import KNOBS
+from karpenter.cli.errors import CommandError
+from karpenter.cloud.aws.options import AWS_SETTINGS
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.cloudprovider import Knob
+from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import BrokenProvider, UnknownProvider, provider_names
 from karpenter.kube.errors import KubeError, NotFound
@@ -21,7 +21,7 @@ from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.operator.http import PortTaken
 from karpenter.operator.operator import ClassNotServed
 from karpenter.operator.options import SETTINGS, parse_settings
-from karpenter.operator.run import Which
+from karpenter.operator.run import OperatorTarget
 from karpenter.operator.run import run as run_operator
 from karpenter.telemetry.logging import BadOutput, Logs
 
@@ -37,8 +37,8 @@ _INSTALL = "karpenter crds | kubectl apply --server-side -f - installs the Custo
 
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for every setting of the operator."""
-    for setting in reversed((*SETTINGS, *KNOBS)):
-        of_aws = " For aws only." if isinstance(setting, Knob) else ""
+    for setting in reversed((*SETTINGS, *AWS_SETTINGS)):
+        of_aws = " For aws only." if isinstance(setting, ProviderSetting) else ""
         told = f"env: {setting.variable}; default: {setting.default or 'empty'}"
         command = click.option(
             f"--{setting.name}",
@@ -92,11 +92,11 @@ def run(
 
     Exits 0 when it was stopped by a signal, 1 when it lost its lease, and 2 when it cannot start.
     """
-    own = {knob.variable: text for knob in KNOBS if (text := given.pop(knob.field)) is not None}
+    own = {each.variable: text for each in AWS_SETTINGS if (text := given.pop(each.field)) is not None}
     settings = _settings(given)
     stated = {each.variable: text for each in SETTINGS if (text := given.get(each.field)) is not None}
     clock = SystemClock()
-    which = Which(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)
+    which = OperatorTarget(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)
     with (
         refused(),
         Logs(
@@ -116,12 +116,14 @@ def refused() -> Iterator[None]:
     try:
         yield
     except (UnknownProvider, BrokenProvider) as error:
-        raise Refused(str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}") from error
+        raise CommandError(
+            str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}"
+        ) from error
     except NotFound as error:
         ours = error.request.path.startswith(_OURS)
-        raise Refused(str(error), hint=_INSTALL if ours else "") from error
+        raise CommandError(str(error), hint=_INSTALL if ours else "") from error
     except (KubeError, CloudError, InvalidCatalog, ClassNotServed, PortTaken, BadOutput, ValueError) as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
     except LeadershipLost as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(_LOST) from error

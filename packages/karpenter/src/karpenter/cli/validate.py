@@ -1,4 +1,4 @@
-"""``karpenter validate``: what a cluster would refuse, and what it would accept and not do."""
+"""``karpenter validate``: checks manifests against schemas, CEL rules and runtime validation, offline."""
 
 import click
 
@@ -13,7 +13,7 @@ from karpenter.api.validation.documents import (
     identify,
 )
 from karpenter.api.wire import InvalidObject
-from karpenter.cli.errors import UNUSABLE, Refused, note, one_line
+from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option
 
@@ -63,7 +63,7 @@ def _read_old(path: str) -> OldObjects:
             for document in documents(text.content, text.source)
         }
     except InvalidObject as error:
-        raise Refused(f"--old: {error}") from error
+        raise CommandError(f"--old: {error}") from error
 
 
 def _report(outcomes: list[Outcome], output: Output) -> None:

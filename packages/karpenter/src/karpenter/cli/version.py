@@ -1,4 +1,4 @@
-"""``karpenter version``: what is running here."""
+"""``karpenter version``: prints the version."""
 
 import platform
 

@@ -1,1 +1,1 @@
-"""What machines can be bought, and how: everything that differs from cloud to cloud."""
+"""Cloud providers: everything that differs from cloud to cloud."""

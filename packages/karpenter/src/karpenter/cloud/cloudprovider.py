@@ -1,30 +1,20 @@
 """
-What a cloud has to be able to do for us: nine promises.
+The interface between the operator and any cloud.
 
-:class:`CloudProvider` is the seam between the operator and any cloud. A provider turns claims into machines,
-says which machines there are, and what can be bought; it decides nothing else. It knows claims and pools as
-values; what it needs of Kubernetes beyond that comes in through :mod:`.surroundings`.
+A :class:`CloudProvider` turns NodeClaims into machines, and says which machines there are and which instance
+types a NodePool may use; it decides nothing else. NodeClaims and NodePools come as values. What else a
+provider needs of its environment is in :class:`ProviderContext`; its access to Kubernetes is narrow on
+purpose: a provider reads node classes, and a cloud that makes its own nodes, as kwok does, creates and
+deletes those.
 
-Two seams are optional. A provider that hears of interruptions before they happen is :class:`Interruptible`;
-one that has to finish something before a node may be used is a :class:`HoldsRegistration`. The operator asks
-with ``isinstance``.
+Three interfaces are optional, and the operator asks for them with ``isinstance``. A provider that hears of
+interruptions before they happen is :class:`Interruptible`; one that has to finish something before a node may
+be used is a :class:`HoldsRegistration`; one that has controllers of its own, such as for its node classes, is
+a :class:`HasControllers`. A controller of a provider changes nothing in Kubernetes by itself: it returns a
+:class:`~karpenter.core.effects.Step`, effects and when to look again, which the operator performs.
 
-Errors are in :mod:`.errors`. ``karpenter_local.testing.provider_contract`` holds the promises as tests, and
-docs/guides/write-a-provider.md shows how to keep them.
-
-What a provider finds around it: a clock, chance, the cluster's name, settings, and a door to Kubernetes.
-
-The door is narrow on purpose. A provider reads node classes, and a cloud that makes its own nodes, as kwok
-does, creates and deletes those. The operator wires it to its client; tests wire it to a dictionary.
-
-What a provider has to do for a cluster beyond keeping its promises, as work that the operator runs for it.
-
-A cloud has duties of its own: to say in a node class what it selects, to tag, to take away what nobody needs
-any longer. A provider that :class:`HasControllers` hands them to the operator, which runs them while it leads.
-
-A chore changes nothing in Kubernetes by itself: it returns a :class:`~karpenter.core.effects.Step`, effects
-and when to look again, which is carried out as every other decision is. What it does in its cloud is its own
-business. An error of a provider means that it is tried again, later each time.
+Errors are in :mod:`.errors`. ``karpenter_local.testing.provider_contract`` tests that a provider keeps what
+is said here, and docs/guides/write-a-provider.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -52,45 +42,45 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Step
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import Event, NodeClass
-    from karpenter.telemetry.metrics import Declared
-    from karpenter.telemetry.metrics.store import Instrument
+    from karpenter.core.state.cluster import NodeClass, StateEvent
+    from karpenter.telemetry.metrics import MetricSpec
+    from karpenter.telemetry.metrics.instruments import Instrument
 
 
 ProviderId: TypeAlias = str
-"""What a cloud calls a machine, as ``spec.providerID`` of its node spells it, such as ``kwok://node-1``."""
+"""The id of a machine, as ``spec.providerID`` of its node has it, such as ``kwok://node-1``."""
 
 
 class NodeClassKind(msgspec.Struct, frozen=True):
-    """A kind of node class that a provider understands."""
+    """A kind of node class that a provider supports."""
 
     group: str
     kind: str
 
     @property
     def label(self) -> str:
-        """The label by which claims and nodes name their class of this kind."""
+        """The label of claims and nodes that has the name of their class."""
         return node_class_label(self.group, self.kind)
 
 
 class RepairPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of a node that means that it is broken, when it lasts."""
+    """A condition of a node that means, when it lasts, that the node is unhealthy."""
 
     condition_type: str
     condition_status: str
     toleration: timedelta
-    """How long the condition is put up with."""
+    """How long the condition is tolerated."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs in the cloud, as the provider reports it."""
+    """A machine in the cloud, as the provider reports it."""
 
     provider_id: ProviderId
     claim_uid: str = ""
-    """The claim that it was launched for; empty if the cloud cannot tell."""
+    """The uid of the claim that it was launched for; empty if the cloud does not know."""
 
     labels: Mapping[str, str] = {}
-    """What its node will be labelled with: at least instance type, zone, capacity type, arch and os."""
+    """The labels of its node: at least instance type, zone, capacity type, arch and os."""
 
     annotations: Mapping[str, str] = {}
     capacity: Resources = {}
@@ -98,7 +88,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str = ""
     created: datetime | None = None
     deleting: bool = False
-    """Whether it is on its way out; it is then still there, and still costs."""
+    """Whether it is being terminated; it still exists, and still costs."""
 
 
 class CloudProvider(Protocol):
@@ -111,20 +101,20 @@ class CloudProvider(Protocol):
 
     @property
     def node_classes(self) -> tuple[NodeClassKind, ...]:
-        """The kinds of node class that it understands, the usual one first; others are left alone."""
+        """The kinds of node class that it supports, the usual one first; others are left alone."""
         ...
 
     @property
     def repair_policies(self) -> tuple[RepairPolicy, ...]:
-        """Which conditions of a node mean that its machine should be replaced; may be empty."""
+        """Which conditions of a node mean that its machine should be repaired; may be empty."""
         ...
 
     async def launch(self, claim: NodeClaim) -> Machine:
         """
-        Start one machine for a claim: one that satisfies its requirements and holds its requests, for little.
+        Launch the cheapest machine that satisfies the requirements of a claim and fits its requests.
 
-        Idempotent per claim uid, also across restarts of ours: as long as a machine of that uid exists, it is
-        the answer and nothing is started. So whoever lost an answer asks again.
+        Idempotent per claim uid, also across restarts: as long as a machine of that uid exists, it is
+        returned and nothing is launched. So a caller that lost the answer calls again.
 
         Raises:
             InsufficientCapacity: naming the offerings that were tried.
@@ -137,11 +127,11 @@ class CloudProvider(Protocol):
 
     async def terminate(self, provider_id: ProviderId) -> None:
         """
-        Begin the end of a machine. Harmless when it has begun; returns before the machine is gone.
+        Begin to terminate a machine; harmless when it has begun. Returns before the machine is gone.
 
         Raises:
-            MachineNotFound: it is gone. Callers ask until they are told so.
-            Throttled, CloudUnreachable: ask again.
+            MachineNotFound: it is gone. Callers call again until this is raised.
+            Throttled, CloudUnreachable: call again.
         """
         ...
 
@@ -151,100 +141,101 @@ class CloudProvider(Protocol):
 
         Raises:
             MachineNotFound: it is gone, or never was, or is another cluster's.
-            Throttled, CloudUnreachable: ask again.
+            Throttled, CloudUnreachable: call again.
         """
         ...
 
     async def list(self) -> tuple[Machine, ...]:
         """
-        Return every machine of this cluster, those on their way out included and marked.
+        Return every machine of this cluster, with those marked that are being terminated.
 
-        A machine is in the list from the moment that its launch is answered.
+        A machine is in the list from the moment that its launch returned.
 
         Raises:
-            Throttled, CloudUnreachable: ask again. Half a list is never returned.
+            Throttled, CloudUnreachable: call again. An incomplete list is never returned.
         """
         ...
 
     async def catalog(self, pool: NodePool) -> Catalog:
         """
-        Return everything that a pool may buy, what is sold out included and marked as not available.
+        Return all instance types of a NodePool, with offerings marked that are not available.
 
-        The same value comes back as long as nothing has changed, so that whoever computes from it can tell.
+        The same value is returned as long as nothing has changed, so that callers can tell.
 
         Raises:
-            NodeClassNotReady: what can be bought depends on a class that is missing or not ready.
-            Throttled, CloudUnreachable: ask again.
+            NodeClassNotReady: the instance types depend on a class that is missing or not ready.
+            Throttled, CloudUnreachable: call again.
         """
         ...
 
     async def drift(self, claim: NodeClaim) -> str:
         """
-        Return in one word, such as ``ImageDrift``, why a launched machine is not what its class asks for now.
+        Return in one word, such as ``ImageDrift``, why a machine does not match its node class any more.
 
-        Empty when it is. The pool's own requirements are not the provider's business.
+        Empty when it matches. Drift from the NodePool is decided elsewhere.
 
         Raises:
             MachineNotFound: the machine is gone.
-            Throttled, CloudUnreachable: ask again.
+            Throttled, CloudUnreachable: call again.
         """
         ...
 
 
 class Interruption(msgspec.Struct, frozen=True, kw_only=True):
-    """News of a machine that the cloud will take away, or would rather have back."""
+    """A message that the cloud will take a machine away, or may do so soon."""
 
     provider_id: ProviderId
     kind: str
     """In snake case, such as ``spot_interrupted``: the reason of the metric and in the event."""
 
     id: str
-    """Tells two news of one machine apart."""
+    """Different for different messages about one machine."""
 
     at: datetime
-    """When the cloud told."""
+    """When the cloud sent it."""
 
     drains: bool = True
-    """Whether the claim is to be deleted, so that its pods move in time; False is for information only."""
+    """Whether the claim is deleted, so that its pods move in time; False is for information only."""
 
     forceful: bool = False
     """Whether there is no time to drain."""
 
 
+# isinstance checks that the members exist, not their signatures: a provider has no base class.
 @runtime_checkable
 class Interruptible(Protocol):
     """A provider that hears of interruptions."""
 
     async def interruptions(self) -> tuple[Interruption, ...]:
         """
-        Wait for news, and return them.
+        Wait for interruptions, and return them.
 
-        What is not acknowledged is told again after a while, also to whoever comes after a restart.
+        An interruption that is not acknowledged is returned again after a while, also after a restart.
 
         Raises:
-            Throttled, CloudUnreachable: ask again.
+            Throttled, CloudUnreachable: call again.
         """
         ...
 
     async def acknowledge(self, interruption: Interruption) -> None:
-        """Say that news were acted on and need not be told again."""
+        """Note that an interruption was acted on, so that it is not returned again."""
         ...
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a node may not be used yet."""
+    """Why a node may not be registered yet."""
 
     because: str
     look_again: float = 5.0
-    """Seconds until it is worth asking again."""
+    """Seconds until the provider is asked again."""
 
 
 @runtime_checkable
 class HoldsRegistration(Protocol):
-    """A provider that has something to do before a node may be used."""
+    """A provider that has something to finish before a node may be used."""
 
     async def registration_holds(self, claim: NodeClaim, node: Node) -> tuple[Hold, ...]:
-        """Return what is missing before pods may come to the node; empty when nothing is."""
+        """Return what is missing before the node may be registered; empty when nothing is."""
         ...
 
 
@@ -253,10 +244,10 @@ R = TypeVar("R", bound=Resource)
 
 class ClusterObjects(Protocol):
     """
-    The objects of the cluster that a provider may look at or make.
+    The objects of the cluster that a provider may read, create or delete.
 
-    Every method may raise :class:`CloudUnreachable` when the API server does not answer; what it refuses for
-    good is an error of the provider and propagates.
+    Every method may raise :class:`CloudUnreachable` when the API server does not answer; a request that it
+    refuses is an error of the provider and propagates.
     """
 
     async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
@@ -277,7 +268,7 @@ class ClusterObjects(Protocol):
 
 
 class ProviderSetting(msgspec.Struct, frozen=True):
-    """A setting that only one provider has, as commands and documentation show it."""
+    """A setting that only one provider has, as flags and documentation show it."""
 
     name: str
     """The flag, without dashes; in capitals and with underscores, it is the environment variable."""
@@ -297,74 +288,74 @@ class ProviderSetting(msgspec.Struct, frozen=True):
 
 
 class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a provider is given."""
+    """What a provider is created with."""
 
     clock: Clock
     chance: Random
-    """Seeded by whoever wants the same history twice."""
+    """Seeded in simulations, so that they can be repeated."""
 
     cluster: str
-    """Whose machines these are; clouds tag them with it."""
+    """The name of the cluster; clouds tag machines with it."""
 
     objects: ClusterObjects
     settings: Mapping[str, str] = {}
-    """Settings of the provider's own, by environment variable, such as ``INSTANCE_TYPES_FILE_PATH``."""
+    """Settings of the provider, by environment variable, such as ``INSTANCE_TYPES_FILE_PATH``."""
 
     version: Callable[[], Awaitable[str]] | None = None
-    """Asks the API server for its version, such as ``1.33``; None where nobody can."""
+    """Asks the API server for its version, such as ``1.33``; None where it cannot be asked."""
 
 
 Connect: TypeAlias = Callable[[ProviderContext], AbstractAsyncContextManager[CloudProvider]]
 """
-How a provider begins: entered, it is ready to be asked; left, it has stopped whatever it runs.
+Creates a provider: entered, it is ready to be called; left, it has stopped everything that it runs.
 
 This is what an entry point of the group ``karpenter.providers`` names.
 """
 
 
 class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What chores find when they begin."""
+    """What the controllers of a provider are created with."""
 
     view: Callable[[], ClusterView]
-    """What is known of the cluster at the moment of asking."""
+    """Returns the current state of the cluster."""
 
     metrics: Metrics
-    """Instruments, those that the provider has declared among them."""
+    """The metrics of the operator, those that the provider has declared among them."""
 
 
 @runtime_checkable
 class SingletonController(Protocol):
-    """Something that is done once in a while."""
+    """A controller that runs once in a while, for the whole cluster."""
 
     @property
     def name(self) -> str:
-        """What logs call it."""
+        """The name in logs and metrics."""
         ...
 
     async def look(self) -> Step:
-        """Go over everything once; return what is due, and after how many seconds to look again."""
+        """Reconcile once; return effects, and after how many seconds to run again."""
         ...
 
 
 class ObjectController(Protocol):
-    """Something that is done for one object at a time, when it changes."""
+    """A controller that reconciles one object at a time, when it changes."""
 
     @property
     def name(self) -> str:
-        """What logs call it."""
+        """The name in logs and metrics."""
         ...
 
     @property
     def workers(self) -> int:
-        """How many objects are looked at at once."""
+        """How many objects are reconciled at once."""
         ...
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the keys of the objects that an event is about."""
         ...
 
     async def reconcile(self, key: str) -> Step:
-        """Look at one object; return what is due, and after how many seconds to look again, if at all."""
+        """Reconcile one object; return effects, and after how many seconds to do so again, if at all."""
         ...
 
 
@@ -373,13 +364,13 @@ ProviderController: TypeAlias = SingletonController | ObjectController
 
 @runtime_checkable
 class HasControllers(Protocol):
-    """A provider with duties of its own."""
+    """A provider with controllers of its own."""
 
     @property
-    def metrics(self) -> tuple[Declared[Instrument], ...]:
+    def metrics(self) -> tuple[MetricSpec[Instrument], ...]:
         """The metrics that only this provider has."""
         ...
 
-    def chores(self, office: ControllerContext) -> tuple[ProviderController, ...]:
-        """Return what has to be done while the operator leads; asked once, before anything is done."""
+    def controllers(self, context: ControllerContext) -> tuple[ProviderController, ...]:
+        """Return the controllers, which run while the operator leads; called once, before the first runs."""
         ...

@@ -1,16 +1,16 @@
 """
-Everything a cloud provider may raise, and what to do about it.
+The errors that a cloud provider may raise, and what the operator does about each.
 
     CloudError
-    |-- InsufficientCapacity   these offerings are sold out: give the claim up and try others now
-    |-- NodeClassNotReady      the class cannot launch yet: give the claim up and wait for the class
+    |-- InsufficientCapacity   no capacity of these offerings: delete the claim and try others now
+    |-- NodeClassNotReady      the node class cannot launch yet: delete the claim and wait for the class
     |-- MachineNotFound        already gone: for a termination, this is success
-    |-- Throttled              the cloud said slow down: try again after ``retry_after``
+    |-- Throttled              too many calls: try again after ``retry_after``
     |-- LaunchRefused          the request is wrong: tell the user ``reason`` and message, try again slowly
     |-- LaunchFailed           something broke and a machine may exist: launch again, which finds it
     `-- CloudUnreachable       no answer to any other call: try again
 
-A provider raises nothing else. Whatever a library of its own raises becomes one of these.
+A provider raises nothing else: an error of one of its libraries becomes one of these.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SHOWN: Final = 5
 
 
 class CloudError(Exception):
-    """Anything that goes wrong between us and the cloud."""
+    """Any error of a call to the cloud."""
 
     metric_label: ClassVar[str] = ""
     """The value of the label ``error`` of ``karpenter_cloudprovider_errors_total``."""
 
 
 class InsufficientCapacity(CloudError):  # noqa: N818  named after what is wrong, as users know it
-    """Nothing that would do can be bought at this moment."""
+    """The cloud has no capacity of any offering that satisfies the claim."""
 
     metric_label = "InsufficientCapacityError"
 
@@ -46,7 +46,7 @@ class InsufficientCapacity(CloudError):  # noqa: N818  named after what is wrong
 
 
 class NodeClassNotReady(CloudError):  # noqa: N818  as above
-    """The node class says that it cannot launch machines."""
+    """The node class cannot launch machines."""
 
     metric_label = "NodeClassNotReadyError"
 
@@ -56,7 +56,7 @@ class NodeClassNotReady(CloudError):  # noqa: N818  as above
 
 
 class MachineNotFound(CloudError):  # noqa: N818  as above
-    """There is no such machine, or not any longer."""
+    """The machine does not exist, or does not exist any longer."""
 
     metric_label = "NodeClaimNotFoundError"
 
@@ -66,7 +66,7 @@ class MachineNotFound(CloudError):  # noqa: N818  as above
 
 
 class Throttled(CloudError):  # noqa: N818  as above
-    """The cloud wants fewer calls."""
+    """The cloud limits the rate of calls."""
 
     def __init__(self, *, retry_after: float = 1.0) -> None:
         super().__init__(f"the cloud asks to slow down; trying again in {retry_after:g} s")
@@ -75,7 +75,7 @@ class Throttled(CloudError):  # noqa: N818  as above
 
 
 class LaunchRefused(CloudError):  # noqa: N818  as above
-    """The cloud will not do what the claim asks for, and says why."""
+    """The cloud refuses what the claim asks for, and says why."""
 
     def __init__(self, *, reason: str, message: str) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class LaunchRefused(CloudError):  # noqa: N818  as above
 
 
 class LaunchFailed(CloudError):  # noqa: N818  as above
-    """A launch ended in a way that nobody foresaw, or its answer was lost."""
+    """A launch failed unexpectedly, or its answer was lost."""
 
 
 class CloudUnreachable(CloudError):  # noqa: N818  as above

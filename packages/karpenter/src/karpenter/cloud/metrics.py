@@ -1,7 +1,7 @@
 """
-A provider whose calls are timed and whose errors are counted.
+Measures a cloud provider: the duration of its calls, and their errors.
 
-It changes nothing about a call. Which controller called is read from the context that log lines carry, too.
+It changes nothing about a call. The calling controller is read from the context that log lines carry, too.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ METHODS: Final = {
     "catalog": "GetInstanceTypes",
     "drift": "IsDrifted",
 }
-"""What dashboards call our methods."""
+"""Our methods to the names that Karpenter's metrics have: https://karpenter.sh/docs/reference/metrics/"""
 
 
 class MeasuredProvider:
-    """Another provider, with a stopwatch."""
+    """A provider whose calls are measured."""
 
     def __init__(self, provider: CloudProvider, *, metrics: Metrics, clock: Clock) -> None:
         self._provider = provider
@@ -51,7 +51,7 @@ class MeasuredProvider:
 
     @property
     def node_classes(self) -> tuple[NodeClassKind, ...]:
-        """The kinds of node class that it understands."""
+        """The kinds of node class that it supports."""
         return self._provider.node_classes
 
     @property
@@ -60,12 +60,12 @@ class MeasuredProvider:
         return self._provider.repair_policies
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Start one machine."""
+        """Launch a machine."""
         with self._measured("launch"):
             return await self._provider.launch(claim)
 
     async def terminate(self, provider_id: str) -> None:
-        """Begin the end of a machine."""
+        """Terminate a machine."""
         with self._measured("terminate"):
             await self._provider.terminate(provider_id)
 
@@ -80,7 +80,7 @@ class MeasuredProvider:
             return await self._provider.list()
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return what a pool may buy."""
+        """Return the instance types of a NodePool."""
         with self._measured("catalog"):
             return await self._provider.catalog(pool)
 
@@ -92,6 +92,7 @@ class MeasuredProvider:
     @contextmanager
     def _measured(self, method: str) -> Iterator[None]:
         labels = {
+            # The loop binds the name of its controller to the context of each reconcile.
             "controller": str(structlog.contextvars.get_contextvars().get("controller", "")),
             "method": METHODS[method],
             "provider": self.name,

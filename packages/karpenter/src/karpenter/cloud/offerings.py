@@ -1,14 +1,12 @@
 """
-What an offering is called, and which ones failed lately.
+The names of offerings, which of them failed lately, and which satisfy a NodeClaim.
 
-A cloud says that an offering is sold out only when a launch fails. :class:`InsufficientCapacityCache` remembers that for a few
-minutes, so that the next decision buys something else, and then forgets it, so that it is tried again.
+A cloud reports insufficient capacity only when a launch fails. :class:`InsufficientCapacityCache` keeps that
+for a few minutes, so that the next decision uses another offering, and then drops it, so that it is tried
+again. :func:`choices` is for providers that choose the offering themselves: of instance types at the same
+price the first of the catalogue wins, of offerings of one type at the same price the first, or a random one.
 
-What to buy for a claim: everything that would do, the cheapest first.
-
-For providers that choose themselves. Of types at the same price the first of the catalogue wins; of
-offerings of one type at the same price the first, or one by chance, where chance is passed in. Knows
-catalogues only: what a cloud has in stock is found out by asking it.
+Knows catalogues only: whether a cloud has capacity is known after a launch.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
 
-REMEMBERED: Final = 180.0
+TTL: Final = 180.0
 """Seconds for which an offering that failed is skipped."""
 
 
@@ -55,66 +53,67 @@ class OfferingName(msgspec.Struct, frozen=True, order=True):
 
 
 class InsufficientCapacityCache:
-    """Offerings that failed, until when each is skipped."""
+    """Offerings that failed, and until when each is skipped."""
 
-    def __init__(self, *, monotonic: Callable[[], float], remembered: float = REMEMBERED) -> None:
+    def __init__(self, *, monotonic: Callable[[], float], ttl: float = TTL) -> None:
         self._monotonic = monotonic
-        self._remembered = remembered
+        self._ttl = ttl
         self._until: dict[OfferingName, float] = {}
 
     def remember(self, offerings: Iterable[OfferingName]) -> None:
-        """Skip these from now on, for a while."""
-        until = self._monotonic() + self._remembered
+        """Skip offerings from now on, for a while."""
+        until = self._monotonic() + self._ttl
         self._until.update(dict.fromkeys(offerings, until))
 
     def now(self) -> frozenset[OfferingName]:
-        """Return what is skipped at this moment."""
+        """Return the offerings that are skipped now."""
         now = self._monotonic()
         self._until = {name: until for name, until in self._until.items() if until > now}
         return frozenset(self._until)
 
 
-def mark_unavailable(catalog: Catalog, sold_out: frozenset[OfferingName]) -> Catalog:
+def mark_unavailable(catalog: Catalog, unavailable: frozenset[OfferingName]) -> Catalog:
     """Return the catalogue with these offerings marked as not available; all types stay in it."""
-    if not sold_out:
+    if not unavailable:
         return catalog
-    touched = {name.instance_type for name in sold_out}
-    types = tuple(_marked(kind, sold_out) if kind.name in touched else kind for kind in catalog.types)
+    touched = {name.instance_type for name in unavailable}
+    types = tuple(_marked(kind, unavailable) if kind.name in touched else kind for kind in catalog.types)
     return msgspec.structs.replace(catalog, types=types)
 
 
-def _marked(kind: InstanceType, sold_out: frozenset[OfferingName]) -> InstanceType:
-    """Mark the offerings of a type, and let its labels say only what can still be bought."""
+def _marked(kind: InstanceType, unavailable: frozenset[OfferingName]) -> InstanceType:
+    """Mark the offerings of a type, and limit its labels to zones and capacity types that are available."""
     offerings = tuple(
-        msgspec.structs.replace(each, available=False) if OfferingName.of(kind, each) in sold_out else each
+        msgspec.structs.replace(each, available=False) if OfferingName.of(kind, each) in unavailable else each
         for each in kind.offerings
     )
     left = [each for each in offerings if each.available]
-    sold_by = Requirements.of(
+    offered_in = Requirements.of(
         [
             requirement(ZONE, "In", {each.zone for each in left}),
             requirement(CAPACITY_TYPE, "In", {each.capacity_type for each in left}),
         ]
     )
-    labels = kind.requirements.without(ZONE, CAPACITY_TYPE).intersect(sold_by)
+    # A type must not allow a zone that it has no available offering in: topology spread counts zones.
+    labels = kind.requirements.without(ZONE, CAPACITY_TYPE).intersect(offered_in)
     return msgspec.structs.replace(kind, offerings=offerings, requirements=labels)
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One offering that would do for a claim."""
+    """An offering that satisfies a claim."""
 
     kind: InstanceType
     offering: Offering
 
     @property
     def name(self) -> OfferingName:
-        """What it is called."""
+        """The name of the offering."""
         return OfferingName.of(self.kind, self.offering)
 
 
 def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) -> tuple[Choice, ...]:
     """
-    Return everything that satisfies a claim and holds its requests, the cheapest first.
+    Return every available offering that satisfies a claim and fits its requests, the cheapest first.
 
     Raises:
         RequirementError, QuantityError: the claim cannot be read.
@@ -138,14 +137,14 @@ def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) ->
 
 
 def labels_of(choice: Choice, claim: NodeClaim) -> dict[str, str]:
-    """Return the labels of a machine: where claim or type leave several values, the first that both allow."""
+    """Return the labels of a machine; of several values that claim and type allow, the first."""
     wanted = Requirements.from_entries(claim.spec.requirements)
     settled = wanted.intersect(choice.kind.requirements).intersect(choice.offering.requirements)
     return {each.key: min(each.values) for each in settled if not each.complement and each.values}
 
 
 def _named(catalog: Catalog, wanted: Requirements) -> Iterable[InstanceType]:
-    """Return the types that the claim names, in the order of the catalogue; all of them if it names none."""
+    """Return the instance types that the claim names, in the order of the catalogue; all if it names none."""
     names = wanted[INSTANCE_TYPE]
     if names.complement:
         return catalog.types

@@ -1,13 +1,13 @@
 """
-Which providers there are: those built in, and those that installed packages bring.
+Finds a cloud provider by name: the built-in ones, and those of installed packages.
 
-A package brings one with an entry point of the group ``karpenter.providers``::
+A package registers one with an entry point of the group ``karpenter.providers``::
 
     [project.entry-points."karpenter.providers"]
     rack = "karpenter_rack:connect"
 
-The name is what the operator's user asks for; the value is a :data:`~karpenter.cloud.cloudprovider.Connect`.
-Nothing is imported before it is asked for.
+The name is the value of the setting; the entry point is a :data:`~karpenter.cloud.cloudprovider.Connect`.
+A provider is imported when it is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GROUP: Final = "karpenter.providers"
 BUILT_IN: Final[Mapping[str, str]] = MappingProxyType(
     {"kwok": "karpenter.cloud.kwok.cloudprovider:connect", "aws": "karpenter.cloud.aws.operator:connect"}
 )
-"""Providers of our own, and where each begins."""
+"""Built-in providers, and the function that creates each."""
 
 
 class UnknownProvider(LookupError):  # noqa: N818  says what is wrong
@@ -57,7 +57,7 @@ def provider_names() -> tuple[str, ...]:
 
 def find_provider(name: str) -> Connect:
     """
-    Return how the provider called `name` begins.
+    Return the function that creates the provider `name`.
 
     Raises:
         UnknownProvider: there is none.
@@ -80,10 +80,11 @@ def find_provider(name: str) -> Connect:
 
 
 def _targets(name: str) -> set[str]:
-    """Return where a provider begins: no place, one, or several that quarrel over the name."""
+    """Return the functions that are registered under a name: none, one, or several that conflict."""
     own = {BUILT_IN[name]} if name in BUILT_IN else set()
     return own | {each.value for each in _installed() if each.name == name}
 
 
 def _installed() -> tuple[EntryPoint, ...]:
+    # https://packaging.python.org/en/latest/specifications/entry-points/
     return tuple(entry_points(group=GROUP))

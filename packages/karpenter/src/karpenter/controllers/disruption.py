@@ -1,48 +1,28 @@
 """
-Removing and replacing machines for the better: look, decide, look again, carry out.
+Disruption: look, decide, validate, carry out.
 
-One loop decides; commands that were begun are carried to their end by another (:mod:`.commands`), so that
-waiting for a replacement never stops anybody from thinking. All judgement is in ``core.disruption``.
-
-How long one look for machines to disrupt takes: each reason is timed for itself, and has its own time limit.
-
-A reason that takes all of its time leaves the next one's alone. Everything before the first is counted to it.
+One loop decides; commands that have begun are carried to their end by another (:mod:`.disruption_queue`),
+so that waiting for a replacement never holds up a decision. The decisions are
+``core.disruption.disrupt.disrupt`` and ``core.disruption.validation.validate``; what they remember is a
+value that this controller holds.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
-from karpenter.api.labels import NODEPOOL
-from karpenter.core.disruption.churn import (
-    end_savings,
-    expected_lifetimes,
-    is_due,
-    landed_share,
-    next_rest,
-    past_command,
-    record_savings,
-)
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
-from karpenter.core.disruption.disrupt import UNEXPLAINED, next_moment, propose
-from karpenter.core.disruption.events import (
-    entitle,
-    is_lasting,
-    is_weighed,
-    kept_events,
-    score_effects,
-    unreadable_budgets,
-)
+from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.events import command_text
+from karpenter.core.disruption.memory import DisruptionMemory, observe
 from karpenter.core.disruption.queue import tainted_without_command, untaint
-from karpenter.core.disruption.validation import WAIT, ValidCommand, confirm, reconfirm
-from karpenter.core.events import budget_blocked, consolidation_candidate, consolidation_rejected, listing
-from karpenter.core.state.cluster import machinery
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.disruption.validation import PERIOD, ValidCommand, validate
+from karpenter.core.events import listing
+from karpenter.core.state.cluster import nodes_and_pools
 from karpenter.kube.errors import Conflict
 from karpenter.telemetry.metrics import disruption
 
@@ -51,33 +31,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Worker
+    from karpenter.controllers.controller import Executor
     from karpenter.controllers.disruption_queue import DisruptionQueue
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.churn import PastCommand, RestPeriod, SavingLifetimes
-    from karpenter.core.disruption.command import Command, DisruptionDecision
-    from karpenter.core.disruption.disrupt import DisruptionSettings
-    from karpenter.core.disruption.events import Title
-    from karpenter.core.disruption.validation import Second
-    from karpenter.core.effects import Announce
-    from karpenter.core.scheduling.build.build import SchedulingPolicy
-    from karpenter.core.scheduling.problem import Options
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.disruption.command import Command
+    from karpenter.core.disruption.disrupt import DisruptionDecision
+    from karpenter.core.disruption.settings import DisruptionContext
+    from karpenter.core.disruption.validation import Validation
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.telemetry.metrics import Metrics
 
+log = structlog.stdlib.get_logger(__name__)
 
 LIMIT: Final = 60.0
 """Seconds that looking for one reason may take; what was found by then counts."""
 
-_TYPES: Final = {EMPTY: "empty", DRIFTED: "", UNDERUTILIZED: "multi"}
+UNSYNCED: Final = 1.0
+UNSYNCED_LOGGED: Final = 30.0
+"""Seconds after which the log says what decisions wait for."""
+
+_CONSOLIDATION_TYPES: Final = {EMPTY: "empty", DRIFTED: "", UNDERUTILIZED: "multi"}
 
 
 class MethodTimer:
-    """Times one look; asked and told by whoever looks, in whatever thread."""
+    """
+    Times one decision, reason by reason, from any thread.
+
+    Each reason has its own time limit, so that one that takes all of its time leaves the next one's alone.
+    Everything before the first reason counts as part of it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -99,7 +84,7 @@ class MethodTimer:
     def count(self, metrics: Metrics) -> None:
         """Count the reasons that were tried; those that were not reached took no time."""
         for reason, seconds, late in self._laps:
-            kind = _TYPES[reason]
+            kind = _CONSOLIDATION_TYPES[reason]
             metrics[disruption.EVALUATION_DURATION].observe(
                 seconds, reason=reason.lower(), consolidation_type=kind
             )
@@ -107,302 +92,186 @@ class MethodTimer:
                 metrics[disruption.CONSOLIDATION_TIMEOUTS].add(consolidation_type=kind)
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-PERIOD: Final = 10.0
-UNSYNCED: Final = 1.0
-PATIENCE: Final = 30.0
-"""Seconds after which it is said what keeps decisions waiting."""
-
-EXPLAINED: Final = timedelta(minutes=15)
-"""For how long it is not worked out again what keeps a machine that is not worth replacing."""
-
-RELOOK: Final = timedelta(minutes=5)
-"""Time after which a cluster is looked at again though nothing in it has changed."""
-
-
-class Disruption:
-    """Decides which machines go."""
+class DisruptionController:
+    """Decides which nodes go."""
 
     name = "disruption"
 
     def __init__(
         self,
         *,
-        store: Store,
+        store: ClusterState,
         performer: Performer,
         catalogs: PoolCatalogs,
-        commands: DisruptionQueue,
-        worker: Worker,
+        queue: DisruptionQueue,
+        worker: Executor,
         clock: Clock,
         metrics: Metrics,
-        options: Options,
-        policy: SchedulingPolicy,
-        rules: DisruptionSettings,
+        context: DisruptionContext,
         buffered: Callable[[], frozenset[str]],
         deciding: asyncio.Lock,
     ) -> None:
         self._store = store
         self._performer = performer
         self._catalogs = catalogs
-        self._commands = commands
+        self._queue = queue
         self._worker = worker
         self._clock = clock
         self._metrics = metrics
-        self._options = options
-        self._policy = policy
-        self._rules = rules
+        self._context = context
         self._buffered = buffered
         self._deciding = deciding
-        self._past: tuple[PastCommand, ...] = ()
-        self._lives: SavingLifetimes = ()
-        self._claims: frozenset[str] | None = None
-        self._rests: dict[str, RestPeriod] = {}
-        self._overdue: frozenset[str] = frozenset()
-        self._misread: dict[str, str] = {}
-        self._explained: dict[str, datetime] = {}
-        self._fruitless: tuple[object, ...] | None = None
-        self._until = clock.now()
-        self._numbers = 0
-        self._without_strays: tuple[object, ...] = ()
-        self._delayed_since: float | None = None
-        self._noted_at: float | None = None
+        self.memory = DisruptionMemory()
+        """What the next decision is made with."""
+
+        self._untainted: tuple[object, ...] = ()
+        """The nodes and claims among which no node was tainted without a command."""
+
+        self._unsynced_since: float | None = None
+        self._logged_at: float | None = None
 
     async def look(self) -> float:
         """Go over the cluster once; return after how many seconds to do so again."""
         if not self._store.synced:
-            self._note_delay()
+            self._log_unsynced()
             return UNSYNCED
-        self._delayed_since = self._noted_at = None
-        await self._open_strays()
-        await self._tell_of_budgets()
-        self._judge_effects()
-        self._note_growth()
-        lull = self._lull()
-        if lull == self._fruitless and self._clock.now() < self._until:
+        self._unsynced_since = self._logged_at = None
+        await self._untaint()
+        await self._observe()
+        context = self._at(self._clock.now())
+        if self.memory.is_fruitless(context.fingerprint, self._clock.now()):
             return PERIOD
-        verdict = await self._propose()
-        view = self._store.view()
-        news = [each for each in verdict.kept if each.message != UNEXPLAINED]
-        self._explained |= {each.node: self._clock.now() for each in news if is_weighed(each)}
-        await self._performer.perform((*kept_events(news, view), *score_effects(verdict, view)))
-        started = await self._follow_up(verdict.commands)
-        if started:
-            return 0.0
-        if not verdict.commands and not verdict.unreached and is_lasting(verdict.kept):
-            now = self._clock.now()
-            self._fruitless, latest = lull, now + RELOOK
-            self._until = min(next_moment(self._store.view(), now) or latest, latest)
-        return PERIOD
+        decision = await self._decide(context.fingerprint)
+        await self._performer.perform(decision.effects)
+        return await self._carry_out(decision)
 
-    def _note_delay(self) -> None:
-        """Say now and then what is waited for, once that takes long."""
+    def _log_unsynced(self) -> None:
+        """Log now and then what decisions wait for, once that takes long."""
         now = self._clock.monotonic()
-        if self._delayed_since is None:
-            self._delayed_since = now
-        due = self._delayed_since + PATIENCE if self._noted_at is None else self._noted_at + PERIOD
+        if self._unsynced_since is None:
+            self._unsynced_since = now
+        since = self._unsynced_since
+        due = since + UNSYNCED_LOGGED if self._logged_at is None else self._logged_at + PERIOD
         if now >= due:
-            self._noted_at = now
-            log.warning(
-                "state.not_synced",
-                seconds=round(now - self._delayed_since),
-                unlaunched=listing(sorted(self._store.unlaunched)),
-            )
+            self._logged_at = now
+            unlaunched = listing(sorted(self._store.unlaunched))
+            log.warning("state.not_synced", seconds=round(now - since), unlaunched=unlaunched)
 
-    def _lull(self) -> tuple[object, ...]:
-        """Return what has to change before another look is worth it."""
-        now = self._clock.now()
-        return (
-            self._store.stamp,
-            self._store.view().disruption_budgets,  # itself: an address may be another's by the next look
-            self._store.nominated(now),
-            self._buffered(),
-            self._resting(now),
-        )
-
-    async def _tell_of_budgets(self) -> None:
-        """Say which pools are held by a budget that cannot be read, once for each problem."""
+    async def _untaint(self) -> None:
+        """Untaint nodes that no command in progress is about, as after a restart."""
         view = self._store.view()
-        found = unreadable_budgets(view)
-        for name, problem in found.items():
-            if self._misread.get(name) != problem:
-                log.warning("nodepool.budget_misread", nodepool=name, because=problem)
-        self._misread = found
-        await self._performer.perform(
-            budget_blocked(view.pools[name], problem) for name, problem in found.items()
-        )
-
-    def _judge_effects(self) -> None:
-        """See whether commands that are over had the effect that was planned."""
-        view, now = self._store.view(), self._clock.now()
-        for expected in [each for each in self._commands.over if is_due(each, view, now)]:
-            self._commands.over.remove(expected)
-            share = landed_share(expected, view)
-            for pool in sorted(expected.pools):
-                rest = next_rest(self._rests.pop(pool, None), share, now)
-                if rest is not None:
-                    self._rests[pool] = rest
-                    log.warning(
-                        "disruption.missed",
-                        nodepool=pool,
-                        landed=round(share, 2),
-                        pods=expected.moved,
-                        rests=str(rest.length),
-                    )
-
-    def _note_growth(self) -> None:
-        """See which pools have bought machines for pods that wait since the last look."""
-        view = self._store.view()
-        claims = frozenset(view.claims)
-        if self._claims is not None:
-            new = claims - self._claims - self._commands.launched
-            pools = {view.claims[name].metadata.labels.get(NODEPOOL, "") for name in new}
-            self._lives = end_savings(self._lives, pools, self._clock.now())
-        self._claims = claims
-        self._commands.launched.intersection_update(claims)
-
-    def _lately_explained(self, now: datetime) -> frozenset[str]:
-        """Return the machines of which users were told a short while ago why they stay."""
-        self._explained = {name: when for name, when in self._explained.items() if now - when < EXPLAINED}
-        return frozenset(self._explained)
-
-    def _resting(self, now: datetime) -> frozenset[str]:
-        return frozenset(pool for pool, rest in self._rests.items() if now < rest.until)
-
-    async def _open_strays(self) -> None:
-        view = self._store.view()
-        machines = (*machinery(view), frozenset(self._commands.claims))
-        if machines == self._without_strays:
+        claims = self._queue.claims
+        machines = (*nodes_and_pools(view), claims)
+        if machines == self._untainted:
             return
-        found = tainted_without_command(view, self._commands.claims)
-        self._without_strays = () if found else machines
+        found = tainted_without_command(view, claims)
+        self._untainted = () if found else machines
         for node in found:
-            log.info("node.opened", node=node.name, because="no command that closed it is known")
+            log.info(
+                "node.untainted",
+                summary="removed disrupted taint from node",
+                node=node.name,
+                because="no command that tainted it is known",
+            )
             try:
                 await self._performer.perform(untaint(node, self._clock.now()))
             except Conflict:
                 continue  # it changed meanwhile; the next look sees how
 
-    async def _propose(self) -> DisruptionDecision:
+    async def _observe(self) -> None:
+        """Bring the memory up to date with what has become of earlier commands."""
+        found = observe(
+            self._store.view(), self.memory, now=self._clock.now(), finished=self._queue.take_finished()
+        )
+        self.memory = found.memory
+        for name, problem in found.unreadable.items():
+            log.warning("nodepool.budget_unreadable", nodepool=name, because=problem)
+        for missed in found.missed:
+            log.warning(
+                "disruption.missed",
+                nodepool=missed.pool,
+                landed=round(missed.share, 2),
+                pods=missed.moved,
+                rests=str(missed.rest.length),
+            )
+        await self._performer.perform(found.effects)
+
+    def _at(self, now: datetime, timer: MethodTimer | None = None) -> DisruptionContext:
+        """Return the facts that decisions of this moment share; a `timer` limits the time for each reason."""
+        nominated, buffered = self._store.nominated(now), self._buffered()
+        # The budgets themselves, not their address, which may be that of another mapping by the next look.
+        budgets = self._store.view().disruption_budgets
+        resting = self.memory.pools_at_rest(now)
+        return msgspec.structs.replace(
+            self._context,
+            nominated=nominated,
+            buffered=buffered,
+            destinations=self._queue.destinations,
+            fingerprint=(self._store.consolidation_state, budgets, nominated, buffered, resting),
+            stop=timer.is_up if timer is not None else None,
+            tried=timer.lap if timer is not None else None,
+        )
+
+    async def _decide(self, fingerprint: object) -> DisruptionDecision:
         async with self._deciding:
             catalog = await self._catalogs.of(self._store.view().pools.values())
-            view, now, watch = self._store.view(), self._clock.now(), MethodTimer(self._clock)
-            rules = msgspec.structs.replace(
-                self._rules,
-                past=self._past,
-                payback=self._rules.payback.learned(
-                    self._commands.start_ups, expected_lifetimes(self._lives, now)
-                ),
-                resting=self._resting(now),
-                overdue=self._overdue,
-                explained=self._lately_explained(now),
-                stop=watch.is_up,
-                tried=watch.lap,
+            view, now, timer = self._store.view(), self._clock.now(), MethodTimer(self._clock)
+            # What changes between the look and the decision is a reason for another decision.
+            context = msgspec.structs.replace(self._at(now, timer), fingerprint=fingerprint)
+            decision = await self._worker.run(
+                partial(disrupt, view, catalog, self.memory, now=now, context=context)
             )
-            nominated, buffered = self._store.nominated(now), self._buffered()
-            verdict = await self._worker.run(
-                partial(
-                    propose,
-                    view,
-                    catalog,
-                    now=now,
-                    options=self._options,
-                    policy=self._policy,
-                    rules=rules,
-                    nominated=nominated,
-                    buffered=buffered,
-                )
-            )
-        watch.count(self._metrics)
-        self._overdue = verdict.unreached
-        return verdict
+        timer.count(self._metrics)
+        self.memory = decision.memory
+        return decision
 
-    async def _follow_up(self, commands: Sequence[Command]) -> int:
-        """Look again at commands where that is due, and begin them; return how many were begun."""
-        titles = [self._entitle(command) for command in commands]
-        late = [title for title in titles if title.command.reason != DRIFTED]
-        for title in late:
-            await self._tell(title, consolidation_candidate)
-        if late:
-            await self._clock.sleep(WAIT)
-        begun = 0
-        for title in titles:
-            begun += await self._begin(title)
-        return begun
+    async def _carry_out(self, decision: DisruptionDecision) -> float:
+        """Validate commands once that is due, and begin them; return when to look again."""
+        texts = [command_text(command, self._store.view()) for command in decision.commands]
+        if decision.validate_after:
+            await self._clock.sleep(decision.validate_after)
+        again = decision.again
+        for command, text in zip(decision.commands, texts, strict=True):
+            again = min(again, await self._begin(command, text))
+        return again
 
-    async def _begin(self, title: Title) -> bool:
-        """Look again at a command, and begin to carry it out; say whether it was begun."""
-        command, text = title.command, title.text
+    async def _begin(self, command: Command, text: str) -> float:
+        """Validate a command and begin it; return when to look again."""
         async with self._deciding:
-            second = await self._confirm(command)
-            if not isinstance(second, ValidCommand):
-                await self._tell(title, partial(consolidation_rejected, why=second.why))
-                log.info("disruption.rejected", command=text, why=second.why, because=second.message)
+            found = await self._validate(command)
+            if not isinstance(found, ValidCommand):
+                await self._performer.perform(found.effects)
+                log.info("disruption.rejected", command=text, why=found.why, because=found.message)
                 self._metrics[disruption.FAILED_VALIDATIONS].add(
-                    float(len(command.candidates)), consolidation_type=command.kind
+                    float(len(command.candidates)), consolidation_type=command.consolidation_type
                 )
-                return False
-            begun = await self._commands.begin(second.command, second.candidates, text)
-        if begun:
-            self._remember(second.command, second.candidates, self._clock.now())
-        return begun
+                return found.again
+            started = await self._queue.start(found.command, found.candidates, text)
+        memory = found.memory if started.begun else self.memory
+        self.memory = memory.with_launched(started.launched)
+        if not started.begun:
+            return PERIOD
+        self._count(found.command, found.candidates)
+        return found.again
 
-    async def _confirm(self, command: Command) -> Second:
+    async def _validate(self, command: Command) -> Validation:
         catalog = await self._catalogs.of(self._store.view().pools.values())
         view, now = self._store.view(), self._clock.now()
-        nominated, buffered = self._store.nominated(now), self._buffered()
-        second = await self._worker.run(
-            partial(
-                confirm,
-                command,
-                view,
-                catalog,
-                now=now,
-                options=self._options,
-                policy=self._policy,
-                nominated=nominated,
-                buffered=buffered,
-                promised=self._commands.promised,
-                surge=self._rules.surge,
-                fullest_first=self._rules.strategy == "global",
-            )
+        found = await self._worker.run(
+            partial(validate, command, view, catalog, self.memory, now=now, context=self._at(now))
         )
         latest, now = self._store.view(), self._clock.now()
-        if latest is view or not isinstance(second, ValidCommand):
-            return second
-        nominated, buffered = self._store.nominated(now), self._buffered()
-        return await self._worker.run(
-            partial(
-                reconfirm,
-                second,
-                latest,
-                catalog,
-                now=now,
-                policy=self._policy,
-                nominated=nominated,
-                buffered=buffered,
-                surge=self._rules.surge,
-            )
-        )
+        if latest is view or not isinstance(found, ValidCommand):
+            return found
+        call = partial(validate, found.command, latest, catalog, self.memory)
+        return await self._worker.run(partial(call, now=now, context=self._at(now), simulated=found.pods))
 
-    def _remember(self, command: Command, candidates: tuple[Candidate, ...], now: datetime) -> None:
-        recent = [each for each in self._past if now - each.when < self._rules.no_return]
-        self._past = (*recent, past_command(command, candidates, now))
-        if command.reason == UNDERUTILIZED:
-            self._lives = record_savings(self._lives, {each.pool.name for each in candidates}, now)
-        decision, reason = command.decision, command.reason.lower()
-        labels = {"decision": decision, "reason": reason, "consolidation_type": command.kind}
+    def _count(self, command: Command, candidates: Sequence[Candidate]) -> None:
+        labels = {
+            "decision": command.decision,
+            "reason": command.reason.lower(),
+            "consolidation_type": command.consolidation_type,
+        }
         self._metrics[disruption.DECISIONS].add(**labels)
         for pool in sorted({each.pool.name for each in candidates}):
             self._metrics[disruption.DECISIONS_BY_NODEPOOL].add(nodepool=pool, **labels)
-
-    def _entitle(self, command: Command) -> Title:
-        self._numbers += 1
-        return entitle(command, f"{self._numbers:04d}", self._store.view())
-
-    async def _tell(self, title: Title, make: Callable[[Resource, str], Announce]) -> None:
-        wanted = set(title.command.candidates)
-        for node in state_nodes(self._store.view()):
-            if node.name in wanted:
-                text, items = title.of(node.name), (node.node, node.claim)
-                await self._performer.perform(make(item, text) for item in items if item is not None)

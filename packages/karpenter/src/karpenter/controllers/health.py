@@ -1,4 +1,4 @@
-"""Nodes that are broken: look, ask the core if one is to be replaced, see to it."""
+"""The controller of node repair: deletes the NodeClaims of unhealthy Nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.lifecycle.health import repair
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,30 +16,31 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import RepairPolicy
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
-class NodeRepair:
-    """Replaces nodes that have been broken for too long."""
+class NodeHealth:
+    """Deletes the NodeClaims of Nodes that have been unhealthy for too long."""
 
     name = "node.health"
 
     def __init__(
-        self, store: Store, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
+        self, store: ClusterState, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
     ) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
         self._policies = policies
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """
-        Return the nodes whose conditions an event has changed, or whose claim it has made known.
+        Return the Nodes whose conditions or whose NodeClaim an event has changed.
 
-        That a node still lives is no news. That it is broken may be known before whose machine it is.
+        A heartbeat of the kubelet changes no condition and is ignored. A Node may be unhealthy before the
+        provider id of its NodeClaim is written.
         """
         item = event.object
-        if not isinstance(event, Put):
+        if not isinstance(event, ObjectUpdated):
             return
         if isinstance(item, Node):
             assert before is None or isinstance(before, Node)
@@ -52,7 +53,7 @@ class NodeRepair:
                     yield node.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one node."""
+        """Reconcile one Node."""
         node = self._store.node(key)
         if node is None:
             return None

@@ -1,33 +1,37 @@
 """
-The life of claims, one at a time: look, ask the core what is due, do it.
+Controllers of NodeClaims: lifecycle, disruption conditions, expiration, consistency, pod events, garbage
+collection.
 
-What is kept up to date on launched claims: their marks, their labels, their age, their last pod event.
-
-Once in a while: claims without a machine, and machines without a claim.
+Each reads the cluster state, calls a pure function of :mod:`karpenter.core.lifecycle`, and performs its
+effects.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import NODEPOOL
+from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import HoldsRegistration
 from karpenter.cloud.errors import MachineNotFound
-from karpenter.controllers.controller import answer
+from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
-from karpenter.core.lifecycle.disruption_conditions import mark
+from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED
+from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.expiration import expire
-from karpenter.core.lifecycle.garbagecollection import PERIOD, without_claim, without_machine
+from karpenter.core.lifecycle.garbagecollection import PERIOD, claims_without_machine, machines_without_claim
 from karpenter.core.lifecycle.hydration import hydrate
-from karpenter.core.lifecycle.lifecycle import step
-from karpenter.core.lifecycle.podevents import is_pod_event, noted
-from karpenter.core.lifecycle.termination import finalize
-from karpenter.core.state.cluster import Put
+from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
+from karpenter.core.lifecycle.termination import finalize_nodeclaim
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,32 +41,35 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
-class ClaimLifecycle:
-    """Brings claims to life, and to their end."""
+log = structlog.stdlib.get_logger(__name__)
+
+
+class NodeClaimLifecycle:
+    """Launches, registers, initializes and finalizes NodeClaims."""
 
     name = "nodeclaim.lifecycle"
 
     def __init__(
         self,
-        store: Store,
+        store: ClusterState,
         performer: Performer,
         cloud: CloudProvider,
         clock: Clock,
         *,
         devices: bool = False,
     ) -> None:
-        """`devices` says whether nodes must show the devices that their pods claim."""
+        """`devices` says whether Nodes must publish the ResourceSlices of requested DRA drivers."""
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
         self._devices = devices
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claims that an event is about."""
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the NodeClaims to reconcile after an event."""
         if isinstance(event.object, NodeClaim):
             yield event.object.name
         elif isinstance(event.object, Node):
@@ -76,35 +83,60 @@ class ClaimLifecycle:
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what is due for one claim."""
+        """Reconcile one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None:
             return None
         nodes = self._store.nodes_of(claim.status.provider_id)
         if claim.metadata.deletion_timestamp is not None:
-            due = finalize(claim, nodes, self._clock.now())
+            due = finalize_nodeclaim(claim, nodes, self._clock.now())
             await self._performer.perform(due.effects)
             return due.again
         holds = await self._holds(claim, nodes)
         slices = self._store.view().resource_slices.values() if self._devices else None
-        due = step(claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices)
+        due = reconcile_nodeclaim(
+            claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices
+        )
         await self._performer.perform(due.effects)
+        self._log_progress(claim)
         waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
         return min(waits, default=None)
+
+    def _log_progress(self, before: NodeClaim) -> None:
+        """Log that a NodeClaim has been registered or initialized by the writes of this reconcile."""
+        after = self._store.claim(before.name)
+        if after is None or after.metadata.uid != before.metadata.uid:
+            return
+        facts = {"nodeclaim": after.name, "node": after.status.node_name}
+        if _became_true(before, after, REGISTERED):
+            log.info("nodeclaim.registered", summary="registered nodeclaim", **facts)
+        if _became_true(before, after, INITIALIZED):
+            log.info("nodeclaim.initialized", summary="initialized nodeclaim", **facts)
 
     async def _holds(self, claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Hold, ...]:
         if len(nodes) != 1 or not isinstance(self._cloud, HoldsRegistration):
             return ()
-        return await answer(self._cloud.registration_holds(claim, nodes[0]))
+        return await call_cloud(self._cloud.registration_holds(claim, nodes[0]))
 
 
-class ClaimMarks:
-    """Marks claims as drifted and as consolidatable."""
+def _became_true(before: NodeClaim, after: NodeClaim, kind: str) -> bool:
+    return is_status_condition_true(after.status.conditions, kind) and not is_status_condition_true(
+        before.status.conditions, kind
+    )
+
+
+class NodeClaimDisruption:
+    """Keeps the conditions Drifted and Consolidatable of NodeClaims current."""
 
     name = "nodeclaim.disruption"
 
     def __init__(
-        self, store: Store, performer: Performer, cloud: CloudProvider, catalogs: PoolCatalogs, clock: Clock
+        self,
+        store: ClusterState,
+        performer: Performer,
+        cloud: CloudProvider,
+        catalogs: PoolCatalogs,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._performer = performer
@@ -112,8 +144,8 @@ class ClaimMarks:
         self._catalogs = catalogs
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claims that an event is about."""
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the NodeClaims to reconcile after an event."""
         del before
         item = event.object
         if isinstance(item, NodeClaim):
@@ -124,38 +156,38 @@ class ClaimMarks:
                     yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Mark one claim."""
+        """Reconcile the disruption conditions of one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None or not claim.status.provider_id:
             return None
         pool = self._store.pool(claim.metadata.labels.get(NODEPOOL, ""))
         catalog = await self._catalogs.of(self._store.view().pools.values())
         try:
-            drift = await answer(self._cloud.drift(claim))
+            drift = await call_cloud(self._cloud.drift(claim))
         except MachineNotFound:
             drift = ""
-        due = mark(claim, pool, catalog, self._clock.now(), provider_drift=drift)
+        due = disruption_conditions(claim, pool, catalog, self._clock.now(), provider_drift=drift)
         await self._performer.perform(due.effects)
         return due.again
 
 
 class Expiration:
-    """Removes claims that are too old."""
+    """Deletes expired NodeClaims."""
 
     name = "nodeclaim.expiration"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claim that an event tells of for the first time."""
-        if isinstance(event, Put) and isinstance(event.object, NodeClaim) and before is None:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the NodeClaim of an event when it is seen for the first time."""
+        if isinstance(event, ObjectUpdated) and isinstance(event.object, NodeClaim) and before is None:
             yield event.object.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at the age of one claim."""
+        """Check the age of one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -165,18 +197,18 @@ class Expiration:
         return due.again
 
 
-class Upkeep:
-    """Names the class of claims and nodes, and checks that nodes are what was promised."""
+class NodeClaimConsistency:
+    """Adds missing node class labels (hydration), and checks that Nodes have the expected resources."""
 
     name = "nodeclaim.consistency"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claims that an event is about."""
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the NodeClaims to reconcile after an event."""
         del before
         if isinstance(event.object, NodeClaim):
             yield event.object.name
@@ -185,7 +217,7 @@ class Upkeep:
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one claim and its node."""
+        """Hydrate and check one NodeClaim and its Node."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -193,59 +225,63 @@ class Upkeep:
         if effects := hydrate(claim, nodes):
             await self._performer.perform(effects)
             return 0.0
-        due = consistency.check(claim, nodes, self._clock.now())
+        due = consistency.check_consistency(claim, nodes, self._clock.now())
         await self._performer.perform(due.effects)
         return due.again
 
 
 class PodEvents:
-    """Notes when nodes last saw a pod come or go."""
+    """Writes the last pod event time of NodeClaims."""
 
     name = "nodeclaim.podevents"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock
         self._started = clock.now()
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claim of the node on which a pod came or went."""
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the NodeClaim of the node of a pod event."""
         if not isinstance(event.object, Pod):
             return
         assert before is None or isinstance(before, Pod)
-        name = is_pod_event(event.object if isinstance(event, Put) else None, before, self._started)
+        name = pod_event_node(
+            event.object if isinstance(event, ObjectUpdated) else None, before, self._started
+        )
         node = self._store.node(name) if name else None
         if node is not None:
             for claim in self._store.claims_of(node.spec.provider_id):
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Write down the time of an event."""
+        """Write the time of a pod event."""
         claim = self._store.claim(key)
         if claim is not None:
-            await self._performer.perform(noted(claim, self._clock.now()))
+            await self._performer.perform(record_pod_event(claim, self._clock.now()))
         return None
 
 
 class GarbageCollection:
-    """Removes what was left behind."""
+    """Deletes NodeClaims without a machine, and machines without a NodeClaim."""
 
     name = "nodeclaim.garbagecollection"
 
-    def __init__(self, store: Store, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
 
     async def look(self) -> float:
-        """Compare what we have asked for with what there is."""
+        """Compare NodeClaims with the machines of the cloud."""
         before = tuple(self._store.view().claims.values())
-        machines = await answer(self._cloud.list())
+        machines = await call_cloud(self._cloud.list())
         view = self._store.view()
         await self._performer.perform(
-            without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
+            claims_without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
         )
-        await self._performer.perform(without_claim(machines, view.claims.values(), self._clock.now()))
+        await self._performer.perform(
+            machines_without_claim(machines, view.claims.values(), self._clock.now())
+        )
         return PERIOD

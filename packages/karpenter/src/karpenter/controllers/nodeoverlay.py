@@ -1,4 +1,4 @@
-"""Overlays: judged together whenever one of them, a pool or a node class has changed."""
+"""The controller of NodeOverlays: validates all of them when an overlay, NodePool or node class changes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.core.lifecycle.nodeoverlay import PERIOD, judge
-from karpenter.core.state.cluster import NodeClass, Put
+from karpenter.core.lifecycle.nodeoverlay import PERIOD, validate_overlays
+from karpenter.core.state.cluster import NodeClass, ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,36 +16,38 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
-    from karpenter.core.state.cluster import Event, Store
+    from karpenter.core.state.cluster import ClusterState, StateEvent
 
 ALL: Final = "all"
-"""The only key: overlays are judged together."""
+"""The only key: overlays are validated together."""
 
 
-class OverlayKeeper:
-    """Keeps what overlays say about themselves up to date."""
+class NodeOverlayController:
+    """Keeps the conditions of NodeOverlays current."""
 
     name = "nodeoverlay.controller"
 
-    def __init__(self, store: Store, performer: Performer, catalogs: PoolCatalogs, clock: Clock) -> None:
+    def __init__(
+        self, store: ClusterState, performer: Performer, catalogs: PoolCatalogs, clock: Clock
+    ) -> None:
         self._store = store
         self._performer = performer
         self._catalogs = catalogs
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Say whether an event can change how overlays are judged."""
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the one key if an event can change the validation of overlays."""
         item = event.object
         if isinstance(item, NodePool | NodeOverlay | NodeClass) and (
-            not isinstance(event, Put) or before is None or _generation(before) != _generation(item)
+            not isinstance(event, ObjectUpdated) or before is None or _generation(before) != _generation(item)
         ):
             yield ALL
 
     async def reconcile(self, key: str) -> float | None:
-        """Judge all overlays."""
+        """Validate all overlays."""
         del key
         catalog = await self._catalogs.of(self._store.view().pools.values())
-        await self._performer.perform(judge(self._store.view(), catalog, self._clock.now()))
+        await self._performer.perform(validate_overlays(self._store.view(), catalog, self._clock.now()))
         return PERIOD
 
 

@@ -1,9 +1,9 @@
 """
-Carrying out effects, and nothing else.
+Carries out effects, and nothing else.
 
-Effects are carried out in order; the first that fails ends the rest, and whoever asked looks again later.
-Every reply of the API server goes through the same door as its watches, so that the next decision sees what
-this one did, however late the watch is.
+Effects are carried out in order; the first that fails ends the rest, and the controller looks again later.
+Every reply of the API server is applied to the state as its watches are, so that the next decision sees
+what this one did, however late the watch is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     NodeClassNotReady,
 )
-from karpenter.controllers.controller import LAUNCH, NotYet, answer
+from karpenter.controllers.controller import LAUNCH_CALL_TIMEOUT, Requeue, call_cloud
 from karpenter.core.effects import (
     Amend,
     Announce,
@@ -36,13 +36,14 @@ from karpenter.core.effects import (
     Nominate,
     RegistrationOutcome,
     Terminate,
+    filled,
 )
-from karpenter.core.lifecycle.launch import Failure, launched, not_launched
+from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, NotFound
-from karpenter.kube.recorder import Occurrence
+from karpenter.kube.recorder import RecordedEvent
 from karpenter.kube.rest import MergePatch, Preconditions, target_of
-from karpenter.telemetry.metrics import METRICS, Counter, Histogram, Summary, claims
+from karpenter.telemetry.metrics import METRICS, CounterMetric, HistogramMetric, SummaryMetric, claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.controllers.informer import Watches
     from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client
     from karpenter.kube.recorder import Recorder
     from karpenter.telemetry.metrics import Metrics
@@ -63,7 +64,7 @@ _STRUCTS: Final[dict[str, type[Resource]]] = {kind.name: kind.struct for kind in
 _DECLARED: Final = {declared.name: declared for declared in METRICS}
 
 
-class Departures(Protocol):
+class EvictionSink(Protocol):
     """Pods that have to leave."""
 
     def add(self, eviction: Evict) -> None:
@@ -71,7 +72,7 @@ class Departures(Protocol):
         ...
 
 
-class Outcomes(Protocol):
+class OutcomeSink(Protocol):
     """News of machines that became nodes, or did not."""
 
     def add(self, outcome: RegistrationOutcome) -> None:
@@ -87,13 +88,13 @@ class Performer:
         *,
         client: Client,
         watches: Watches,
-        store: Store,
+        store: ClusterState,
         cloud: CloudProvider,
         recorder: Recorder,
         metrics: Metrics,
         clock: Clock,
-        departures: Departures,
-        outcomes: Outcomes,
+        evictions: EvictionSink,
+        outcomes: OutcomeSink,
     ) -> None:
         self._client = client
         self._watches = watches
@@ -102,7 +103,7 @@ class Performer:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._departures = departures
+        self._evictions = evictions
         self._outcomes = outcomes
         self._listeners: list[Callable[[Effect], None]] = []
 
@@ -130,7 +131,13 @@ class Performer:
             nodepool=made.metadata.labels.get(NODEPOOL, ""),
             min_values_relaxed=made.metadata.annotations.get(MIN_VALUES_RELAXED, "false"),
         )
-        log.info("nodeclaim.created", nodeclaim=made.name, pods=len(effect.pods), because=effect.because)
+        log.info(
+            "nodeclaim.created",
+            summary="created nodeclaim",
+            nodeclaim=made.name,
+            pods=len(effect.pods),
+            because=effect.because,
+        )
         self._tell(effect)
         return made
 
@@ -146,7 +153,7 @@ class Performer:
             case Amend():
                 done = await self._amend(effect)
             case Evict():
-                self._departures.add(effect)
+                self._evictions.add(effect)
             case Launch():
                 await self._launch(effect)
             case Terminate():
@@ -185,9 +192,15 @@ class Performer:
                 raise
             log.info("object.not_deleted", kind=effect.kind, name=effect.name, because="it is another by now")
             return True
-        if msgspec.json.decode(response.body, type=_Head).kind == effect.kind:
+        if msgspec.json.decode(response.body, type=_AnswerKind).kind == effect.kind:
             self._watches.observe(target, target.read(response.body))
-        log.info("object.deleted", kind=effect.kind, name=effect.name, because=effect.because)
+        log.info(
+            "object.deleted",
+            summary=f"deleted {effect.kind.lower()}",
+            kind=effect.kind,
+            name=effect.name,
+            because=effect.because,
+        )
         return True
 
     async def _is_still(self, effect: DeleteObject) -> bool:
@@ -224,25 +237,41 @@ class Performer:
     async def _launch(self, effect: Launch) -> None:
         claim = effect.claim
         try:
-            machine = await answer(self._cloud.launch(claim), within=LAUNCH)
+            machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
-            failure = _failure(error)
-            log.warning("machine.not_launched", nodeclaim=claim.name, error=str(error))
-            await self.perform(not_launched(claim, failure, self._clock.now()))
-            if failure.kind == "other":
-                raise NotYet(f"the machine of claim {claim.name} was not launched: {error}") from error
+            log.warning(
+                "machine.not_launched",
+                summary="failed to launch nodeclaim",
+                nodeclaim=claim.name,
+                error=str(error),
+            )
+            await self._launch_failed(effect, error)
             return
         log.info(
             "machine.launched",
+            summary="launched nodeclaim",
             nodeclaim=claim.name,
             provider_id=machine.provider_id,
             labels=dict(machine.labels),
         )
-        await self.perform(launched(claim, machine, self._clock.now()))
+        await self.perform(filled(effect.launched, launch_facts(machine, self._clock.now())))
+
+    async def _launch_failed(self, effect: Launch, error: CloudError) -> None:
+        reason = error.reason if isinstance(error, LaunchRefused) else "LaunchFailed"
+        facts = failure_facts(str(error), self._clock.now(), reason=reason)
+        match error:
+            case InsufficientCapacity():
+                await self.perform(filled(effect.insufficient_capacity, facts))
+            case NodeClassNotReady():
+                await self.perform(filled(effect.nodeclass_not_ready, facts))
+            case _:
+                await self.perform(filled(effect.failed, facts))
+                problem = f"the machine of claim {effect.claim.name} was not launched: {error}"
+                raise Requeue(problem) from error
 
     async def _terminate(self, effect: Terminate) -> None:
         try:
-            await answer(self._cloud.terminate(effect.provider_id))
+            await call_cloud(self._cloud.terminate(effect.provider_id))
         except MachineNotFound:
             log.info("machine.gone", provider_id=effect.provider_id, because=effect.because)
             await self.perform(effect.gone)
@@ -252,7 +281,7 @@ class Performer:
     def announce(self, effect: Announce) -> None:
         """Tell users of something, soon."""
         self._recorder.publish(
-            Occurrence(
+            RecordedEvent(
                 about=effect.about,
                 type=effect.type,
                 reason=effect.reason,
@@ -265,12 +294,12 @@ class Performer:
 
     def _count(self, effect: Count) -> None:
         counter = self._metrics[_DECLARED[effect.metric]]
-        assert isinstance(counter, Counter)
+        assert isinstance(counter, CounterMetric)
         counter.add(effect.amount, **effect.labels)
 
     def _measure(self, effect: Measure) -> None:
         instrument = self._metrics[_DECLARED[effect.metric]]
-        assert isinstance(instrument, Histogram | Summary)
+        assert isinstance(instrument, HistogramMetric | SummaryMetric)
         instrument.observe(max(effect.value, 0.0), **effect.labels)
 
     def _tell(self, effect: Effect) -> None:
@@ -278,17 +307,5 @@ class Performer:
             listener(effect)
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _AnswerKind(msgspec.Struct, frozen=True):
     kind: str = ""
-
-
-def _failure(error: CloudError) -> Failure:
-    match error:
-        case InsufficientCapacity():
-            return Failure(kind="sold out", message=str(error))
-        case NodeClassNotReady():
-            return Failure(kind="class not ready", message=str(error))
-        case LaunchRefused():
-            return Failure(kind="other", reason=error.reason, message=str(error))
-        case _:
-            return Failure(kind="other", message=str(error))

@@ -1,7 +1,7 @@
 """
-Duties of the cloud provider, run as controllers of our own: it says what is due, and we carry it out.
+Runs the controllers of the cloud provider, and asks it for the instance types of NodePools.
 
-What every pool may buy at this moment, as one catalogue.
+The provider decides what is due; the effects that it returns are performed here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import structlog
 
 from karpenter.base.queue import Backoff
 from karpenter.cloud.errors import CloudError, NodeClassNotReady, Throttled
-from karpenter.controllers.controller import answer
+from karpenter.controllers.controller import call_cloud
 from karpenter.core.model.catalog import EMPTY, combine
 from karpenter.kube.errors import KubeError
 
@@ -32,18 +32,18 @@ _AFTER_FAILURE: Final = Backoff(first=5.0, cap=600.0)
 
 
 class ProviderSingleton:
-    """A chore as a round: what fails is tried again, later each time."""
+    """A singleton controller of the provider; after an error it runs again, later each time."""
 
-    def __init__(self, chore: SingletonController, performer: Performer) -> None:
-        self.name = chore.name
-        self._chore = chore
+    def __init__(self, controller: SingletonController, performer: Performer) -> None:
+        self.name = controller.name
+        self._controller = controller
         self._performer = performer
         self._failures = 0
 
     async def look(self) -> float:
-        """Do it once; return after how many seconds to do so again."""
+        """Run once; return after how many seconds to run again."""
         try:
-            step = await self._chore.look()
+            step = await self._controller.look()
             await self._performer.perform(step.effects)
         except (CloudError, KubeError) as error:
             self._failures += 1
@@ -51,29 +51,29 @@ class ProviderSingleton:
                 _AFTER_FAILURE.delay(self._failures),
                 error.retry_after if isinstance(error, Throttled) else 0.0,
             )
-            log.warning("chore.failed", controller=self.name, error=str(error), again=wait)
+            log.warning("provider_controller.failed", controller=self.name, error=str(error), again=wait)
             return wait
         self._failures = 0
         return USUAL_WAIT if step.again is None else step.again
 
 
 class ProviderReconciler:
-    """A care as a reconciler."""
+    """An object controller of the provider."""
 
-    def __init__(self, care: ObjectController, performer: Performer) -> None:
-        self.name = care.name
-        self._care = care
+    def __init__(self, controller: ObjectController, performer: Performer) -> None:
+        self.name = controller.name
+        self._controller = controller
         self._performer = performer
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one object and do what is due."""
-        step = await self._care.reconcile(key)
+        """Reconcile one object, and perform the effects."""
+        step = await self._controller.reconcile(key)
         await self._performer.perform(step.effects)
         return step.again
 
 
 class PoolCatalogs:
-    """Asks the cloud what it sells; the same answers give the same value."""
+    """The instance types of NodePools, as one catalogue; the same value until something changes."""
 
     def __init__(self, cloud: CloudProvider) -> None:
         self._cloud = cloud
@@ -82,16 +82,16 @@ class PoolCatalogs:
 
     @property
     def latest(self) -> Catalog | None:
-        """What was answered last; None when nobody has asked yet."""
+        """The last catalogue; None before the first."""
         return self._combined
 
     async def of(self, pools: Iterable[NodePool]) -> Catalog:
-        """Return what some pools may buy; a pool that the cloud cannot answer for may buy nothing."""
+        """Return the catalogue of some NodePools; one whose instance types cannot be listed has none."""
         found: dict[str, Catalog] = {}
         for pool in pools:
             found[pool.name] = EMPTY
             try:
-                found[pool.name] = await answer(self._cloud.catalog(pool))
+                found[pool.name] = await call_cloud(self._cloud.catalog(pool))
             except NodeClassNotReady as error:
                 log.debug("catalog.not_ready", nodepool=pool.name, error=str(error))
             except CloudError as error:

@@ -1,71 +1,61 @@
 """
-Capacity for pods that wait: collect triggers, decide, create claims.
+The provisioner: collects triggers in batches, decides, creates claims.
 
-Pods and leaving nodes trigger when they are seen, and again every ten seconds for as long as they wait, so
-that nothing depends on a single event. A decision is made only from a state in which every earlier claim has
-its machine; until then the triggers are kept.
+Pods and disrupted nodes trigger when they are seen, and again every ten seconds for as long as they wait,
+so that nothing depends on a single event. A decision is made only from a state in which every earlier claim
+has its instance; until then the triggers are kept. The decision is
+``core.provisioning.provisioner.provision``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
-from karpenter.api.labels import DISRUPTED, NODEPOOL
+from karpenter.api.labels import NODEPOOL
 from karpenter.api.node import Node
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher
 from karpenter.core.events import listing
-from karpenter.core.provisioning.nominations import Nomination
 from karpenter.core.provisioning.provisioner import (
-    Told,
-    is_provisionable,
-    over_limit,
-    provision,
+    AGAIN,
+    ProvisioningMemory,
+    creation_problem,
+    is_trigger,
     nomination_events,
+    provision,
 )
-from karpenter.core.scheduling.build.build import pool_usage
-from karpenter.core.scheduling.build.virtualpods import is_virtual
-from karpenter.core.state.cluster import Put
-from karpenter.core.state.statenode import state_nodes
+from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.kube.errors import KubeError
 from karpenter.telemetry.metrics import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from karpenter.api.meta import Resource
-    from karpenter.base.batcher import Window
+    from karpenter.base.batcher import BatchWindow
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Worker
+    from karpenter.controllers.controller import Executor
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.effects import CreateClaim
-    from karpenter.core.provisioning.provisioner import ProvisioningDecision
-    from karpenter.core.scheduling.build.build import SchedulingPolicy
-    from karpenter.core.scheduling.problem import Options
-    from karpenter.core.state.cluster import Event, Store
-    from karpenter.core.state.view import ClusterView, NodeClass
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
     from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
-
-AGAIN: Final = 10.0
-"""Seconds after which whatever still waits triggers again."""
 
 BUDGET: Final = 60.0
 """Seconds that one decision may take; what was found by then is carried out."""
 
 
 class Search(msgspec.Struct, frozen=True):
-    """A search for places."""
+    """A decision that is being computed."""
 
     id: str
     pods: int
@@ -73,22 +63,21 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Provisioner:
-    """Decides which machines to launch for pods that wait."""
+    """Launches nodes for pending pods."""
 
     name = "provisioner"
 
     def __init__(
         self,
         *,
-        store: Store,
+        store: ClusterState,
         performer: Performer,
         catalogs: PoolCatalogs,
-        worker: Worker,
+        worker: Executor,
         clock: Clock,
         metrics: Metrics,
-        options: Options,
-        policy: SchedulingPolicy,
-        window: Window,
+        settings: ProvisioningSettings,
+        window: BatchWindow,
         deciding: asyncio.Lock,
     ) -> None:
         self._store = store
@@ -97,23 +86,19 @@ class Provisioner:
         self._worker = worker
         self._clock = clock
         self._metrics = metrics
-        self._options = options
-        self._policy = policy
-        self._promise = timedelta(seconds=max(2 * window.longest, 10.0))
+        self._settings = settings
         self._deciding = deciding
         self._batcher: Batcher[str] = Batcher(window)
         self._waiting: dict[tuple[type, str], str] = {}
-        self.buffered: frozenset[str] = frozenset()
-        """Nodes that hold room for a buffer, as of the last decision."""
+        self.memory = ProvisioningMemory()
+        """What the next decision is made with."""
 
         self.decisions = 0
         """How many decisions were made so far."""
 
         self.search: Search | None = None
-        """The search for places that is under way."""
+        """The decision that is being computed."""
 
-        self._promises: dict[str, Nomination] = {}
-        self._hindrances = Told()
         self._listeners: list[Callable[[ProvisioningDecision], None]] = []
 
     def subscribe(self, listener: Callable[[ProvisioningDecision], None]) -> None:
@@ -124,15 +109,12 @@ class Provisioner:
         """Ask for a decision soon."""
         self._batcher.trigger(uid)
 
-    def hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of what waits for capacity."""
         del before
         item = event.object
-        if isinstance(item, Pod):
-            self._note(item, isinstance(event, Put) and is_provisionable(item))
-        elif isinstance(item, Node):
-            leaving = any(taint.key == DISRUPTED for taint in item.spec.taints)
-            self._note(item, isinstance(event, Put) and leaving)
+        if isinstance(item, Pod | Node):
+            self._note(item, isinstance(event, ObjectUpdated) and is_trigger(item))
         elif isinstance(item, NodePool) and self._waiting:
             self._batcher.trigger(item.metadata.uid)
 
@@ -169,56 +151,28 @@ class Provisioner:
     async def _decide(self) -> None:
         catalog = await self._catalogs.of(self._store.view().pools.values())
         view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
-        options = msgspec.structs.replace(
-            self._options, stop=lambda: self._clock.monotonic() - started > BUDGET
+        settings = msgspec.structs.replace(
+            self._settings, stop=lambda: self._clock.monotonic() - started > BUDGET
         )
-        self._promises = {
-            key: each
-            for key, each in self._promises.items()
-            if key in view.pods and each.claim in view.claims
-        }
-        self._tell_hindrances(view, now)
         self.search = Search(f"{self.decisions:08x}", len(self._waiting), started)
         try:
             decision = await self._worker.run(
-                partial(
-                    provision,
-                    view,
-                    catalog,
-                    now=now,
-                    options=options,
-                    policy=self._policy,
-                    promised_until=now + self._promise,
-                    promises=dict(self._promises),
-                )
+                partial(provision, view, catalog, self.memory, now=now, settings=settings)
             )
         finally:
             self.search = None
         self.decisions += 1
-        self._measure(decision, self._clock.monotonic() - started)
-        self.buffered = decision.buffered
+        self.memory = decision.memory
+        self._report(decision, self._clock.monotonic() - started)
         for listener in self._listeners:
             listener(decision)
-        self._promises |= {key: Nomination(claim, now) for key, claim in decision.coming.items()}
         await self._performer.perform(decision.effects)
         await asyncio.gather(*(self._create(each) for each in decision.claims))
 
-    def _tell_hindrances(self, view: ClusterView, now: datetime) -> None:
-        """Say, once a day for each pod, which wishes may keep machines from being consolidated."""
-        if self._options.preferences == "Ignore":
-            return
-        waiting = (view.pods.get(key) for kind, key in self._waiting if kind is Pod)
-        for wish, pods in self._hindrances.news((pod for pod in waiting if pod is not None), now).items():
-            log.info("pods.hard_to_consolidate", pods=listing(pods), count=len(pods), because=wish)
-
     async def _create(self, effect: CreateClaim) -> None:
-        """Create one claim, if its pool is still there and within its limits."""
-        name = effect.claim.metadata.labels[NODEPOOL]
-        pool, view = self._store.pool(name), self._store.view()
-        if pool is None or pool.metadata.deletion_timestamp is not None:
-            log.info("nodeclaim.not_created", nodepool=name, because="the pool is gone")
-            return
-        if problem := over_limit(pool, pool_usage(state_nodes(view)).get(name, {})):
+        """Create one claim, unless the cluster has changed so that it may not be."""
+        name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
+        if problem := creation_problem(effect, view):
             log.info("nodeclaim.not_created", nodepool=name, because=problem)
             return
         pods = {key: pod for key in effect.pods if (pod := view.pods.get(key)) is not None}
@@ -227,24 +181,26 @@ class Provisioner:
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
-        made = Nomination(claim.name, self._clock.now())
-        self._promises |= {key: made for key, pod in pods.items() if not is_virtual(pod)}
+        self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now())
         await self._performer.perform(nomination_events(claim, pods))
 
-    def _measure(self, decision: ProvisioningDecision, seconds: float) -> None:
+    def _report(self, decision: ProvisioningDecision, seconds: float) -> None:
         metrics, refused = self._metrics, len(decision.plan.refusals)
         metrics[scheduler.SCHEDULING_DURATION].observe(seconds, controller=self.name)
-        metrics[scheduler.IGNORED_PODS].set(float(decision.ignored))
+        metrics[scheduler.IGNORED_PODS].set(float(len(decision.ignored)))
         metrics[scheduler.UNSCHEDULABLE_PODS].set(float(refused), controller=self.name)
         metrics[scheduler.PENDING_PODS_BY_ZONE].publish(
             self.name,
             [(float(pods), {"controller": self.name, "zone": zone}) for zone, pods in decision.zones.items()],
         )
+        for preference, pods in decision.hindering.items():
+            log.info("pods.hard_to_consolidate", pods=listing(pods), count=len(pods), because=preference)
         if decision.considered:
             log.info(
                 "pods.considered",
+                summary=_summary(decision),
                 pods=decision.considered,
-                ignored=decision.ignored,
+                ignored=len(decision.ignored),
                 refused=refused,
                 nodeclaims=len(decision.claims),
                 existing_nodes=len(decision.plan.placed),
@@ -252,3 +208,10 @@ class Provisioner:
                 seconds=round(seconds, 3),
                 complete=decision.plan.complete,
             )
+
+
+def _summary(decision: ProvisioningDecision) -> str:
+    """Return what was decided in the words that people search logs for."""
+    if decision.claims:
+        return "computed new nodeclaim(s) to fit pod(s)"
+    return "found provisionable pod(s)"

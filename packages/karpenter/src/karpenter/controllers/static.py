@@ -1,8 +1,8 @@
 """
-Pools of a fixed size: claims for what they lack, and an end for what is too much.
+Static NodePools: creates the claims that they lack, and deletes those that are too many.
 
-Both wait for whoever decides about machines at the moment: between a replacement's creation and the mark on
-what it replaces, a pool seems to have one machine too many.
+Both take the lock of decisions: between the creation of a replacement and the mark on what it replaces a
+NodePool seems to have one node too many.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -35,14 +35,14 @@ UNSYNCED: Final = 1.0
 
 
 class _StaticPools(ABC):
-    """What growing and shrinking share: whose turn it is, and one decision at a time."""
+    """What both share: which events are about a static NodePool, and one decision at a time."""
 
-    def __init__(self, store: Store, performer: Performer, deciding: asyncio.Lock) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, deciding: asyncio.Lock) -> None:
         self._store = store
         self._performer = performer
         self._deciding = deciding
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the static pool that an event is about."""
         del before
         yield from _pool_of(event, self._store)
@@ -59,15 +59,17 @@ class _StaticPools(ABC):
 
     @abstractmethod
     async def _bring(self, pool: NodePool) -> float | None:
-        """Decide and act on one static pool, while nobody else decides."""
+        """Decide and act on one static NodePool, while no other decision is made."""
 
 
 class StaticProvisioning(_StaticPools):
-    """Lets static pools grow: creates the claims that one lacks, as many at a time as it lacks."""
+    """Creates the claims that static NodePools lack."""
 
     name = "static.provisioning"
 
-    def __init__(self, store: Store, performer: Performer, rules: LabelRules, deciding: asyncio.Lock) -> None:
+    def __init__(
+        self, store: ClusterState, performer: Performer, rules: LabelRules, deciding: asyncio.Lock
+    ) -> None:
         super().__init__(store, performer, deciding)
         self._rules = rules
 
@@ -87,11 +89,13 @@ class StaticProvisioning(_StaticPools):
 
 
 class StaticDeprovisioning(_StaticPools):
-    """Lets static pools shrink: removes what one has too much."""
+    """Deletes the claims of static NodePools that are too many."""
 
     name = "static.deprovisioning"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock, deciding: asyncio.Lock) -> None:
+    def __init__(
+        self, store: ClusterState, performer: Performer, clock: Clock, deciding: asyncio.Lock
+    ) -> None:
         super().__init__(store, performer, deciding)
         self._clock = clock
 
@@ -103,7 +107,7 @@ class StaticDeprovisioning(_StaticPools):
         return PERIOD
 
 
-def _pool_of(event: Event, store: Store) -> Iterable[str]:
+def _pool_of(event: StateEvent, store: ClusterState) -> Iterable[str]:
     item = event.object
     if isinstance(item, NodePool):
         if is_static(item):

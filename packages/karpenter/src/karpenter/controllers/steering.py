@@ -1,4 +1,4 @@
-"""Telling workloads and kube-scheduler which machines to let go: look, ask the core, write."""
+"""Steering: annotates pods and taints nodes so that nodes empty by themselves; the core decides which."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.core.disruption.steering import unsteer, steer
+from karpenter.core.disruption.steering import steer, unsteer
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 
 if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.perform import Performer
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -27,7 +27,7 @@ class Steering:
 
     name = "disruption.steering"
 
-    def __init__(self, store: Store, performer: Performer, clock: Clock, *, on: bool) -> None:
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock, *, on: bool) -> None:
         self._store = store
         self._performer = performer
         self._clock = clock

@@ -1,5 +1,5 @@
 """
-Props of the CDK add-on of the past: ``provisionerSpecs`` and ``requirements`` with ``op`` and ``vals``.
+Props of the removed CDK add-on: ``provisionerSpecs`` and ``requirements`` with ``op`` and ``vals``.
 
 With tags for subnets and security groups the add-on made a Provisioner from them, so a NodePool and an
 EC2NodeClass come out. Without them it made none, and only the spelling of requirements changes.

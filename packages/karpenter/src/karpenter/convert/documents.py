@@ -1,9 +1,9 @@
 """
-All documents of a conversion at once: which converter is for which, and what they have to know of each other.
+Conversion of all documents together: the converter of each kind, and what concerns several objects.
 
-Kubelet settings of pools go to the class that they name; pools with different settings and one class get a
-class each. An object that would be refused after conversion is left as it is, with the reason. Documents
-that need no change come back as they are.
+Kubelet settings of pools move to the node class that they name; pools with different settings and one class
+get a class each. An object that would be refused after conversion is left as it is, with the reason.
+Documents that need no change are returned unchanged.
 """
 
 from __future__ import annotations

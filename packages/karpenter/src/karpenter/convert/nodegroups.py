@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 
     from karpenter.convert.findings import ConversionOptions, Plain
 
+# Labels, taints and resources of a group that is scaled from zero are in tags of this prefix:
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"
+# https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 _CLUSTER_TAG: Final = f"{CLUSTER_TAG_PREFIX}/"
 _ALL_ON_DEMAND: Final = 100
+# --scale-down-unneeded-time of Cluster Autoscaler is ten minutes by default:
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md
 _UNNEEDED: Final = "10m"
 _CPU: Final = "karpenter.k8s.aws/instance-cpu"
 _MEMORY: Final = "karpenter.k8s.aws/instance-memory"
@@ -56,7 +61,7 @@ _DEFAULT_ALIAS: Final = "al2023@latest"
 _FOREIGN_TAG: Final = re.compile(r"^(aws:|eks:|k8s\.io/|kubernetes\.io/|eksctl\.|alpha\.eksctl\.io/|Name$)")
 
 
-class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
+class NodeGroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A node group, whatever described it."""
 
     name: str
@@ -108,7 +113,7 @@ def convert_groups(plain: Plain, options: ConversionOptions) -> ConversionOutcom
     return ConversionOutcome(documents=tuple(documents), findings=tuple(findings.found))
 
 
-def _objects(group: NodeGroup, options: ConversionOptions, findings: Findings) -> Iterator[Plain]:
+def _objects(group: NodeGroupConfig, options: ConversionOptions, findings: Findings) -> Iterator[Plain]:
     role = options.node_role or group.role
     if not role and not group.profile:
         findings.error("Role", f"{group.name}: the role of its nodes is not known: give it with --node-role")
@@ -192,7 +197,7 @@ def _capacity(name: str, base: object, percentage: object, findings: Findings) -
     return (SPOT, ON_DEMAND)
 
 
-def _scaling_group(group: Plain, findings: Findings) -> NodeGroup:
+def _scaling_group(group: Plain, findings: Findings) -> NodeGroupConfig:
     tags = {
         str(mapping(each).get("Key")): str(mapping(each).get("Value", ""))
         for each in items(group.get("Tags"))
@@ -214,7 +219,7 @@ def _scaling_group(group: Plain, findings: Findings) -> NodeGroup:
     )
     subnets = [each.strip() for each in str(group.get("VPCZoneIdentifier") or "").split(",") if each.strip()]
     zones = items(group.get("AvailabilityZones"))
-    return NodeGroup(
+    return NodeGroupConfig(
         name=name,
         cluster=cluster,
         requirements=(
@@ -303,13 +308,13 @@ def _cluster_groups(cluster: str) -> tuple[dict[str, Any], ...]:
     return ({"tags": {"aws:eks:cluster-name": cluster}},) if cluster else ()
 
 
-def _eksctl_groups(plain: Plain, findings: Findings) -> Iterator[NodeGroup]:
+def _eksctl_groups(plain: Plain, findings: Findings) -> Iterator[NodeGroupConfig]:
     for field in ("nodeGroups", "managedNodeGroups"):
         for each in items(plain.get(field)):
             yield _eksctl_group(plain, mapping(each), findings)
 
 
-def _eksctl_group(config: Plain, group: Plain, findings: Findings) -> NodeGroup:
+def _eksctl_group(config: Plain, group: Plain, findings: Findings) -> NodeGroupConfig:
     cluster = str(at(config, ("metadata", "name")) or "")
     name = pool_name(str(group.get("name", "")))
     _warn_of_size(name, group.get("minSize"), findings)
@@ -330,7 +335,7 @@ def _eksctl_group(config: Plain, group: Plain, findings: Findings) -> NodeGroup:
     role = str(iam.get("instanceRoleName") or str(iam.get("instanceRoleARN") or "").rpartition("/")[2])
     attached = items(at(group, ("securityGroups", "attachIDs")))
     zones = items(group.get("availabilityZones")) or items(config.get("availabilityZones"))
-    return NodeGroup(
+    return NodeGroupConfig(
         name=name,
         cluster=cluster,
         requirements=(

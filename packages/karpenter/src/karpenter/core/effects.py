@@ -11,7 +11,8 @@ before anything happens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -20,6 +21,8 @@ from karpenter.api.meta import ObjectReference
 from karpenter.api.nodeclaim import NodeClaim
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from karpenter.api.meta import Resource
 
 QUIET: Final = 120.0
@@ -77,10 +80,35 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effe
     because: str
 
 
+class LaunchFact(StrEnum):
+    """What only the answer to a launch tells; it stands in the effects that follow until then."""
+
+    PROVIDER_ID = "<providerID>"
+    IMAGE_ID = "<imageID>"
+    LABELS = "<labels>"
+    ANNOTATIONS = "<annotations>"
+    CAPACITY = "<capacity>"
+    ALLOCATABLE = "<allocatable>"
+    ERROR = "<error>"
+    REASON = "<reason>"
+    TIME = "9999-12-31T23:59:59Z"
+    """The time of the answer, as :data:`LAUNCH_TIME` is written."""
+
+
+LAUNCH_TIME: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""Stands for the time of the answer to a launch."""
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
-    """Start the machine of a claim."""
+    """Launch the machine of a claim; how to go on depends on the answer, whose facts are filled in."""
 
     claim: NodeClaim
+    launched: tuple[Effect, ...] = ()
+    insufficient_capacity: tuple[Effect, ...] = ()
+    nodeclass_not_ready: tuple[Effect, ...] = ()
+    failed: tuple[Effect, ...] = ()
+    """After any other error; the launch is tried again."""
+
     because: str
 
 
@@ -94,7 +122,7 @@ class Terminate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="
 
 
 class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
-    """Promise a node to pods that wait, until a time."""
+    """Nominate a node for pending pods, until a time."""
 
     node: str
     until: datetime
@@ -163,6 +191,43 @@ Effect: TypeAlias = (
     | Measure
     | RegistrationOutcome
 )
+
+
+def filled(effects: Iterable[Effect], facts: Mapping[str, Any]) -> tuple[Effect, ...]:
+    """
+    Return effects with the facts of a launch in the places that were left for them.
+
+    A value that is a fact becomes it, a key that is one is replaced by what the fact maps, and text that
+    mentions one is completed. What turns out to be empty is left out.
+    """
+    return tuple(_filled(each, facts) for each in effects)
+
+
+def _filled(effect: Effect, facts: Mapping[str, Any]) -> Effect:
+    names = [name for name in ("changes", "status", "message", "because") if name in effect.__struct_fields__]
+    return msgspec.structs.replace(effect, **{name: _fill(getattr(effect, name), facts) for name in names})
+
+
+def _fill(value: Any, facts: Mapping[str, Any]) -> Any:
+    if isinstance(value, Mapping):
+        return _fill_mapping(value, facts)
+    if isinstance(value, list):
+        return [_fill(each, facts) for each in value]
+    if not isinstance(value, str) or value in facts:
+        return facts[value] if isinstance(value, str) else value
+    for fact, known in facts.items():
+        value = value.replace(fact, known) if isinstance(known, str) else value
+    return value
+
+
+def _fill_mapping(value: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, each in value.items():
+        if key in facts:
+            found.update(facts[key])
+        elif not isinstance(each, str) or facts.get(each) != "":
+            found[key] = _fill(each, facts)
+    return found
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """
 The cluster definition: NodePools and their classes in one file, short enough for a pull request.
 
-Pure: a definition is read (:mod:`.reading`), becomes objects (:mod:`.objects`), and objects become a
-definition again. What a change of it would do to a cluster is asked by ``karpenter definition check``.
+Pure: :mod:`.reading` reads a definition, :mod:`.objects` renders it to objects and imports objects into a
+definition. ``karpenter definition check`` shows what a change of it would do to a cluster.
 """

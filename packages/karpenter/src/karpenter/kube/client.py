@@ -37,21 +37,21 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.errors import (
     KubeError,
-    Refused,
+    StatusError,
     ServerFailed,
     Status,
     TooManyRequests,
     Unreachable,
-    Unreadable,
-    refusal,
-    refusal_of,
+    UndecodableResponse,
+    status_error,
+    status_error_of,
 )
 from karpenter.kube.rest import (
     ANY_STATE,
     EVERYTHING,
     Apply,
     Body,
-    Identity,
+    ObjectIdentity,
     Page,
     Patch,
     Plain,
@@ -67,38 +67,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def may_repeat(request: Request, error: KubeError) -> bool:
+def may_retry(request: Request, error: KubeError) -> bool:
     """Return whether `request`, which failed with `error`, may be sent again as it is."""
     match error:
         case Unreachable():
-            return not error.sent or harmless(request)
+            return not error.sent or is_idempotent(request)
         case TooManyRequests():
             return not request.path.endswith("/eviction")
         case ServerFailed():
             # With a Retry-After the server turned the request away at the door.
-            return harmless(request) or error.retry_after is not None
+            return is_idempotent(request) or error.retry_after is not None
         case _:
             return False
 
 
-def harmless(request: Request) -> bool:
+def is_idempotent(request: Request) -> bool:
     """Return whether it makes no difference if `request` is carried out once or twice."""
     return request.method == "GET" or request.header("content-type") == Apply.content_type
 
 
-def asked_wait(error: KubeError) -> float:
+def retry_after_of(error: KubeError) -> float:
     """Return how long the server asked us to wait; zero if it did not."""
-    return (error.retry_after or 0.0) if isinstance(error, Refused) else 0.0
+    return (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0
 
 
 T = TypeVar("T")
 
 
-class Change(msgspec.Struct, Generic[T], frozen=True):
+class WatchChange(msgspec.Struct, Generic[T], frozen=True):
     """Something happened to an object; this is how it is now, or was last."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
-    which: Identity
+    which: ObjectIdentity
     object: T
 
 
@@ -108,14 +108,14 @@ class Bookmark(msgspec.Struct, frozen=True):
     version: str
 
 
-class Broken(msgspec.Struct, frozen=True):
+class UndecodableObject(msgspec.Struct, frozen=True):
     """Something happened to an object that cannot be read."""
 
-    which: Identity
+    which: ObjectIdentity
     error: InvalidObject
 
 
-WatchEvent: TypeAlias = Change[T] | Bookmark | Broken
+WatchEvent: TypeAlias = WatchChange[T] | Bookmark | UndecodableObject
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -141,10 +141,10 @@ async def read_events(
         try:
             frame = _FRAMES.decode(line)
             if frame.type == "ERROR":
-                raise refusal_of(request, msgspec.json.decode(frame.object, type=Status))
+                raise status_error_of(request, msgspec.json.decode(frame.object, type=Status))
             yield _event(target, frame)
         except msgspec.DecodeError as error:
-            raise Unreadable(str(error), request=request, body=line) from error
+            raise UndecodableResponse(str(error), request=request, body=line) from error
 
 
 def _event(target: Target[T], frame: _Frame) -> WatchEvent[T]:
@@ -154,8 +154,8 @@ def _event(target: Target[T], frame: _Frame) -> WatchEvent[T]:
     try:
         found = target.read(bytes(frame.object))
     except InvalidObject as error:
-        return Broken(identify(frame.object), error)
-    return Change(frame.type, target.identify(found), found)
+        return UndecodableObject(identify(frame.object), error)
+    return WatchChange(frame.type, target.identify(found), found)
 
 
 class _VersionInfo(msgspec.Struct, frozen=True):
@@ -173,7 +173,7 @@ BURST = 300.0
 PAGE = 500
 """Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
 
-REPEATS = Backoff(first=0.1, cap=5.0, jitter=0.5)
+CLIENT_RETRIES = Backoff(first=0.1, cap=5.0, jitter=0.5)
 
 
 class Client:
@@ -188,7 +188,7 @@ class Client:
         manager: str = "karpenter",
         timeout: float = 30.0,
         attempts: int = 5,
-        backoff: Backoff = REPEATS,
+        backoff: Backoff = CLIENT_RETRIES,
         longest_wait: float = 30.0,
     ) -> None:
         self._transport = transport
@@ -207,7 +207,7 @@ class Client:
         """Where the server is, as metrics name it; empty for one in this process."""
         return getattr(self._transport, "host", "")
 
-    def beside(self, bucket: TokenBucket) -> "Client":
+    def with_bucket(self, bucket: TokenBucket) -> "Client":
         """Return a client of the same server with a rate of its own, for what must not hold up the rest."""
         return Client(
             self._transport,
@@ -250,7 +250,7 @@ class Client:
             try:
                 page = target.read_page(response.body)
             except msgspec.DecodeError as error:
-                raise Unreadable(str(error), request=request, body=response.body) from error
+                raise UndecodableResponse(str(error), request=request, body=response.body) from error
             yield page
             if not page.more:
                 return
@@ -276,7 +276,7 @@ class Client:
         await self._bucket.take()
         async with self._transport.stream(request) as answer:
             if isinstance(answer, Response):
-                raise refusal(request, answer)
+                raise status_error(request, answer)
             yield read_events(target, request, answer.lines)
 
     async def create(self, kind: Kind[T], body: Body, *, namespace: str = "", dry_run: bool = False) -> T:
@@ -401,8 +401,8 @@ class Client:
             try:
                 return await self._send_once(request)
             except KubeError as error:
-                asked = asked_wait(error)
-                if attempt >= self._attempts or asked > self._longest_wait or not may_repeat(request, error):
+                asked = retry_after_of(error)
+                if attempt >= self._attempts or asked > self._longest_wait or not may_retry(request, error):
                     raise
                 wait = max(asked, self._backoff.delay(attempt, self._chance))
                 log.debug("request.repeated", error=str(error), attempt=attempt, wait=round(wait, 3))
@@ -416,7 +416,7 @@ class Client:
         try:
             found = msgspec.json.decode(response.body, type=_VersionInfo)
         except msgspec.DecodeError as error:
-            raise Unreadable(str(error), request=request, body=response.body) from error
+            raise UndecodableResponse(str(error), request=request, body=response.body) from error
         # Some distributions append a plus sign to the minor version, as in "33+".
         return f"{found.major}.{found.minor.rstrip('+')}"
 
@@ -437,7 +437,7 @@ class Client:
             if self.listener is not None:
                 self.listener(request, code, asyncio.get_running_loop().time() - began)
         if not response.ok:
-            raise refusal(request, response)
+            raise status_error(request, response)
         return response
 
     async def _ask(self, target: Target[T], request: Request) -> T:
@@ -445,4 +445,4 @@ class Client:
         try:
             return target.read(response.body)
         except InvalidObject as error:
-            raise Unreadable(str(error), request=request, body=response.body) from error
+            raise UndecodableResponse(str(error), request=request, body=response.body) from error

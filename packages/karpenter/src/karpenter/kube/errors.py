@@ -76,7 +76,7 @@ class Unreachable(KubeError):  # noqa: N818  likewise
         """False where we know that the server never saw the request."""
 
 
-class Unreadable(KubeError):  # noqa: N818  likewise
+class UndecodableResponse(KubeError):  # noqa: N818  likewise
     """An answer came that is not what was asked for."""
 
     def __init__(self, why: str, *, request: "Request", body: bytes = b"") -> None:
@@ -86,7 +86,7 @@ class Unreadable(KubeError):  # noqa: N818  likewise
         self.body = body
 
 
-class Refused(KubeError):  # noqa: N818  likewise
+class StatusError(KubeError):  # noqa: N818  likewise
     """The server answered with an error."""
 
     codes: ClassVar[frozenset[int]] = frozenset()
@@ -105,51 +105,51 @@ class Refused(KubeError):  # noqa: N818  likewise
         """Seconds to wait before asking again, where the server said."""
 
 
-class BadRequest(Refused):
+class BadRequest(StatusError):
     """The request itself is wrong."""
 
 
-class Unauthorized(Refused):
+class Unauthorized(StatusError):
     """The server does not know who we are."""
 
     codes = frozenset({401})
 
 
-class Forbidden(Refused):
+class Forbidden(StatusError):
     """The server knows who we are and says no."""
 
     codes = frozenset({403})
 
 
-class NotFound(Refused):
+class NotFound(StatusError):
     """There is no such object, or no such kind."""
 
     codes = frozenset({404})
 
 
-class AlreadyExists(Refused):
+class AlreadyExists(StatusError):
     """An object of that name is there already."""
 
 
-class Conflict(Refused):
+class Conflict(StatusError):
     """The object is not what the caller thought it was."""
 
     codes = frozenset({409})
 
 
-class Gone(Refused):
+class Gone(StatusError):
     """That resourceVersion or continue token is too old."""
 
     codes = frozenset({410})
 
 
-class Invalid(Refused):
+class Invalid(StatusError):
     """The object breaks its schema or its rules; ``causes`` names each field."""
 
     codes = frozenset({422})
 
 
-class TooManyRequests(Refused):
+class TooManyRequests(StatusError):
     """Slow down; or, for an eviction, a disruption budget allows no more now."""
 
     codes = frozenset({429})
@@ -160,11 +160,11 @@ class TooManyRequests(Refused):
         return any(cause.reason == "DisruptionBudget" for cause in self.causes)
 
 
-class ServerFailed(Refused):
+class ServerFailed(StatusError):
     """The server is in trouble."""
 
 
-_BY_CODE: dict[int, type[Refused]] = {
+_BY_CODE: dict[int, type[StatusError]] = {
     code: leaf
     for leaf in (Unauthorized, Forbidden, NotFound, Conflict, Gone, Invalid, TooManyRequests)
     for code in leaf.codes
@@ -172,7 +172,7 @@ _BY_CODE: dict[int, type[Refused]] = {
 _SERVER_FAILED = 500
 
 
-def refusal(request: "Request", response: "Response") -> Refused:
+def status_error(request: "Request", response: "Response") -> StatusError:
     """Return the error that `response` amounts to; it must not be a success."""
     try:
         status = msgspec.json.decode(response.body, type=Status)
@@ -182,10 +182,10 @@ def refusal(request: "Request", response: "Response") -> Refused:
     if not status.code:
         status = msgspec.structs.replace(status, code=response.status)
     header = response.header("retry-after")
-    return refusal_of(request, status, retry_after=float(header) if header.isdigit() else None)
+    return status_error_of(request, status, retry_after=float(header) if header.isdigit() else None)
 
 
-def refusal_of(request: "Request", status: Status, *, retry_after: float | None = None) -> Refused:
+def status_error_of(request: "Request", status: Status, *, retry_after: float | None = None) -> StatusError:
     """Return the error that a Status amounts to, such as one that ended a watch."""
     leaf = _BY_CODE.get(status.code)
     if leaf is Conflict and status.reason == "AlreadyExists":

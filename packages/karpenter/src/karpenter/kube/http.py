@@ -74,7 +74,7 @@ class Credentials(Protocol):
         ...
 
 
-class Fixed:
+class StaticCredentials:
     """Credentials that never change."""
 
     def __init__(self, *, token: str = "", certificate: Certificate | None = None, extra: Pairs = ()) -> None:

@@ -47,30 +47,39 @@ import structlog
 from msgspec.structs import force_setattr
 
 from karpenter.base.queue import Backoff
-from karpenter.kube.client import PAGE, Bookmark, Broken, Change, Client, Kind, WatchEvent, asked_wait
+from karpenter.kube.client import (
+    PAGE,
+    Bookmark,
+    UndecodableObject,
+    WatchChange,
+    Client,
+    Kind,
+    WatchEvent,
+    retry_after_of,
+)
 from karpenter.kube.errors import Gone, KubeError
-from karpenter.kube.rest import EVERYTHING, Identity, Selection, Target, target_of
+from karpenter.kube.rest import EVERYTHING, ObjectIdentity, Selection, Target, target_of
 
 T = TypeVar("T")
 
-Indexer = Callable[[T], Iterable[str]]
+IndexFunc = Callable[[T], Iterable[str]]
 """Says under which values an object is found."""
 
 
-class Stamp(NamedTuple):
+class ObjectVersion(NamedTuple):
     """Which life of an object, and which version of it."""
 
     uid: str
     version: str
 
 
-class Store(Generic[T]):
+class IndexedStore(Generic[T]):
     """Objects by key, with their versions and their indexes."""
 
-    def __init__(self, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
+    def __init__(self, indexers: Mapping[str, IndexFunc[T]] | None = None) -> None:
         self._indexers = dict(indexers or {})
         self._objects: dict[str, T] = {}
-        self._stamps: dict[str, Stamp] = {}
+        self._stamps: dict[str, ObjectVersion] = {}
         # Keys in dictionaries and not in sets: the order of iteration is the order of arrival, on every run.
         self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
 
@@ -87,7 +96,7 @@ class Store(Generic[T]):
         """Return every key with its object."""
         return tuple(self._objects.items())
 
-    def stamps(self) -> tuple[tuple[str, Stamp], ...]:
+    def stamps(self) -> tuple[tuple[str, ObjectVersion], ...]:
         """Return every key with the uid and resourceVersion of its object."""
         return tuple(self._stamps.items())
 
@@ -95,7 +104,7 @@ class Store(Generic[T]):
         """Return the object under `key`, if it is there."""
         return self._objects.get(key)
 
-    def stamp(self, key: str) -> Stamp | None:
+    def stamp(self, key: str) -> ObjectVersion | None:
         """Return uid and resourceVersion of the object under `key`, if it is there."""
         return self._stamps.get(key)
 
@@ -107,7 +116,7 @@ class Store(Generic[T]):
         """Return every value under which `index` has an object."""
         return tuple(self._indexes[index])
 
-    def put(self, key: str, item: T, stamp: Stamp) -> T | None:
+    def put(self, key: str, item: T, stamp: ObjectVersion) -> T | None:
         """Hold `item` and return what was held before."""
         before = self._objects.get(key)
         if before is not None:
@@ -182,11 +191,11 @@ H = TypeVar("H")
 BEGINNING = "0"
 """The resourceVersion before all others."""
 
-FAMILIES = 1000
+MAX_EXTRA_FAMILIES = 1000
 """Families that may be remembered beyond the number of objects."""
 
 
-class Seen(msgspec.Struct, Generic[H], frozen=True):
+class InformerUpdate(msgspec.Struct, Generic[H], frozen=True):
     """An object is there, as it is now; `before` is what was told last, if it was told."""
 
     key: str
@@ -194,15 +203,15 @@ class Seen(msgspec.Struct, Generic[H], frozen=True):
     before: H | None = None
 
 
-class Removed(msgspec.Struct, Generic[H], frozen=True):
+class InformerDelete(msgspec.Struct, Generic[H], frozen=True):
     """An object is there no longer; this is what was told last."""
 
     key: str
     object: H
 
 
-Event: TypeAlias = Seen[H] | Removed[H]
-Listener: TypeAlias = Callable[[Event[H]], None]
+InformerEvent: TypeAlias = InformerUpdate[H] | InformerDelete[H]
+EventHandler: TypeAlias = Callable[[InformerEvent[H]], None]
 
 
 def is_after(version: str, other: str) -> bool:
@@ -224,22 +233,22 @@ class Cache(Generic[H]):
         target: Target[Any],
         *,
         narrow: Callable[[Any], H | None],
-        indexers: Mapping[str, Indexer[H]] | None = None,
+        indexers: Mapping[str, IndexFunc[H]] | None = None,
     ) -> None:
-        self.store = Store[H](indexers)
+        self.store = IndexedStore[H](indexers)
         self.progress = BEGINNING
         """The resourceVersion up to which everything is known. What is held and later than it, we wrote."""
 
         self._target = target
         self._narrow = narrow
-        self._listeners: list[Listener[H]] = []
+        self._listeners: list[EventHandler[H]] = []
         self._siblings: dict[str, str] = {}  # family to the key of one of it; the object may be gone
 
-    def subscribe(self, listener: Listener[H]) -> Callable[[], None]:
+    def subscribe(self, listener: EventHandler[H]) -> Callable[[], None]:
         """Tell `listener` everything that is held, then everything that happens; the answer ends that."""
         self._listeners.append(listener)
         for key, item in self.store.items():
-            self._tell_one(listener, Seen(key, item))
+            self._tell_one(listener, InformerUpdate(key, item))
         return lambda: self._listeners.remove(listener)
 
     def listed(self, item: Any) -> str:
@@ -261,7 +270,7 @@ class Cache(Generic[H]):
                 self._remove(key)
         self.progress = version
 
-    def changed(self, change: Change[Any]) -> None:
+    def changed(self, change: WatchChange[Any]) -> None:
         """Take in an event of a watch."""
         which = change.which
         if change.type == "DELETED":
@@ -284,30 +293,30 @@ class Cache(Generic[H]):
         if is_after(version, self.progress):
             self.progress = version
 
-    def _is_newer_than_held(self, which: Identity) -> bool:
+    def _is_newer_than_held(self, which: ObjectIdentity) -> bool:
         stamp = self.store.stamp(which.key)
         return stamp is None or is_after(which.version, stamp.version)
 
-    def _is_news(self, which: Identity) -> bool:
+    def _is_news(self, which: ObjectIdentity) -> bool:
         """Of an object that is not held, old news are told about its life before it was removed."""
         if which.key in self.store:
             return self._is_newer_than_held(which)
         return not _surely_after(self.progress, which.version)
 
-    def _ahead_of(self, stamp: Stamp, version: str) -> bool:
+    def _ahead_of(self, stamp: ObjectVersion, version: str) -> bool:
         return _surely_after(stamp.version, version) and _surely_after(stamp.version, self.progress)
 
-    def _put(self, which: Identity, item: Any) -> None:
+    def _put(self, which: ObjectIdentity, item: Any) -> None:
         stamp = self.store.stamp(which.key)
-        if stamp == Stamp(which.uid, which.version):
+        if stamp == ObjectVersion(which.uid, which.version):
             return
         kept = self._narrow(item)
         if stamp is not None and (kept is None or stamp.uid != which.uid):
             self._remove(which.key)
         if kept is not None:
             self._economize(which.key, self._target.family(item), kept)
-            before = self.store.put(which.key, kept, Stamp(which.uid, which.version))
-            self._tell(Seen(which.key, kept, before))
+            before = self.store.put(which.key, kept, ObjectVersion(which.uid, which.version))
+            self._tell(InformerUpdate(which.key, kept, before))
 
     def _economize(self, key: str, family: str, kept: H) -> None:
         """Let `kept` share memory with what was held before, or else with one that is much like it."""
@@ -319,20 +328,20 @@ class Cache(Generic[H]):
             share(kept, self.store.get(sibling))
             return
         share(kept, self.store.get(self._siblings.get("", "")))
-        if len(self._siblings) > len(self.store) + FAMILIES:
+        if len(self._siblings) > len(self.store) + MAX_EXTRA_FAMILIES:
             self._siblings.clear()
         self._siblings[family] = self._siblings[""] = key
 
     def _remove(self, key: str) -> None:
         before = self.store.remove(key)
         if before is not None:
-            self._tell(Removed(key, before))
+            self._tell(InformerDelete(key, before))
 
-    def _tell(self, event: Event[H]) -> None:
+    def _tell(self, event: InformerEvent[H]) -> None:
         for listener in tuple(self._listeners):
             self._tell_one(listener, event)
 
-    def _tell_one(self, listener: Listener[H], event: Event[H]) -> None:
+    def _tell_one(self, listener: EventHandler[H], event: InformerEvent[H]) -> None:
         try:
             listener(event)
         except Exception:
@@ -340,13 +349,13 @@ class Cache(Generic[H]):
             log.exception("listener.failed", kind=self._target.kind, key=event.key)
 
 
-SILENCE = 90.0
+IDLE_TIMEOUT = 90.0
 """Seconds without a line after which a watch is dropped. Servers send a bookmark about once a minute."""
 
-SHORTEST = 1.0
+MIN_WATCH_SECONDS = 1.0
 """A watch that ends sooner, having told nothing, counts as failed: else two broken ends would spin."""
 
-BREATH = 100
+EVENTS_PER_TURN = 100
 """Events after which the other tasks get a turn, however many more are waiting."""
 
 RECONNECTS = Backoff(first=0.5, cap=30.0, jitter=0.5)
@@ -374,7 +383,7 @@ class Informer(Generic[H]):
         *,
         chance: Random,
         selection: Selection = ...,
-        indexers: Mapping[str, Indexer[H]] | None = ...,
+        indexers: Mapping[str, IndexFunc[H]] | None = ...,
         page: int = ...,
         silence: float | None = ...,
         backoff: Backoff = ...,
@@ -389,7 +398,7 @@ class Informer(Generic[H]):
         narrow: Callable[[T], H | None],
         chance: Random,
         selection: Selection = ...,
-        indexers: Mapping[str, Indexer[H]] | None = ...,
+        indexers: Mapping[str, IndexFunc[H]] | None = ...,
         page: int = ...,
         silence: float | None = ...,
         backoff: Backoff = ...,
@@ -403,9 +412,9 @@ class Informer(Generic[H]):
         narrow: Callable[[Any], H | None] = keep,
         chance: Random,
         selection: Selection = EVERYTHING,
-        indexers: Mapping[str, Indexer[H]] | None = None,
+        indexers: Mapping[str, IndexFunc[H]] | None = None,
         page: int = PAGE,
-        silence: float | None = SILENCE,
+        silence: float | None = IDLE_TIMEOUT,
         backoff: Backoff = RECONNECTS,
     ) -> None:
         self._client = client
@@ -421,7 +430,7 @@ class Informer(Generic[H]):
         self._synced = asyncio.Event()
 
     @property
-    def store(self) -> Store[H]:
+    def store(self) -> IndexedStore[H]:
         """What is held. Read it; never change it."""
         return self._cache.store
 
@@ -434,7 +443,7 @@ class Informer(Generic[H]):
         """Wait until a whole list has been taken in."""
         await self._synced.wait()
 
-    def subscribe(self, listener: Listener[H]) -> Callable[[], None]:
+    def subscribe(self, listener: EventHandler[H]) -> Callable[[], None]:
         """Tell `listener` all that is held, now, then each change as it is taken in; the answer ends that.
 
         Listeners are called one after the other in the informer's own task and must not block.
@@ -492,12 +501,12 @@ class Informer(Generic[H]):
                     self._take_in(event)
                     self._failures = 0
                     told += 1
-                    if told % BREATH == 0:
+                    if told % EVENTS_PER_TURN == 0:
                         await asyncio.sleep(0)
         except TimeoutError:
             self._log.warning("watch.silent", seconds=self._silence, version=self._cache.progress)
             return
-        if not told and loop.time() - started < SHORTEST:
+        if not told and loop.time() - started < MIN_WATCH_SECONDS:
             self._failures += 1
             await asyncio.sleep(self._backoff.delay(self._failures, self._chance))
 
@@ -505,7 +514,7 @@ class Informer(Generic[H]):
         match event:
             case Bookmark(version=version):
                 self._cache.reached(version)
-            case Broken(which=which, error=error):
+            case UndecodableObject(which=which, error=error):
                 self._log.error("object.unreadable", key=which.key, error=str(error))
                 self._cache.reached(which.version)
             case _:
@@ -518,7 +527,7 @@ class Informer(Generic[H]):
             self._must_list = True
             if self._failures == 1:
                 return
-        wait = max(asked_wait(error), self._backoff.delay(self._failures, self._chance))
+        wait = max(retry_after_of(error), self._backoff.delay(self._failures, self._chance))
         self._log.warning("informer.failed", error=str(error), failures=self._failures, wait=round(wait, 3))
         await asyncio.sleep(wait)
 

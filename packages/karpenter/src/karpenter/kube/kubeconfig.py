@@ -32,7 +32,7 @@ from karpenter.kube.http import (
     Certificate,
     Credentials,
     Endpoint,
-    Fixed,
+    StaticCredentials,
     TokenFile,
     Trust,
     make_context,
@@ -200,7 +200,7 @@ def _credentials(
     if user.get("tokenFile"):
         path = Path(user_file).parent / user["tokenFile"]
         return TokenFile(path, clock=clock, certificate=certificate, extra=acting)
-    return Fixed(certificate=certificate, extra=(*_shown(configuration), *acting))
+    return StaticCredentials(certificate=certificate, extra=(*_shown(configuration), *acting))
 
 
 def _user(merged: Any, name: str) -> tuple[Mapping[str, Any], str]:

@@ -162,7 +162,7 @@ class LeadershipLost(Exception):  # noqa: N818  a fact, and not always a fault
         self.stopped = stopped
 
 
-class Election:
+class LeaderElector:
     """One candidate."""
 
     def __init__(

@@ -46,7 +46,7 @@ REMEMBERED = 4096
 LONGEST_MESSAGE = 1024  # the API's own limit
 
 
-class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Something worth telling about an object."""
 
     about: ObjectReference
@@ -103,13 +103,13 @@ class Recorder:
         self._limits = {"Nominated": TokenBucket(rate=5, burst=10)} if limits is None else limits
         self._quiet: dict[tuple[str, ...], _Quiet] = {}
         self._tidied_at = clock.monotonic()
-        self._waiting: asyncio.Queue[tuple[Occurrence, datetime]] = asyncio.Queue(WAITING)
+        self._waiting: asyncio.Queue[tuple[RecordedEvent, datetime]] = asyncio.Queue(WAITING)
         self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
         self._serial = count()
         self.dropped = 0
         """Events lost because too many were waiting, or because the server did not take them."""
 
-    def publish(self, occurrence: Occurrence) -> bool:
+    def publish(self, occurrence: RecordedEvent) -> bool:
         """Tell of an occurrence, soon; return False if it was told recently or too many are being told."""
         now = self._clock.monotonic()
         self._tidy(now)
@@ -148,7 +148,7 @@ class Recorder:
         """Wait until everything published so far was sent, or lost."""
         await self._waiting.join()
 
-    async def _send(self, occurrence: Occurrence, when: datetime) -> None:
+    async def _send(self, occurrence: RecordedEvent, when: datetime) -> None:
         about = occurrence.about
         key = (
             about.kind,
@@ -180,7 +180,7 @@ class Recorder:
         sent.times += 1
         return True
 
-    def _event(self, occurrence: Occurrence, when: datetime) -> dict[str, Any]:
+    def _event(self, occurrence: RecordedEvent, when: datetime) -> dict[str, Any]:
         about = occurrence.about
         unique = int(when.timestamp() * 1e6) * 1000 + next(self._serial) % 1000
         return {
@@ -197,7 +197,7 @@ class Recorder:
             "reportingInstance": "",
         }
 
-    def _lose(self, occurrence: Occurrence, why: str) -> None:
+    def _lose(self, occurrence: RecordedEvent, why: str) -> None:
         self.dropped += 1
         about = occurrence.about
         log.warning(

@@ -43,7 +43,7 @@ Body: TypeAlias = Wire | Mapping[str, Any]
 """What can be written: a struct, or plain data."""
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """Which object, and which version of it."""
 
     namespace: str
@@ -92,10 +92,10 @@ class _Items(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     items: list[T] | None = None
 
 
-def identify(data: bytes | msgspec.Raw) -> Identity:
+def identify(data: bytes | msgspec.Raw) -> ObjectIdentity:
     """Return which object the bytes are, reading nothing else of it."""
     meta = msgspec.json.decode(data, type=_Head).metadata
-    return Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+    return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)
 
 
 class Target(ABC, Generic[T]):
@@ -142,7 +142,7 @@ class Target(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def identify(self, item: T) -> Identity:
+    def identify(self, item: T) -> ObjectIdentity:
         """Return which object `item` is."""
 
     def family(self, item: T) -> str:  # noqa: ARG002  a kind may know of no families
@@ -216,10 +216,10 @@ class Typed(Target[R]):
             broken=tuple(broken),
         )
 
-    def identify(self, item: R) -> Identity:
+    def identify(self, item: R) -> ObjectIdentity:
         """Return which object `item` is."""
         meta = item.metadata
-        return Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+        return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)
 
     def family(self, item: R) -> str:
         """Return the uid of the first owner."""
@@ -252,10 +252,10 @@ class Untyped(Target[Plain]):
             more=listed.metadata.continue_,
         )
 
-    def identify(self, item: Plain) -> Identity:
+    def identify(self, item: Plain) -> ObjectIdentity:
         """Return which object `item` is."""
         meta = item.get("metadata") or {}
-        return Identity(
+        return ObjectIdentity(
             meta.get("namespace", ""),
             meta.get("name", ""),
             meta.get("uid", ""),

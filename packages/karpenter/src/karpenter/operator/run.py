@@ -1,10 +1,9 @@
 """
-The operator as a process: find the cluster, serve probes, wait to lead, lead, stop in order.
+The operator as a process: find the cluster, serve probes, wait for leadership, run, stop in order.
 
-A signal to stop ends the work first and gives the lease back after, so that a successor starts at once. A
-lease that is lost ends the process: what it knows is of a time when it led.
-
-The narrow door to Kubernetes that a cloud provider is given, on the operator's own client.
+SIGTERM stops the controllers first and releases the lease after that, so that another replica starts at
+once. A lost lease ends the process, because its caches may be outdated. :class:`KubeClusterObjects` is the
+part of the Kubernetes API that a cloud provider may use.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from karpenter.kube.errors import (
 )
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.kube.leaderelection import Election, LockName
+from karpenter.kube.leaderelection import LeaderElector, LockName
 from karpenter.operator.http import Endpoints
-from karpenter.operator.operator import Operator, Parts
+from karpenter.operator.operator import Operator, OperatorDependencies
 from karpenter.telemetry.metrics import Metrics, runtime
 
 if TYPE_CHECKING:
@@ -57,15 +56,15 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-_READY_FOR: Final = 10.0
-"""Seconds for which the answer to a readiness probe is believed."""
+_READY_CACHE_SECONDS: Final = 10.0
+"""Seconds for which the result of a readiness check is cached."""
 
 _MEMORY_PERIOD: Final = 10.0
 _MEMORY_SHARE: Final = 0.9
 
 
-class Which(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster and which cloud."""
+class OperatorTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster and which cloud provider the operator runs for."""
 
     provider: str = "kwok"
     cluster: str = ""
@@ -75,14 +74,14 @@ class Which(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
 
 
-class Process:
+class OperatorProcess:
     """One replica of the operator, on any transport to any cluster."""
 
     def __init__(
         self,
         transport: Transport,
         *,
-        which: Which,
+        target: OperatorTarget,
         settings: Settings,
         namespace: str,
         clock: Clock,
@@ -92,7 +91,7 @@ class Process:
         host: str | None = None,
     ) -> None:
         """`host` is the one address on which probes and metrics are served; without it, all are."""
-        self._which = which
+        self._target = target
         self._settings = settings
         self._clock = clock
         self._chance = chance
@@ -124,13 +123,13 @@ class Process:
         Serve, wait to lead, and lead until cancelled.
 
         Raises:
-            LeadershipLost: somebody else leads now; the process should start over.
+            LeadershipLost: another replica is the leader now; the process should restart.
         """
         log.info(
             "operator.started",
             version=__version__,
-            provider=self._which.provider,
-            cluster=self._which.cluster,
+            provider=self._target.provider,
+            cluster=self._target.cluster,
         )
         await self.endpoints.start()
         try:
@@ -149,20 +148,20 @@ class Process:
             name=self._settings.leader_election_name,
             identity=f"{socket.gethostname()}_{self._chance.getrandbits(64):016x}",
         )
-        election = Election(self._lease_client, lock, clock=self._clock, chance=self._chance)
+        election = LeaderElector(self._lease_client, lock, clock=self._clock, chance=self._chance)
         await election.lead(self._work)
 
     async def _work(self) -> None:
-        around = ProviderContext(
+        context = ProviderContext(
             clock=self._clock,
             chance=self._chance,
-            cluster=self._which.cluster,
-            objects=Objects(self.client),
+            cluster=self._target.cluster,
+            objects=KubeClusterObjects(self.client),
             settings=self._environ,
             version=lambda: _server_version(self.client),
         )
-        async with find_provider(self._which.provider)(around) as cloud:
-            parts = Parts(
+        async with find_provider(self._target.provider)(context) as cloud:
+            parts = OperatorDependencies(
                 client=self.client,
                 cloud=cloud,
                 settings=self._settings,
@@ -187,7 +186,7 @@ class Process:
         if operator is not None and not operator.synced:
             return "not everything in the cluster was seen yet"
         now = self._clock.monotonic()
-        if self._asked is None or now - self._asked[0] > _READY_FOR:
+        if self._asked is None or now - self._asked[0] > _READY_CACHE_SECONDS:
             self._asked = (now, await self._unserved())
         return self._asked[1]
 
@@ -201,7 +200,9 @@ class Process:
         return ""
 
 
-async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mapping[str, str]) -> None:
+async def run(
+    settings: Settings, target: OperatorTarget, *, clock: Clock, environ: Mapping[str, str]
+) -> None:
     """
     Run the operator against the cluster that the environment points to, until a signal says stop.
 
@@ -211,14 +212,14 @@ async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mappin
         PortTaken: probes or metrics cannot be served.
         LeadershipLost: the lease was lost.
     """
-    find_provider(which.provider)
+    find_provider(target.provider)
     cluster = await find_cluster(
-        environ=environ, clock=clock, kubeconfig=which.kubeconfig, context=which.context
+        environ=environ, clock=clock, kubeconfig=target.kubeconfig, context=target.context
     )
     transport = HttpTransport(cluster.endpoint, cluster.credentials)
-    process = Process(
+    process = OperatorProcess(
         transport,
-        which=which,
+        target=target,
         settings=settings,
         namespace=cluster.namespace,
         clock=clock,
@@ -230,7 +231,7 @@ async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mappin
         try:
             await task
         except asyncio.CancelledError:
-            log.info("operator.was_told_to_stop")
+            log.info("operator.signalled")
         finally:
             await transport.close()
 
@@ -260,7 +261,7 @@ async def _watched_memory(limit: int, clock: Clock) -> AsyncIterator[None]:
         while True:
             used = resident()
             if used > limit * _MEMORY_SHARE:
-                log.warning("memory.short", used=used, limit=limit)
+                log.warning("memory.nearly_exhausted", used=used, limit=limit)
                 gc.collect()
             await clock.sleep(_MEMORY_PERIOD)
 
@@ -275,7 +276,7 @@ async def _watched_memory(limit: int, clock: Clock) -> AsyncIterator[None]:
 
 
 def resident() -> int:
-    """Return the bytes of memory that the process holds; zero where nobody can tell."""
+    """Return the resident memory of the process in bytes; zero where the system has no /proc."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
@@ -285,7 +286,7 @@ def resident() -> int:
 
 R = TypeVar("R", bound=Resource)
 
-_TROUBLE = (Unreachable, ServerFailed, TooManyRequests)
+_UNAVAILABLE = (Unreachable, ServerFailed, TooManyRequests)
 
 
 async def _server_version(client: Client) -> str:
@@ -301,7 +302,7 @@ async def _server_version(client: Client) -> str:
         raise CloudUnreachable(f"the version of the API server is not known: {error}") from error
 
 
-class Objects:
+class KubeClusterObjects:
     """The objects of the cluster that a provider may look at or make."""
 
     def __init__(self, client: Client) -> None:
@@ -313,14 +314,14 @@ class Objects:
             return await self._client.get(kind, name, namespace=namespace)
         except NotFound:
             return None
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error
 
     async def list(self, kind: type[R]) -> tuple[R, ...]:
         """Return all objects of a kind."""
         try:
             return (await self._client.list(kind)).items
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error
 
     async def create(self, made: Resource) -> None:
@@ -329,7 +330,7 @@ class Objects:
             await self._client.create(type(made), made)
         except AlreadyExists:
             return
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error
 
     async def delete(self, kind: type[Resource], name: str) -> None:
@@ -338,5 +339,5 @@ class Objects:
             await self._client.delete(kind, name)
         except NotFound:
             return
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error

@@ -1,26 +1,19 @@
 """
-The lines of a record, and how they are spelled.
+The lines of a flight record, and how objects and catalogs are written.
 
     begun      a record begins here, with nothing known
     seen       an object is there, as it is now           lost      and is there no longer
     classified the same for a node class                  unclassified
-    sold       what can be bought, from here on; instance types are written once and then named by number
+    sold       the catalog, from here on; instance types are written once and then named by number
     asked      a question to the core, with everything that it depends on and the state does not hold
     answered   what came out of it
     done       an effect that was carried out
 
-Two lines stand for one decision because others happen between them: it takes its time in a thread.
-
-Objects of the cluster as lines.
-
-What is written is what the operator holds, which is what decisions read and little more. Of annotations only
-those of Kubernetes and Karpenter are written: people put anything into theirs, and ``kubectl apply`` puts a
-copy of the whole object there, with whatever its environment holds.
-
-Catalogues as lines: every instance type once, and then by its number.
-
-Most of what is sold stays the same when something is sold out or a price changes, so a new catalogue costs a
-few types and a list of numbers.
+A decision has two lines because others come between them: it takes its time in a thread. Objects are
+written as the operator holds them, which is what decisions read and little more. Of annotations only those
+of Kubernetes and Karpenter are written: others may hold anything, and ``kubectl apply`` stores a copy of
+the whole object in one. Most of a catalog stays the same when an offering is sold out or a price changes,
+so a new catalog costs a few types and a list of numbers.
 """
 
 from __future__ import annotations
@@ -35,16 +28,16 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.core.model.catalog import Catalog, InstanceType
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.cluster import Gone, NodeClass, Put
+from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from karpenter.api.meta import Resource
-    from karpenter.core.state.cluster import Event
+    from karpenter.core.state.cluster import StateEvent
 
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Rises when a record of today could not be read any more."""
 
 
@@ -148,30 +141,30 @@ _COPIES: Final = "kubectl.kubernetes.io"
 _encode = msgspec.json.Encoder().encode
 
 
-def line_of(event: Event) -> Seen | Lost | Classified | Unclassified:
+def line_of(event: StateEvent) -> Seen | Lost | Classified | Unclassified:
     """Return the line that tells of an event."""
-    item, there = event.object, isinstance(event, Put)
+    item, there = event.object, isinstance(event, ObjectUpdated)
     if isinstance(item, NodeClass):
         return Classified(node_class=item) if there else Unclassified(node_class=item)
     raw = msgspec.Raw(_encode(_without_private(item)))
     return Seen(kind=item.kind, object=raw) if there else Lost(kind=item.kind, object=raw)
 
 
-def event_of(line: Seen | Lost | Classified | Unclassified) -> Event:
+def event_of(line: Seen | Lost | Classified | Unclassified) -> StateEvent:
     """Return the event that a line tells of.
 
     Raises:
-        KeyError: nobody knows the kind.
+        KeyError: there is no such kind.
         msgspec.DecodeError: it is no such object.
     """
     match line:
         case Classified(node_class=found):
-            return Put(found)
+            return ObjectUpdated(found)
         case Unclassified(node_class=found):
-            return Gone(found)
+            return ObjectDeleted(found)
         case _:
             item = msgspec.json.decode(line.object, type=KINDS[line.kind])
-            return Put(item) if isinstance(line, Seen) else Gone(item)
+            return ObjectUpdated(item) if isinstance(line, Seen) else ObjectDeleted(item)
 
 
 def _without_private(item: Resource) -> Resource:

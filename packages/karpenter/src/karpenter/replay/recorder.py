@@ -1,10 +1,9 @@
 """
-Writing a record.
+Writes a flight record.
 
-The newest lines are in the file that was named; when it has grown to its limit, it is kept beside it with
-``.1`` at its end, in the place of the one before, and a new file begins with all that is known. So there are
-never more than two, and each can be read by itself. Whatever goes wrong here ends the recording, not the
-operator.
+The newest lines are in the file that was named. When it has grown to its limit it is kept beside it with
+``.1`` at its end, in place of the one before, and a new file begins with all that is known. So there are
+never more than two, and each can be read by itself. A failure here ends the recording, not the operator.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import msgspec
 import structlog
 
 from karpenter import __version__
-from karpenter.core.disruption.disrupt import propose
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.effects import Announce, Count, Measure, Nominate, RegistrationOutcome
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.replay.record import Answered, Asked, CatalogWriter, Done, RecordBegun, line_of
-from karpenter.replay.replay import QUESTIONS, Origin, given, outcome_of, view_and_catalog
+from karpenter.replay.replay import QUESTIONS, Origin, commands_of, given, outcome_of, view_and_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.core.disruption.command import Command
     from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import ClusterView, Event, NodeClass, Store
+    from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, StateEvent
     from karpenter.replay.record import Line
 
 log = structlog.stdlib.get_logger(__name__)
 
 _FIELDS_FIRST = ("node_classes", "pools", "claims", "nodes")
 _SILENT = (Count, Measure, Nominate, RegistrationOutcome)
-"""Effects that nobody outside can see."""
+"""Effects that change no object of the cluster or the cloud."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +47,7 @@ class FlightRecorder:
     """Writes one record."""
 
     def __init__(
-        self, path: Path, *, limit: int, store: Store, serves: Iterable[tuple[str, str]], clock: Clock
+        self, path: Path, *, limit: int, store: ClusterState, serves: Iterable[tuple[str, str]], clock: Clock
     ) -> None:
         self._path = path
         self._limit = limit
@@ -83,7 +82,7 @@ class FlightRecorder:
             self._file = None
 
     def asked(self, call: partial[Any]) -> int:
-        """Write a question; return its number, or 0 if nobody would understand it."""
+        """Write a question; return its number, or 0 if it is none that can be replayed."""
         if self._file is None or QUESTIONS.get(getattr(call.func, "__name__", "")) is not call.func:
             return 0
         with _Harmless(self):
@@ -116,8 +115,8 @@ class FlightRecorder:
             )
 
     def _ask(self, call: partial[Any]) -> int:
-        if call.func is propose and self._size > max(self._limit, 2 * self._least) and not self._pending:
-            # Then no command waits for a second look, which would have to know where it comes from.
+        if call.func is disrupt and self._size > max(self._limit, 2 * self._least) and not self._pending:
+            # Then no command waits for its validation, which names the decision that it comes from.
             self._rotate()
         view, catalog = view_and_catalog(call)
         if (sold := self._catalogs.line(catalog)) is not None:
@@ -140,14 +139,15 @@ class FlightRecorder:
 
     def _answer(self, number: int, result: Any, *, cut: bool) -> None:
         self._pending.discard(number)
-        commands = getattr(result, "commands", ())
-        if commands:
-            self._commands = {id(each): (each, Origin(number, place)) for place, each in enumerate(commands)}
+        if isinstance(result, DisruptionDecision):
+            self._commands.clear()
+        for place, each in enumerate(commands_of(result)):
+            self._commands[id(each)] = (each, Origin(number, place))
         self._write(Answered(number=number, cut=cut, outcome=msgspec.Raw(_encode(outcome_of(result)))))
         if self._file is not None:
             self._file.flush()
 
-    def _hear(self, event: Event, before: Resource | NodeClass | None) -> None:
+    def _hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         del before
         if self._file is not None:
             with _Harmless(self):
@@ -207,17 +207,17 @@ class _Harmless:
         return True
 
 
-def _all_of(view: ClusterView) -> Iterator[Event]:
+def _all_of(view: ClusterView) -> Iterator[StateEvent]:
     """Return everything that is known, in an order from which the same view comes out."""
     fields = [*_FIELDS_FIRST, *(each for each in view.__struct_fields__ if each not in _FIELDS_FIRST)]
     for field in fields:
         if field in {"pods", "marked"}:
             continue
         for item in getattr(view, field).values():
-            yield Put(item)
+            yield ObjectUpdated(item)
     bound = {pod.key: pod for pods in view.pods_by_node.values() for pod in pods}
     for pod in (*bound.values(), *(pod for key, pod in view.pods.items() if key not in bound)):
-        yield Put(pod)
+        yield ObjectUpdated(pod)
 
 
 def _subject(effect: Effect) -> str:

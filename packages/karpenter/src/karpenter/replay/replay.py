@@ -1,15 +1,13 @@
 """
-Making every decision of a record again.
+Makes every decision of a flight record again, and compares.
 
 The state is built up line by line as the operator's was; each question is put to the same function of the
-core, and the answer compared with the one that was given. An answer that was cut short by time is made again
-but not held against anybody.
+core (``provision``, ``disrupt``, ``validate``) and the answer is compared with the one that was recorded. A
+decision that was cut short by time is made again to its end, and a difference there is not counted as one.
 
-The questions that are recorded: which functions of the core, what they depend on, and what came out.
-
-A question is a call of a pure function, as a value (:class:`functools.partial`). The view and the catalogue
-are told by other lines; time limits are left out, since they cannot be repeated. A command that is looked at
-again is named by the decision that it comes from.
+A question is a call of a pure function, as a value (:class:`functools.partial`). The view and the catalog
+have lines of their own; time limits are left out, since they cannot be repeated. A command that is
+validated is named by the decision that it comes from.
 """
 
 from __future__ import annotations
@@ -22,14 +20,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from karpenter.api.wire import explain
-from karpenter.core.disruption.command import DisruptionDecision
-from karpenter.core.disruption.disrupt import DisruptionSettings, propose
-from karpenter.core.disruption.validation import ValidCommand, confirm
-from karpenter.core.provisioning.nominations import Nomination
-from karpenter.core.provisioning.provisioner import ProvisioningDecision, provision
-from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.scheduling.problem import Options
-from karpenter.core.state.cluster import Store
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.settings import DisruptionContext
+from karpenter.core.disruption.validation import ValidCommand, validate
+from karpenter.core.provisioning.provisioner import (
+    ProvisioningDecision,
+    ProvisioningMemory,
+    ProvisioningSettings,
+    provision,
+)
+from karpenter.core.state.cluster import ClusterState
 from karpenter.replay.record import (
     DECODER,
     FORMAT,
@@ -49,32 +50,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karpenter.core.disruption.command import Command
-    from karpenter.core.disruption.validation import Second
+    from karpenter.core.disruption.validation import Validation
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
     from karpenter.replay.record import Line
 
 
-Outcome: TypeAlias = Any
+PlainOutcome: TypeAlias = Any
 """What came out of a decision, as plain data."""
 
 QUESTIONS: Final[dict[str, Callable[..., Any]]] = {
-    each.__name__: each for each in (provision, propose, confirm)
+    each.__name__: each for each in (provision, disrupt, validate)
 }
 
-_STRUCTS: Final = {"options": Options, "policy": SchedulingPolicy, "rules": DisruptionSettings}
-_SETS: Final = ("nominated", "buffered")
-_OTHERS: Final[dict[str, Any]] = {
-    "promises": dict[str, Nomination],
-    "promised": dict[str, str],
-    "surge": bool,
-    "fullest_first": bool,
+_FACTS: Final[dict[str, type[Any]]] = {"settings": ProvisioningSettings, "context": DisruptionContext}
+"""The argument with the settings of a question, and what it is."""
+
+_MEMORIES: Final[dict[str, type[Any]]] = {
+    "provision": ProvisioningMemory,
+    "disrupt": DisruptionMemory,
+    "validate": DisruptionMemory,
 }
+_NOT_RECORDED: Final = frozenset(
+    {"stop", "tried", "fingerprint", "told", "claims", "launched", "expected", "unreadable", "fruitless"}
+)
+"""Facts that change no answer: clocks, and what is remembered for other purposes than a decision."""
+
+_MEMORY: Final = "memory"
 _COMMAND: Final = "command"
+_SIMULATED: Final = "simulated"
 _STOP: Final = "stop"
-_CALLS: Final = (_STOP, "tried")
-"""Settings that are not values: they ask and tell what time it is."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -86,22 +92,19 @@ class Origin(msgspec.Struct, frozen=True):
 
 def view_and_catalog(call: partial[Any]) -> tuple[ClusterView, Catalog]:
     """Return the two arguments that have lines of their own."""
-    view, catalog = call.args[-2:]
+    view, catalog = call.args[-3:-1]
     return view, catalog
 
 
 def given(call: partial[Any], origin: Callable[[Command], Origin]) -> dict[str, Any]:
     """Return the other arguments but for the time, as plain data."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {_MEMORY: _plain(call.args[-1])}
     for name, value in call.keywords.items():
-        if name in _STRUCTS:
-            plain = {each: getattr(value, each) for each in value.__struct_fields__ if each not in _CALLS}
-            found[name] = msgspec.to_builtins(plain)
-        elif name in _SETS:
+        if name in _FACTS:
+            found[name] = _plain(value)
+        elif name == _SIMULATED:
             found[name] = sorted(value)
-        elif name != "now":
-            found[name] = msgspec.to_builtins(value)
-    if call.func is confirm:
+    if call.func is validate:
         found[_COMMAND] = msgspec.to_builtins(origin(call.args[0]))
     return found
 
@@ -124,41 +127,46 @@ def call_of(
     Raises:
         KeyError, msgspec.ValidationError: it stands for none.
     """
-    keywords: dict[str, Any] = {}
     first = () if command is None else (command,)
-    for name, value in plain.items():
-        if name in _STRUCTS:
-            keywords[name] = _struct(_STRUCTS[name], value)
-        elif name in _SETS:
-            keywords[name] = frozenset(value)
-        elif name != _COMMAND:
-            keywords[name] = msgspec.convert(value, _OTHERS.get(name, datetime))
-    return partial(QUESTIONS[question], *first, view, catalog, **keywords)
+    memory = _struct(_MEMORIES[question], plain[_MEMORY])
+    keywords: dict[str, Any] = {
+        name: _struct(kind, plain[name]) for name, kind in _FACTS.items() if name in plain
+    }
+    if _SIMULATED in plain:
+        keywords[_SIMULATED] = frozenset(plain[_SIMULATED])
+    return partial(QUESTIONS[question], *first, view, catalog, memory, **keywords)
 
 
 def watched(call: partial[Any], note: Callable[[], None]) -> partial[Any]:
     """Return the same call, which says when its time has run out."""
     keywords = dict(call.keywords)
-    for name in ("options", "rules"):
+    for name in _FACTS:
         stop = getattr(keywords.get(name), _STOP, None)
         if stop is not None:
             keywords[name] = msgspec.structs.replace(keywords[name], stop=_noting(stop, note))
     return partial(call.func, *call.args, **keywords)
 
 
-def outcome_of(result: Any) -> Outcome:
+def outcome_of(result: Any) -> PlainOutcome:
     """Return what came out, as plain data in which the same always looks the same."""
     match result:
         case ProvisioningDecision():
-            found: Any = _decision(result)
+            found: Any = _provisioning(result)
         case DisruptionDecision():
             found = {"commands": [_command(each) for each in result.commands], "kept": result.kept}
         case _:
-            found = _second(result)
+            found = _validation(result)
     return msgspec.json.decode(msgspec.json.encode(found))
 
 
-def _decision(decision: ProvisioningDecision) -> dict[str, Any]:
+def commands_of(result: Any) -> tuple[Command, ...]:
+    """Return the commands of an answer, which later questions may be about."""
+    if isinstance(result, DisruptionDecision):
+        return result.commands
+    return (result.command,) if isinstance(result, ValidCommand) else ()
+
+
+def _provisioning(decision: ProvisioningDecision) -> dict[str, Any]:
     plan = decision.plan
     return {
         "claims": decision.claims,
@@ -168,7 +176,8 @@ def _decision(decision: ProvisioningDecision) -> dict[str, Any]:
         "cost": plan.cost,
         "considered": decision.considered,
         "ignored": decision.ignored,
-        "buffered": sorted(decision.buffered),
+        "skipped": decision.skipped,
+        "buffered": sorted(decision.memory.buffered),
     }
 
 
@@ -194,18 +203,30 @@ def _node(node: NewNode) -> dict[str, Any]:
     }
 
 
-def _second(second: Second) -> dict[str, Any]:
-    if isinstance(second, ValidCommand):
-        return {
-            "confirmed": _command(second.command),
-            "candidates": [each.name for each in second.candidates],
-        }
-    return {"rejected": second}
+def _validation(found: Validation) -> dict[str, Any]:
+    if isinstance(found, ValidCommand):
+        return {"valid": _command(found.command), "candidates": [each.name for each in found.candidates]}
+    return {"invalid": {"why": found.why, "message": found.message}}
+
+
+def _plain(value: msgspec.Struct) -> dict[str, Any]:
+    """Return a struct as plain data, without what is not recorded."""
+    return {
+        name: _plain(each) if isinstance(each, msgspec.Struct) else msgspec.to_builtins(each, order="sorted")
+        for name in value.__struct_fields__
+        if name not in _NOT_RECORDED
+        for each in (getattr(value, name),)
+    }
 
 
 def _struct(kind: type[Any], plain: dict[str, Any]) -> Any:
-    types = {each.name: each.type for each in msgspec.structs.fields(kind) if each.name not in _CALLS}
-    return kind(**{name: msgspec.convert(value, types[name]) for name, value in plain.items()})
+    types = {each.name: each.type for each in msgspec.structs.fields(kind) if each.name not in _NOT_RECORDED}
+    return kind(**{name: _converted(types[name], value) for name, value in plain.items()})
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return _struct(kind, value) if is_struct else msgspec.convert(value, kind)
 
 
 def _noting(stop: Callable[[], bool], note: Callable[[], None]) -> Callable[[], bool]:
@@ -253,7 +274,7 @@ class Replay:
     """Reads one record."""
 
     def __init__(self) -> None:
-        self._store: Store | None = None
+        self._store: ClusterState | None = None
         self._catalogs = CatalogReader()
         self._answers: dict[int, tuple[Asked, Any]] = {}
         self._commands: dict[Origin, Command] = {}
@@ -318,29 +339,33 @@ class Replay:
         """Return what a line refers to that is not there; nothing where all is."""
         match line:
             case Asked(catalog=catalog) if catalog not in self._catalogs:
-                return f"what was sold is not in the record (catalogue {catalog})"
+                return f"the catalog {catalog} that it refers to is not in the record"
             case Asked(question=question) if question not in QUESTIONS:
-                return f"nobody knows the question {question}"
+                return f"there is no question {question}; expected one of {', '.join(QUESTIONS)}"
             case Answered(number=asked) if asked not in self._answers:
                 return f"it answers decision {asked}, which was not asked for"
             case Seen(kind=kind) | Lost(kind=kind) if kind not in KINDS:
-                return f"nobody knows the kind {kind}"
+                return f"there is no kind {kind}"
         return ""
 
     def _begin(self, line: RecordBegun, number: int) -> None:
         if line.format != FORMAT:
-            raise Unreadable(number, f"a record of format {line.format}; this version reads {FORMAT}")
+            raise Unreadable(
+                number,
+                f"the record has format {line.format}, and this version reads format {FORMAT}: "
+                f"replay it with karpenter {line.version}, which wrote it",
+            )
         self.version = line.version
-        self._store = Store(serves=line.serves)
+        self._store = ClusterState(serves=line.serves)
         self._catalogs = CatalogReader()
 
-    def _ask(self, line: Asked, store: Store, number: int) -> None:
-        store.unmark(store.marked)
-        store.mark(line.marked)
+    def _ask(self, line: Asked, store: ClusterState, number: int) -> None:
+        store.unmark_for_deletion(store.marked)
+        store.mark_for_deletion(line.marked)
         origin = origin_of(line.given)
         if origin is not None and origin not in self._commands:
-            # It was proposed then and is not now: a difference that was shown there already has consequences.
-            self._answers[line.number] = (line, {"command": "was not proposed"})
+            # The record has the command and this run does not: the difference is shown where it was decided.
+            self._answers[line.number] = (line, {"command": "was not decided"})
             return
         call = call_of(
             line.question,
@@ -354,8 +379,10 @@ class Replay:
         except TypeError as error:
             raise Unreadable(number, f"the question {line.question} is not whole: {error}") from error
         result = call(now=line.now)
-        if commands := getattr(result, "commands", ()):
-            self._commands = {Origin(line.number, place): each for place, each in enumerate(commands)}
+        if isinstance(result, DisruptionDecision):
+            self._commands.clear()
+        for place, each in enumerate(commands_of(result)):
+            self._commands[Origin(line.number, place)] = each
         self._answers[line.number] = (line, outcome_of(result))
 
     def _compare(self, line: Answered) -> Replayed:
@@ -398,6 +425,6 @@ def _summary(outcome: dict[str, Any]) -> str:
     if "commands" in outcome:
         going = sum(len(each["candidates"]) for each in outcome["commands"])
         return f"{going} machines to go, {len(outcome['kept'])} kept"
-    if "confirmed" in outcome:
-        return f"confirmed for {len(outcome['candidates'])} machines"
-    return f"rejected: {outcome['rejected']['message']}"
+    if "valid" in outcome:
+        return f"valid for {len(outcome['candidates'])} machines"
+    return f"invalid: {outcome['invalid']['message']}"

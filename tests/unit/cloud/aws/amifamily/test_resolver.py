@@ -61,7 +61,7 @@ def cooked(
     region: str = "us-west-2",
     **spec: Any,
 ) -> tuple[ResolvedLaunchTemplate, ...]:
-    """Return the recipes for a claim of a class."""
+    """Return the launch templates for a claim of a class."""
     found = resolved(**spec)
     found = msgspec.structs.replace(
         found, status=msgspec.structs.replace(found.status, capacity_reservations=reservations)
@@ -69,7 +69,7 @@ def cooked(
     settings = AwsSettings(cluster="ours", reserved_capacity=targeted)
     traits = traits_of(found, settings=settings, region=region, group=group)
     owner = wanted or claim(ON_DEMAND)
-    kitchen = LaunchTemplateBuilder(
+    builder = LaunchTemplateBuilder(
         node_class=found,
         traits=traits,
         types=every_type(),
@@ -79,13 +79,13 @@ def cooked(
         reserved_capacity=targeted,
     )
     held = counted(catalog(*(types or ("m5.large",)), wanted=traits))
-    return kitchen.cook(owner, filter_instance_types(held, owner))
+    return builder.render(owner, filter_instance_types(held, owner))
 
 
 def data(*types: str, **more: Any) -> dict[str, Any]:
     """Return what the only template says."""
     (only,) = cooked(*types, **more)
-    return only.recipe.template_data()
+    return only.template.template_data()
 
 
 def test_a_template_says_everything_that_a_machine_needs() -> None:
@@ -259,7 +259,7 @@ def test_interfaces_that_a_class_lists() -> None:
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
     ]
-    recipe = LaunchTemplate(
+    template = LaunchTemplate(
         cluster="ours",
         node_class="default",
         region="us-west-2",
@@ -273,7 +273,7 @@ def test_interfaces_that_a_class_lists() -> None:
         public_address=True,
     )
 
-    assert recipe.template_data()["NetworkInterfaces"] == [
+    assert template.template_data()["NetworkInterfaces"] == [
         {
             "NetworkCardIndex": 0,
             "DeviceIndex": 0,
@@ -310,7 +310,7 @@ def test_enclaves_for_who_asks_for_them() -> None:
     found = resolved()
     settings = AwsSettings(cluster="ours")
     traits = traits_of(found, settings=settings, region="us-west-2", group=None)
-    kitchen = LaunchTemplateBuilder(
+    builder = LaunchTemplateBuilder(
         node_class=found,
         traits=traits,
         types=every_type(),
@@ -319,9 +319,9 @@ def test_enclaves_for_who_asks_for_them() -> None:
         tags={},
         reserved_capacity=True,
     )
-    (only,) = kitchen.cook(asking, filter_instance_types(catalog("m5.large"), wanted))
+    (only,) = builder.render(asking, filter_instance_types(catalog("m5.large"), wanted))
 
-    assert only.recipe.template_data()["EnclaveOptions"] == {"Enabled": True}
+    assert only.template.template_data()["EnclaveOptions"] == {"Enabled": True}
 
 
 def test_spot_requests_are_tagged() -> None:
@@ -404,7 +404,7 @@ def test_types_are_grouped_by_image_and_kubelet() -> None:
     """Each group has a template of its own."""
     found = cooked("m5.large", "c5.large", "m5.xlarge", "c6g.large")
 
-    groups = {(each.recipe.image, tuple(sorted(o.kind.name for o in each.options))) for each in found}
+    groups = {(each.template.image, tuple(sorted(o.kind.name for o in each.options))) for each in found}
     assert groups == {
         ("ami-standard", ("c5.large", "m5.large")),
         ("ami-standard", ("m5.xlarge",)),

@@ -109,7 +109,9 @@ def test_what_is_cheapest_comes_first() -> None:
 )
 def test_what_would_do(requirements: tuple[Any, ...], requests: dict[str, str], expected: list[str]) -> None:
     """Every requirement of the claim, and room for its requests."""
-    found = filter_instance_types(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
+    found = filter_instance_types(
+        catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"})
+    )
 
     assert names(found) == expected
 
@@ -143,7 +145,9 @@ def test_nothing_would_do(requirements: tuple[Any, ...], requests: dict[str, str
 )
 def test_exotic_types(requirements: tuple[Any, ...], requests: dict[str, str], expected: bool) -> None:
     """Bare metal and accelerators are for those who need them."""
-    found = filter_instance_types(catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"}))
+    found = filter_instance_types(
+        catalog(), claim(ON_DEMAND, *requirements, requests=requests or {"cpu": "1"})
+    )
 
     assert bool({"m5.metal", "p5.48xlarge", "inf2.xlarge"} & set(names(found))) is expected
 
@@ -252,7 +256,10 @@ class TestReservations:
 
     def test_not_if_nothing_is_left_of_it(self) -> None:
         """Then it is as if there were none."""
-        assert filter_instance_types(with_reservations(reservation(), cr_1=0), claim(RESERVED)).capacity_type == "spot"
+        assert (
+            filter_instance_types(with_reservations(reservation(), cr_1=0), claim(RESERVED)).capacity_type
+            == "spot"
+        )
 
     def test_of_two_in_a_zone_the_one_with_more_left(self) -> None:
         """So that they are used up evenly."""

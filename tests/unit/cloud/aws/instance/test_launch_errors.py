@@ -8,7 +8,7 @@ from karpenter.cloud.aws.instance.launch_errors import (
     UNFULFILLABLE,
     as_launch_error,
     failure,
-    is_sold_out,
+    is_insufficient_capacity,
     is_spread_limit,
     reason_of,
 )
@@ -56,13 +56,13 @@ def test_reason_of(code: str, message: str, reason: str) -> None:
 @pytest.mark.parametrize("code", sorted(UNFULFILLABLE))
 def test_what_cannot_be_had_at_the_moment_is_sold_out(code: str) -> None:
     """Something else is tried at once."""
-    assert is_sold_out(FleetError(code=code))
+    assert is_insufficient_capacity(FleetError(code=code))
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", "UnauthorizedOperation", ""])
 def test_other_errors_are_not(code: str) -> None:
     """Buying something else would not help."""
-    assert not is_sold_out(FleetError(code=code))
+    assert not is_insufficient_capacity(FleetError(code=code))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_as_launch_error(error: CloudError, expected: type[CloudError]) -> None:
 
 
 def test_a_missing_permission_names_the_action() -> None:
-    """So that whoever reads the claim knows what to grant."""
+    """The message names the permission to grant."""
     error = as_launch_error(AccessDenied(action="ec2:CreateFleet", code="UnauthorizedOperation", message=""))
 
     assert "not allowed to call ec2:CreateFleet" in str(error)

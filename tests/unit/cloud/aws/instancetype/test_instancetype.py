@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.ec2nodeclass_status import CapacityReservation
+from karpenter.cloud.aws.instancetype.compatibility import is_compatible
 from karpenter.cloud.aws.instancetype.offering import InstanceTypeBuilder
 from karpenter.cloud.aws.instancetype.types import Traits
-from karpenter.cloud.aws.instancetype.compatibility import is_compatible
 from karpenter.cloud.aws.placementgroup import PlacementGroup
 from karpenter.cloud.aws.pricing import PricingProvider
 from karpenter.cloud.catalogs.kwok import Interner

@@ -3,9 +3,9 @@
 from typing import Any
 
 from karpenter.api.nodepool import NodePool
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo
+from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeStore
 from karpenter.cloud.aws.instancetype.metrics import InstanceTypeMetricsController
-from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo
 from karpenter.cloud.aws.metrics import CPU_CORES, MEMORY_BYTES, OFFERING_AVAILABLE, OFFERING_PRICE
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.cloud.errors import NodeClassNotReady
@@ -56,14 +56,14 @@ def shown(provider: Any, *pools: str, reserved: bool = True, rounds: int = 1) ->
     """Return the instruments after some rounds."""
 
     async def main(clock: VirtualClock) -> Metrics:
-        meters, metrics = instrumented(clock)
-        shop = InstanceTypeStore(ScriptedAws())
-        shop.types, shop.version = {"m5.large": InstanceTypeInfo(facts=M5)}, 1
+        provider_metrics, metrics = instrumented(clock)
+        store = InstanceTypeStore(ScriptedAws())
+        store.types, store.version = {"m5.large": InstanceTypeInfo(facts=M5)}, 1
         gauges = InstanceTypeMetricsController(
             provider=provider,
             view=seen(*map(pool, pools)),
-            shop=shop,
-            meters=meters,
+            instance_types=store,
+            metrics=provider_metrics,
             reserved_capacity=reserved,
         )
         for _ in range(rounds):
@@ -93,7 +93,7 @@ def test_an_offering_is_available_if_some_pool_could_buy_it() -> None:
     assert shown(provider, "a", "b")[OFFERING_AVAILABLE].value(**labels("spot")) == 1.0
 
 
-def test_an_offering_that_nobody_could_buy_is_shown_as_zero() -> None:
+def test_an_offering_that_no_pool_can_use_is_shown_as_zero() -> None:
     """It is there, but cannot be had."""
     provider = Sellers(a=catalog(offering("spot", available=False, price=0.3)))
 
@@ -130,13 +130,13 @@ def test_what_is_not_sold_any_longer_is_not_shown() -> None:
     provider = Sellers(a=catalog(offering("spot"), offering("on-demand")))
 
     async def main(clock: VirtualClock) -> Metrics:
-        meters, metrics = instrumented(clock)
+        provider_metrics, metrics = instrumented(clock)
         held: Any = provider
         gauges = InstanceTypeMetricsController(
             provider=held,
             view=seen(pool("a")),
-            shop=InstanceTypeStore(ScriptedAws()),
-            meters=meters,
+            instance_types=InstanceTypeStore(ScriptedAws()),
+            metrics=provider_metrics,
             reserved_capacity=False,
         )
         await gauges.look()

@@ -12,6 +12,7 @@ from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
 from karpenter.cloud.aws.errors import AccessDenied, ResourceNotFound
 from karpenter.cloud.aws.interruption.controller import InstanceClaims, InterruptionQueue
 from karpenter.cloud.aws.metrics import DELETED, QUEUED, RECEIVED
+from karpenter.cloud.aws.sqs import SQSProvider
 from karpenter.cloud.aws.unavailableofferings import OfferingKey, UnavailableOfferings
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter_local.virtual import VirtualClock
@@ -51,22 +52,21 @@ class Post:
         self.aws = ScriptedAws(
             {"GetQueueUrl": {"QueueUrl": "q"}, "ReceiveMessage": [{"Messages": messages}, {}]}
         )
-        meters, self.metrics = instrumented(clock)
+        provider_metrics, self.metrics = instrumented(clock)
         self.unavailable = UnavailableOfferings(monotonic=clock.monotonic)
         self.reservations = CapacityReservationProvider(self.aws, clock=clock)
         self.queue = InterruptionQueue(
-            self.aws,
-            "name",
+            SQSProvider(self.aws, "name", clock=clock, metrics=provider_metrics),
             clock=clock,
-            meters=meters,
+            metrics=provider_metrics,
             unavailable=self.unavailable,
             reservations=self.reservations,
         )
-        self.roster = InstanceClaims(seen(*claims))
+        self.claims = InstanceClaims(seen(*claims))
 
     async def told(self) -> tuple[Interruption, ...]:
         """Return what the next messages tell."""
-        return await self.queue.wait(self.roster)
+        return await self.queue.wait(self.claims)
 
     def deleted(self) -> list[str]:
         """Return the receipts of messages that were deleted."""
@@ -121,12 +121,12 @@ def test_news_of_our_machines_are_told(body: Any, kind: str, drains: bool) -> No
         pytest.param(event(SPOT, {"instance-id": "i-2"}), id="a machine that is not ours"),
         pytest.param(of_state("running"), id="no news"),
         pytest.param("", id="nothing at all"),
-        pytest.param("{", id="what nobody can read"),
+        pytest.param("{", id="not JSON"),
         pytest.param(event(SPOT, {}), id="a warning without a machine"),
     ],
 )
 def test_what_is_not_about_us_is_deleted_at_once(body: Any) -> None:
-    """Nobody would act on it, now or later."""
+    """It would never be acted on."""
 
     async def work(post: Post) -> Any:
         return await post.told(), post.deleted()
@@ -279,7 +279,7 @@ def test_an_event_of_the_future_is_not_late() -> None:
     ids=["a queue that is missing", "a queue that is forbidden"],
 )
 def test_a_queue_that_cannot_be_used_is_looked_for_again(error: Exception) -> None:
-    """Whoever runs the loop is told, and the next question begins with the address of the queue."""
+    """The error is raised, and the next call asks for the URL of the queue again."""
 
     async def work(post: Post) -> Any:
         post.aws.answers["GetQueueUrl"] = [error, {"QueueUrl": "q"}]
@@ -326,12 +326,12 @@ def test_through_the_embedded_aws() -> None:
     url = sqs.create_queue(QueueName="news")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps(WARNED))
 
-    async def work(made: Any) -> Any:
-        queue = made.provider.parts.queue
+    async def work(provider: Any) -> Any:
+        queue = provider.interruption_queue
         assert queue is not None
-        roster = InstanceClaims(seen(CLAIM))
-        (news,) = await queue.wait(roster)
+        claims = InstanceClaims(seen(CLAIM))
+        (news,) = await queue.wait(claims)
         await queue.acknowledge(news)
-        return news.kind, await queue.wait(roster)
+        return news.kind, await queue.wait(claims)
 
     assert world.run(work, given={"INTERRUPTION_QUEUE": "news"}, long_poll=0) == ("spot_interrupted", ())

@@ -15,7 +15,9 @@ from karpenter.cloud.aws.kubelet.expressions import (
     is_expression,
 )
 
-M5 = InstanceTypeVariables(instance_type="m5.large", vcpus=2, memory_mib=8192, default_enis=3, ips_per_eni=10, max_pods=29)
+M5 = InstanceTypeVariables(
+    instance_type="m5.large", vcpus=2, memory_mib=8192, default_enis=3, ips_per_eni=10, max_pods=29
+)
 
 
 @pytest.mark.parametrize(

@@ -11,33 +11,28 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus, SecurityGroup, Subnet
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.labels import TERMINATION_FINALIZER
 from karpenter.cloud.aws.nodeclass.controller import NodeClassController, changes
 from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.core.effects import NOTHING, Amend, Announce, Step
-from karpenter.core.state.cluster import Gone, Put
-from karpenter.core.state.view import NodeClass
-from karpenter_local.aws.faults import Refuse
+from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from tests.unit.cloud.aws.scripted import NOW, launched, seen
 from tests.unit.cloud.aws.world import World, node_class
 
-DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
+DENIED = RefuseCall(code="UnauthorizedOperation", message="You are not authorized.", status=403)
 
 
-def care(made: Assembled, *claims: NodeClaim) -> NodeClassController:
-    """Return what looks after classes, in a cluster with these claims."""
+def controller(provider: AwsProvider, *claims: NodeClaim) -> NodeClassController:
+    """Return the controller of node classes, in a cluster with these claims."""
     return NodeClassController(
-        objects=made.objects,
-        classes=made.classes,
+        provider.services,
         view=seen(*claims),
-        resolver=made.resolver,
-        rehearsal=made.rehearsal,
-        profiles=made.profiles,
-        templates=made.templates,
-        meters=made.meters,
-        gauges=NodeClassConditionMetrics(made.meters, made.clock),
+        resolver=provider.node_class_status,
+        validation=provider.validation,
+        gauges=NodeClassConditionMetrics(provider.services.metrics, provider.services.clock),
     )
 
 
@@ -73,8 +68,8 @@ def reconciled(found: EC2NodeClass | None, *claims: NodeClaim) -> Step:
     if found is not None:
         world().objects.put(found)
 
-    async def work(made: Assembled) -> Step:
-        return await care(made, *claims).reconcile("default")
+    async def work(provider: AwsProvider) -> Step:
+        return await controller(provider, *claims).reconcile("default")
 
     return world().run(work, types=True)
 
@@ -107,9 +102,9 @@ def test_the_status_is_written_in_one_go() -> None:
 def test_a_status_that_is_right_is_not_written() -> None:
     """A second look that finds the same changes nothing."""
 
-    async def work(made: Assembled) -> Step:
-        await world().resolve(made, kept(node_class(world())))
-        return await care(made).reconcile("default")
+    async def work(provider: AwsProvider) -> Step:
+        await world().resolve(provider, kept(node_class(world())))
+        return await controller(provider).reconcile("default")
 
     assert world().run(work, types=True).effects == ()
 
@@ -141,15 +136,15 @@ def test_failures_are_waited_for_longer_each_time() -> None:
     world().account.faults.always("DescribeSubnets", DENIED)
     world().objects.put(kept(node_class(world())))
 
-    async def work(made: Assembled) -> list[float | None]:
-        looking = care(made)
+    async def work(provider: AwsProvider) -> list[float | None]:
+        looking = controller(provider)
         return [(await looking.reconcile("default")).again for _ in range(3)]
 
     assert world().run(work, types=True) == [1.0, 2.0, 4.0]
 
 
 def test_a_class_that_is_gone_needs_nothing() -> None:
-    """Neither does one that nobody knows."""
+    """Neither does one that does not exist."""
     assert reconciled(None) == NOTHING
 
 
@@ -169,11 +164,11 @@ def test_what_was_made_for_a_class_goes_with_it() -> None:
     """Profiles and launch templates are taken away, and then the class may go."""
     own = World(types=("m5.large",))
 
-    async def work(made: Assembled) -> Step:
-        ready = await own.resolve(made, kept(node_class(own)))
+    async def work(provider: AwsProvider) -> Step:
+        ready = await own.resolve(provider, kept(node_class(own)))
         other = launched(node_class="another")
         own.objects.put(kept(ready, leaving=True))
-        return await care(made, other).reconcile("default")
+        return await controller(provider, other).reconcile("default")
 
     step = own.run(work, types=True)
 
@@ -185,15 +180,13 @@ def test_what_was_made_for_a_class_goes_with_it() -> None:
 
 
 def test_without_iam_profiles_stay() -> None:
-    """In an isolated network nobody could take them away."""
+    """From an isolated VPC, IAM is not reachable."""
     world().objects.put(kept(node_class(world()), leaving=True))
 
-    async def work(made: Assembled) -> Step:
-        looking = care(made)
-        looking._profiles = None
-        return await looking.reconcile("default")
+    async def work(provider: AwsProvider) -> Step:
+        return await controller(provider).reconcile("default")
 
-    step = world().run(work)
+    step = world().run(work, given={"ISOLATED_VPC": "true"})
 
     assert len(step.effects) == 1
     assert not any(call.service == "iam" for call in world().account.calls())
@@ -210,17 +203,17 @@ CLASS = NodeClass(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default"
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        pytest.param(Put(CLASS), ["default"], id="a class that has changed"),
-        pytest.param(Gone(CLASS), ["default"], id="a class that is gone"),
-        pytest.param(Gone(launched(node_class="other")), ["other"], id="a claim that is gone"),
-        pytest.param(Put(launched()), [], id="a claim that has changed"),
+        pytest.param(ObjectUpdated(CLASS), ["default"], id="a class that has changed"),
+        pytest.param(ObjectDeleted(CLASS), ["default"], id="a class that is gone"),
+        pytest.param(ObjectDeleted(launched(node_class="other")), ["other"], id="a claim that is gone"),
+        pytest.param(ObjectUpdated(launched()), [], id="a claim that has changed"),
     ],
 )
 def test_wakes(event: Any, expected: list[str]) -> None:
     """A class is looked at when it changes, and when one of its claims is gone."""
 
-    async def work(made: Assembled) -> list[str]:
-        return list(care(made).wakes(event, None))
+    async def work(provider: AwsProvider) -> list[str]:
+        return list(controller(provider).wakes(event, None))
 
     assert world().run(work) == expected
 

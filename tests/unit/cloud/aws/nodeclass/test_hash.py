@@ -7,12 +7,12 @@ import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.labels import CLASS_HASH, CLASS_HASH_VERSION
 from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION as VERSION
 from karpenter.cloud.aws.nodeclass.hash import NodeClassHashController
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.core.effects import Amend
-from karpenter.core.state.cluster import Gone, NodeClass, Put
+from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 from tests.unit.cloud.aws.scripted import NOW, launched, seen
 from tests.unit.cloud.aws.world import shared_world, simple_class
 
@@ -33,8 +33,10 @@ def stamps(
     )
     world.objects.put(msgspec.structs.replace(found, metadata=metadata))
 
-    async def work(made: Assembled) -> dict[str, Any]:
-        care = NodeClassHashController(objects=made.objects, view=seen(*claims), cluster=made.cluster)
+    async def work(provider: AwsProvider) -> dict[str, Any]:
+        care = NodeClassHashController(
+            objects=provider.services.objects, view=seen(*claims), cluster=provider.services.cluster
+        )
         step = await care.reconcile("default")
         amends = [each for each in step.effects if isinstance(each, Amend)]
         return {each.name: each.changes["metadata"]["annotations"] for each in amends}
@@ -61,7 +63,7 @@ def test_a_class_is_stamped(annotations: dict[str, str], expected: dict[str, str
 
 
 def test_a_class_that_leaves_is_not_stamped() -> None:
-    """Nobody will be compared with it."""
+    """No claim will be compared with it."""
     assert stamps(leaving=True) == {}
 
 
@@ -97,17 +99,21 @@ def test_claims_are_left_alone_while_hashing_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        pytest.param(Put(NodeClass(group="g", kind="k", name="a")), ["a"], id="a class that has changed"),
-        pytest.param(Gone(NodeClass(group="g", kind="k", name="a")), [], id="a class that is gone"),
-        pytest.param(Put(launched()), [], id="a claim"),
+        pytest.param(
+            ObjectUpdated(NodeClass(group="g", kind="k", name="a")), ["a"], id="a class that has changed"
+        ),
+        pytest.param(ObjectDeleted(NodeClass(group="g", kind="k", name="a")), [], id="a class that is gone"),
+        pytest.param(ObjectUpdated(launched()), [], id="a claim"),
     ],
 )
 def test_wakes(event: Any, expected: list[str]) -> None:
     """Only classes that are there are hashed."""
     world: World = shared_world()
 
-    async def work(made: Assembled) -> list[str]:
-        care = NodeClassHashController(objects=made.objects, view=seen(), cluster=made.cluster)
+    async def work(provider: AwsProvider) -> list[str]:
+        care = NodeClassHashController(
+            objects=provider.services.objects, view=seen(), cluster=provider.services.cluster
+        )
         return list(care.wakes(event, None))
 
     assert world.run(work) == expected

@@ -32,8 +32,8 @@ def told(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Any:
     """Return the reasons that are announced, and the text of the metrics."""
 
     async def main(clock: VirtualClock) -> Any:
-        meters, metrics = instrumented(clock)
-        gauges = NodeClassConditionMetrics(meters, clock)
+        provider_metrics, metrics = instrumented(clock)
+        gauges = NodeClassConditionMetrics(provider_metrics, clock)
         assert gauges.seen(simple_class(conditions=before)) == ()
         effects = gauges.seen(simple_class(conditions=after))
         return [each.reason for each in effects], metrics.exposition().decode(), metrics
@@ -88,8 +88,8 @@ def test_a_class_that_leaves_is_shown_until_it_is_gone() -> None:
     """Then only how long it took is left."""
 
     async def main(clock: VirtualClock) -> list[str]:
-        meters, metrics = instrumented(clock)
-        gauges = NodeClassConditionMetrics(meters, clock)
+        provider_metrics, metrics = instrumented(clock)
+        gauges = NodeClassConditionMetrics(provider_metrics, clock)
         gauges.seen(leaving(simple_class(conditions=(ready("True"),))))
         before = metrics.exposition().decode()
         gauges.gone("default")

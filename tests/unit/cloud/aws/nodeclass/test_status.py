@@ -9,11 +9,11 @@ import pytest
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AwsApiError
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.nodeclass.status import ResolvedStatus
-from karpenter.cloud.aws.operator import Assembled
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.scripted import NOW, seen
 from tests.unit.cloud.aws.test_capacityreservation import told
 from tests.unit.cloud.aws.world import CLUSTER, World, node_class
@@ -36,8 +36,8 @@ def world() -> World:
 def resolved(given: dict[str, str] | None = None, **spec: Any) -> ResolvedStatus:
     """Return what comes of a class; nothing is launched to try it out."""
 
-    async def work(made: Assembled) -> ResolvedStatus:
-        return await made.resolver.resolve(node_class(world(), **spec))
+    async def work(provider: AwsProvider) -> ResolvedStatus:
+        return await provider.node_class_status.resolve(node_class(world(), **spec))
 
     return world().run(work, types=True, given={"DISABLE_DRY_RUN": "true", **(given or {})})
 
@@ -139,7 +139,7 @@ def test_a_part_that_is_missing_is_named(spec: dict[str, Any], kind: str, reason
     ("spec", "status"),
     [
         pytest.param({"subnetSelectorTerms": TERM}, "False", id="a part that is missing"),
-        pytest.param({"role": "no-such-role"}, "Unknown", id="a part that nobody knows of"),
+        pytest.param({"role": "no-such-role"}, "Unknown", id="a part that is not known"),
     ],
 )
 def test_validation_waits_for_what_it_needs(spec: dict[str, Any], status: str) -> None:
@@ -265,12 +265,12 @@ def test_without_the_gate_reservations_do_not_count() -> None:
 def test_what_was_known_stays_when_ec2_does_not_answer(operation: str, kind: str) -> None:
     """A class that was ready stays ready, with what it had found, and the error is told."""
 
-    async def work(made: Assembled) -> tuple[EC2NodeClass, ResolvedStatus]:
-        known = await world().resolve(made, node_class(world()))
-        world().account.faults.always(operation, Refuse(code="InvalidParameterValue", message="no"))
-        await made.clock.sleep(3600.0)
+    async def work(provider: AwsProvider) -> tuple[EC2NodeClass, ResolvedStatus]:
+        known = await world().resolve(provider, node_class(world()))
+        world().account.faults.always(operation, RefuseCall(code="InvalidParameterValue", message="no"))
+        await provider.services.clock.sleep(3600.0)
         try:
-            return known, await made.resolver.resolve(known)
+            return known, await provider.node_class_status.resolve(known)
         finally:
             world().account.faults.never(operation)
 
@@ -283,7 +283,7 @@ def test_what_was_known_stays_when_ec2_does_not_answer(operation: str, kind: str
 
 def test_a_placement_group_that_cannot_be_asked_about_is_told() -> None:
     """The class cannot launch without knowing."""
-    world().account.faults.always("DescribePlacementGroups", Refuse(code="InvalidParameterValue"))
+    world().account.faults.always("DescribePlacementGroups", RefuseCall(code="InvalidParameterValue"))
     try:
         said = condition(resolved(placementGroupSelector={"id": "pg-9"}), "PlacementGroupReady")
     finally:
@@ -295,14 +295,14 @@ def test_a_placement_group_that_cannot_be_asked_about_is_told() -> None:
 def test_a_new_generation_is_not_ready_because_the_last_one_was() -> None:
     """Conditions are about the generation that was looked at."""
 
-    async def work(made: Assembled) -> ResolvedStatus:
-        known = await world().resolve(made, node_class(world()))
+    async def work(provider: AwsProvider) -> ResolvedStatus:
+        known = await world().resolve(provider, node_class(world()))
         changed = msgspec.structs.replace(
             known,
             metadata=msgspec.structs.replace(known.metadata, generation=2),
             spec=msgspec.structs.replace(known.spec, tags={"karpenter.sh/nodepool": "x"}),
         )
-        return await made.resolver.resolve(changed)
+        return await provider.node_class_status.resolve(changed)
 
     found = world().run(work, types=True, given={"DISABLE_DRY_RUN": "true"})
 
@@ -312,7 +312,7 @@ def test_a_new_generation_is_not_ready_because_the_last_one_was() -> None:
 
 def test_a_cidr_that_cannot_be_found_out_is_told() -> None:
     """Machines of AL2023 need it to join."""
-    world().account.faults.always("DescribeCluster", Refuse(code="AccessDeniedException", status=403))
+    world().account.faults.always("DescribeCluster", RefuseCall(code="AccessDeniedException", status=403))
     try:
         said = condition(resolved({"KUBERNETES_VERSION": "1.33"}), "ValidationSucceeded")
     finally:
@@ -343,7 +343,7 @@ def test_a_reservation_is_looked_at_when_it_ends(minutes: float, expected: float
         pytest.param("nowhere", None, "QueueNotFound", "sqs:GetQueueUrl", id="it is not there"),
         pytest.param(
             CLUSTER,
-            Refuse(code="AccessDenied", status=403),
+            RefuseCall(code="AccessDenied", status=403),
             "Unauthorized",
             "not allowed to call sqs:ReceiveMessage",
             id="we may not read it",
@@ -351,20 +351,20 @@ def test_a_reservation_is_looked_at_when_it_ends(minutes: float, expected: float
     ],
 )
 def test_a_queue_that_cannot_be_used_is_told(
-    queue: str, fault: Refuse | None, reason: str, said: str
+    queue: str, fault: RefuseCall | None, reason: str, said: str
 ) -> None:
     """Every class says so until it works; machines are launched all the same."""
 
-    async def work(made: Assembled) -> list[ResolvedStatus]:
-        listening = made.provider.parts.queue
+    async def work(provider: AwsProvider) -> list[ResolvedStatus]:
+        listening = provider.interruption_queue
         assert listening is not None
         with pytest.raises(AwsApiError):
             await listening.wait(InstanceClaims(seen()))
-        bad = await made.resolver.resolve(node_class(world()))
+        bad = await provider.node_class_status.resolve(node_class(world()))
         world().clients.by_name["sqs"].create_queue(QueueName=queue)
         assert await listening.wait(InstanceClaims(seen())) == ()
         before = msgspec.structs.replace(node_class(world()), status=bad.status)
-        return [bad, await made.resolver.resolve(before)]
+        return [bad, await provider.node_class_status.resolve(before)]
 
     if fault is not None:
         world().account.faults.next("ReceiveMessage", fault)

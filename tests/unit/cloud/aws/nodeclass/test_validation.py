@@ -9,20 +9,20 @@ import pytest
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
-from karpenter.cloud.aws.operator import Assembled
-from karpenter_local.aws.faults import Refuse
+from karpenter.cloud.aws.cloudprovider import AwsProvider
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import World, node_class, pool, requirement
 
-DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
-BOUNDARY = Refuse(
+DENIED = RefuseCall(code="UnauthorizedOperation", message="You are not authorized.", status=403)
+BOUNDARY = RefuseCall(
     code="UnauthorizedOperation",
     message="no permissions boundary allows the ec2:RunInstances action",
     status=403,
 )
-ORGANIZATION = Refuse(
+ORGANIZATION = RefuseCall(
     code="UnauthorizedOperation", message="explicit deny in a service control policy", status=403
 )
-PROFILE = Refuse(code="InvalidParameterValue", message="Value (p) for Invalid IAM Instance Profile name")
+PROFILE = RefuseCall(code="InvalidParameterValue", message="Value (p) for Invalid IAM Instance Profile name")
 
 
 @cache
@@ -40,13 +40,13 @@ def sound() -> Iterator[None]:
         world().account.faults.never(operation)
 
 
-def validated(fault: tuple[str, Refuse] | None = None, **spec: Any) -> tuple[Condition, list[str]]:
+def validated(fault: tuple[str, RefuseCall] | None = None, **spec: Any) -> tuple[Condition, list[str]]:
     """Return what the condition says, and the errors that were met."""
     if fault is not None:
         world().account.faults.always(*fault)
 
-    async def work(made: Assembled) -> tuple[Condition, list[str]]:
-        found = await made.resolver.resolve(node_class(world(), **spec))
+    async def work(provider: AwsProvider) -> tuple[Condition, list[str]]:
+        found = await provider.node_class_status.resolve(node_class(world(), **spec))
         said = next(each for each in found.status.conditions if each.type == "ValidationSucceeded")
         return said, [str(error) for error in found.errors]
 
@@ -65,7 +65,7 @@ def test_a_class_that_works_is_valid() -> None:
 
 
 def test_nothing_is_launched() -> None:
-    """It is a rehearsal."""
+    """Only dry runs are made."""
     validated(userData="# nothing")
 
     found = world().ec2.describe_instances()["Reservations"]
@@ -89,7 +89,7 @@ def test_nothing_is_launched() -> None:
     ],
 )
 def test_a_permission_that_is_missing_shows_on_the_class(
-    operation: str, reason: str, fault: Refuse, because: str
+    operation: str, reason: str, fault: RefuseCall, because: str
 ) -> None:
     """With the action, and who denies it."""
     said, _ = validated((operation, fault), userData=f"# {operation} {because}")
@@ -102,7 +102,7 @@ def test_a_permission_that_is_missing_shows_on_the_class(
 @pytest.mark.parametrize("operation", ["CreateFleet", "RunInstances"])
 def test_a_fault_of_ec2_is_not_held_against_the_class(operation: str) -> None:
     """It is asked again soon, and the condition stays as it was."""
-    broken = Refuse(code="InvalidState", message="come again", status=500)
+    broken = RefuseCall(code="InvalidState", message="come again", status=500)
 
     said, errors = validated((operation, broken), userData=f"# broken {operation}")
 
@@ -123,11 +123,11 @@ def test_a_profile_of_the_users_that_does_not_exist_is_told() -> None:
     spec: dict[str, Any] = {"role": None, "instanceProfile": "mine", "userData": "# theirs"}
     world().account.faults.always("RunInstances", PROFILE)
 
-    async def work(made: Assembled) -> list[tuple[str, str]]:
+    async def work(provider: AwsProvider) -> list[tuple[str, str]]:
         wanted = node_class(world(), **spec)
-        first = await made.resolver.resolve(wanted)
+        first = await provider.node_class_status.resolve(wanted)
         world().account.faults.never("RunInstances")
-        second = await made.resolver.resolve(wanted)
+        second = await provider.node_class_status.resolve(wanted)
         return [
             (each.status, each.reason)
             for found in (first, second)
@@ -160,11 +160,11 @@ def test_user_data_that_cannot_be_used_is_told(family: str, data: str, reason: s
 def calls_of(change: Any, *, wait: float = 0.0) -> int:
     """Return how often EC2 is asked when a class is resolved, changed, and resolved again."""
 
-    async def work(made: Assembled) -> int:
-        first = await world().resolve(made, node_class(world(), userData="# cached"))
+    async def work(provider: AwsProvider) -> int:
+        first = await world().resolve(provider, node_class(world(), userData="# cached"))
         world().account.forget_calls()
-        await made.clock.sleep(wait)
-        await made.resolver.resolve(change(first))
+        await provider.services.clock.sleep(wait)
+        await provider.node_class_status.resolve(change(first))
         return len(world().account.calls("CreateFleet"))
 
     return world().run(work, types=True)
@@ -207,8 +207,8 @@ def test_what_came_of_it_is_remembered(change: Any, wait: float, expected: int) 
 def test_dry_runs_can_be_disabled() -> None:
     """Then nothing is asked of EC2, and the class is taken to work."""
 
-    async def work(made: Assembled) -> int:
-        await world().resolve(made, node_class(world(), userData="# disabled"))
+    async def work(provider: AwsProvider) -> int:
+        await world().resolve(provider, node_class(world(), userData="# disabled"))
         return len(world().account.calls("CreateFleet"))
 
     assert world().run(work, types=True, given={"DISABLE_DRY_RUN": "true"}) == 0
@@ -217,7 +217,7 @@ def test_dry_runs_can_be_disabled() -> None:
 @pytest.mark.parametrize(
     ("requirements", "instance_type", "tenancy"),
     [
-        pytest.param((), "c5.large", "default", id="no wish: the first type"),
+        pytest.param((), "c5.large", "default", id="no requirement: the first type"),
         pytest.param(
             (requirement("node.kubernetes.io/instance-type", "In", "m5.xlarge"),),
             "m5.xlarge",

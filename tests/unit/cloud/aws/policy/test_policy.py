@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.garbagecollection import (
     InstanceProfileGarbageCollection,
     LaunchTemplateGarbageCollection,
@@ -15,7 +16,6 @@ from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.interruption.instancestatus import InstanceStatusController
 from karpenter.cloud.aws.nodeclass.controller import NodeClassController
 from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
-from karpenter.cloud.aws.operator import Assembled
 from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.cloud.aws.refresh import refresh_prices
 from karpenter.cloud.aws.tagging import TaggingController
@@ -62,12 +62,12 @@ class Life:
         self.world.account.forget_calls()
         self.world.run(self._live, given={"INTERRUPTION_QUEUE": CLUSTER})
 
-    async def _live(self, made: Assembled) -> None:
-        await made.shop.refresh()
-        await refresh_prices(made.prices, made.clock)
-        await made.cluster.joining()
-        await made.shifts.refresh()
-        await LaunchTemplateGarbageCollection(made.templates).look()
+    async def _live(self, provider: AwsProvider) -> None:
+        await provider.services.instance_types.refresh()
+        await refresh_prices(provider.services.pricing, provider.services.clock)
+        await provider.services.cluster.joining()
+        await provider.services.zonal_shifts.refresh()
+        await LaunchTemplateGarbageCollection(provider.services.launch_templates).look()
         wanted = kept(
             node_class(
                 self.world,
@@ -77,47 +77,55 @@ class Life:
             )
         )
         self.world.objects.put(pool())
-        await self.world.resolve(made, wanted)
+        await self.world.resolve(provider, wanted)
         for kind in ("spot", "on-demand"):
-            await self._use(made, kind)
-        await InstanceStatusController(made.aws, roster=InstanceClaims(seen()), clock=made.clock, meters=made.meters).look()
-        queue = made.provider.parts.queue
+            await self._use(provider, kind)
+        await InstanceStatusController(
+            provider.services.aws,
+            claims=InstanceClaims(seen()),
+            clock=provider.services.clock,
+            metrics=provider.services.metrics,
+        ).look()
+        queue = provider.interruption_queue
         assert queue is not None
         await queue.wait(InstanceClaims(seen()))
-        await self._end(made)
+        await self._end(provider)
 
-    async def _use(self, made: Assembled, kind: str) -> None:
+    async def _use(self, provider: AwsProvider, kind: str) -> None:
         """Launch a machine, tag it, look at it, and end it."""
         wanted = claim(requirement("karpenter.sh/capacity-type", "In", kind), name=kind)
-        machine = await made.provider.launch(wanted)
-        await self._tag(made, machine)
-        await made.provider.list()
-        await made.provider.terminate(machine.provider_id)
+        machine = await provider.launch(wanted)
+        await self._tag(provider, machine)
+        await provider.list()
+        await provider.terminate(machine.provider_id)
 
-    async def _tag(self, made: Assembled, machine: Machine) -> None:
+    async def _tag(self, provider: AwsProvider, machine: Machine) -> None:
         zone, _, number = machine.provider_id.removeprefix("aws:///").partition("/")
         assert zone
         owner = launched(instance=number, node="node-1")
-        care = TaggingController(view=seen(owner), instances=made.instances, cluster=CLUSTER, clock=made.clock)
-        await care.reconcile(owner.name)
-
-    async def _end(self, made: Assembled) -> None:
-        """Let the class go, and all that was made for it."""
-        await made.clock.sleep(3600.0)
-        self.world.objects.put(kept(node_class(self.world), leaving=True))
-        await InstanceProfileGarbageCollection(profiles=made.profiles, objects=made.objects, view=seen()).look()
-        care = NodeClassController(
-            objects=made.objects,
-            classes=made.classes,
-            view=seen(),
-            resolver=made.resolver,
-            rehearsal=made.rehearsal,
-            profiles=made.profiles,
-            templates=made.templates,
-            meters=made.meters,
-            gauges=NodeClassConditionMetrics(made.meters, made.clock),
+        controller = TaggingController(
+            view=seen(owner),
+            instances=provider.services.instances,
+            cluster=CLUSTER,
+            clock=provider.services.clock,
         )
-        await care.reconcile("default")
+        await controller.reconcile(owner.name)
+
+    async def _end(self, provider: AwsProvider) -> None:
+        """Let the class go, and all that was made for it."""
+        await provider.services.clock.sleep(3600.0)
+        self.world.objects.put(kept(node_class(self.world), leaving=True))
+        await InstanceProfileGarbageCollection(
+            profiles=provider.services.instance_profiles, objects=provider.services.objects, view=seen()
+        ).look()
+        controller = NodeClassController(
+            provider.services,
+            view=seen(),
+            resolver=provider.node_class_status,
+            validation=provider.validation,
+            gauges=NodeClassConditionMetrics(provider.services.metrics, provider.services.clock),
+        )
+        await controller.reconcile("default")
 
 
 @cache
@@ -145,7 +153,7 @@ def test_everything_that_the_provider_does_is_allowed() -> None:
 
 
 def test_nothing_is_allowed_that_the_provider_does_not_do() -> None:
-    """A permission that nobody uses is one too many."""
+    """A permission that is not used is one too many."""
     questions, ours, _ = lived()
 
     used: set[Use] = set()
@@ -175,7 +183,7 @@ def test_whatever_changes_something_is_known_to_the_test() -> None:
 
 
 def test_an_instance_of_another_cluster_cannot_be_ended() -> None:
-    """Nor one that nobody has tagged."""
+    """Nor one without tags."""
     questions, ours, _ = lived()
     ended = next(each for each in questions if each.call.operation == "TerminateInstances")
     (request,) = ended.requests
@@ -186,7 +194,9 @@ def test_an_instance_of_another_cluster_cannot_be_ended() -> None:
 
 def test_placeholders_are_filled_in() -> None:
     """Every document names the cluster, the region and the account that it is for."""
-    place = PolicyScope(cluster="blue", region="eu-west-1", account="111122223333", partition="aws-cn", queue="q")
+    place = PolicyScope(
+        cluster="blue", region="eu-west-1", account="111122223333", partition="aws-cn", queue="q"
+    )
 
     text = json.dumps(policies(place))
 
@@ -201,7 +211,7 @@ def test_placeholders_are_filled_in() -> None:
 
 
 def test_the_role_of_nodes_can_be_another() -> None:
-    """Whoever has a role of their own may name it."""
+    """Another node role can be named."""
     place = PolicyScope(cluster="blue", region="eu-west-1", account="1", node_role="mine")
 
     assert "role/mine" in json.dumps(policies(place))
@@ -209,7 +219,9 @@ def test_the_role_of_nodes_can_be_another() -> None:
 
 def test_policies_are_small_enough_for_iam() -> None:
     """IAM takes 6144 characters of a managed policy, not counting blanks."""
-    place = PolicyScope(cluster="a" * 100, region="ap-southeast-1", account="111122223333", partition="aws-us-gov")
+    place = PolicyScope(
+        cluster="a" * 100, region="ap-southeast-1", account="111122223333", partition="aws-us-gov"
+    )
     sizes = {name: len(json.dumps(each, separators=(",", ":"))) for name, each in policies(place).items()}
 
     assert max(sizes.values()) <= 6144, sizes

@@ -52,7 +52,7 @@ def test_uncountable(resources: dict[str, int], sentence: str) -> None:
     ],
 )
 def test_impossible(resources: dict[str, int], sentence: str) -> None:
-    """Nobody can ask for less than nothing, nor for more than can be counted."""
+    """Requests are never negative and never beyond 64 bits."""
     assert impossible(resources) == sentence
 
 

@@ -42,7 +42,7 @@ def pod(name: str, node: str = "", cpu: str = "1", **fields: Any) -> Pod:
 
 
 def node(name: str, cpu: str = "4", **meta: Any) -> Node:
-    """Return somebody's node."""
+    """Return a node that Karpenter does not manage."""
     status = {"capacity": {"cpu": cpu}, "allocatable": {"cpu": cpu}}
     return convert({"metadata": {"name": name, **meta}, "status": status}, Node)
 
@@ -81,7 +81,7 @@ def test_pods_to_place() -> None:
     assert [each.name for each in problem.pods] == ["waits", "moves"]
 
 
-def test_pods_that_run_count_for_company() -> None:
+def test_bound_pods_count_for_affinity() -> None:
     """Active pods that stay where they are count; those placed anew, finished or leaving do not."""
     problem = taken(
         pod("stays", "node-1"),
@@ -94,7 +94,7 @@ def test_pods_that_run_count_for_company() -> None:
     assert [(each.pod.name, each.node) for each in problem.bound_pods] == [("stays", "node-1")]
 
 
-def test_a_wish_for_distance_that_cannot_be_read() -> None:
+def test_anti_affinity_that_cannot_be_read() -> None:
     """A pod that runs counts, whatever it says about others; what cannot be read is named."""
     bad = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [bad]}}
@@ -104,7 +104,7 @@ def test_a_wish_for_distance_that_cannot_be_read() -> None:
     assert [said.partition(":")[0] for said in found.left_out] == ["pod shop/web keeps no distance to others"]
 
 
-def test_a_wish_for_distance_is_kept() -> None:
+def test_anti_affinity_is_kept() -> None:
     """A pod that runs goes on keeping others off."""
     far = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [far]}}
@@ -151,7 +151,7 @@ def test_limits_count_what_is_there() -> None:
 
 
 def test_pools_that_may_not_launch_are_left_out_and_named() -> None:
-    """The solver sees only pools that may launch nodes; whoever asks learns about the others."""
+    """The solver sees only pools that may launch nodes; the others are named with the reason."""
     found = taken(pool("good"), pool("bad", replicas=1))
 
     assert [each.name for each in found.problem.pools] == ["good"]
@@ -315,5 +315,5 @@ def test_the_problem_knows_its_options_and_rules() -> None:
 
 
 def test_nodes_are_handed_on() -> None:
-    """Whoever asked gets the joined nodes too, leaving ones included."""
+    """The result holds the state nodes too, deleting ones included."""
     assert [each.name for each in taken(node("b", **GONE), node("a")).nodes] == ["a", "b"]

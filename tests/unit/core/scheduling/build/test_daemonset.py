@@ -127,7 +127,7 @@ def test_a_daemon_is_named_after_its_set() -> None:
     assert (found.key, found.spec.node_name, found.metadata.labels) == ("sys/agent", "", {"app": "agent"})
 
 
-def test_company_is_kept() -> None:
+def test_affinity_is_kept() -> None:
     """Only the node affinity of a live pod is replaced."""
     (found,) = daemonset_pods(view_of([daemon_set(), live("a", affinity={**PINNED, **COMPANY})]))
 

@@ -109,16 +109,18 @@ def test_price_arithmetic(price: float, adjustment: str, expected: float) -> Non
             {"small": [3.0] * 4, "large": [3.0] * 4},
             id="a label of the pool's template",
         ),
-        pytest.param(an_overlay("o", ("other", "In", "web"), price="3"), AS_SOLD, id="a label nobody has"),
+        pytest.param(
+            an_overlay("o", ("other", "In", "web"), price="3"), AS_SOLD, id="a label that no type has"
+        ),
         pytest.param(
             an_overlay("o", ("other", "DoesNotExist"), price="3"),
             {"small": [3.0] * 4, "large": [3.0] * 4},
-            id="a label nobody may have",
+            id="a restricted label",
         ),
         pytest.param(
             an_overlay("o", (labels.REGION, "In", "x"), price="3"),
             AS_SOLD,
-            id="a well-known label nobody has",
+            id="a well-known label that no type has",
         ),
     ],
 )
@@ -191,7 +193,7 @@ def test_marks() -> None:
 
 
 def test_types_that_no_overlay_is_about_are_not_copied() -> None:
-    """What nobody corrects stays the same value."""
+    """Types that no overlay selects stay the same objects."""
     found = applied(an_overlay("a", SMALL, price="1"))
 
     assert found.types[1] is CATALOG.types[1]
@@ -267,7 +269,7 @@ def test_order() -> None:
         pytest.param(
             [an_overlay("a", (labels.ZONE, "In", "x"), price="1"), an_overlay("b", price="1")],
             ["b", "a"],
-            id="an overlay about nothing contradicts nobody",
+            id="an overlay that selects nothing conflicts with none",
         ),
     ],
 )
@@ -280,7 +282,7 @@ def test_conflicts(overlays: list[NodeOverlay], kept: list[str]) -> None:
 
 
 def test_a_conflict_is_a_sentence() -> None:
-    """Whoever is refused learns which overlay was first."""
+    """A refused overlay names the one that it conflicts with."""
     _, refused = without_conflicts(corrections(an_overlay("a", price="1"), an_overlay("b", price="1")), POOLS)
 
     assert refused == {"a": "conflicts with NodeOverlay b of the same weight"}
@@ -310,7 +312,7 @@ def test_a_conflict_in_one_pool_counts_for_all() -> None:
         pytest.param(
             an_overlay("o", (labels.HOSTNAME, "In", "x")),
             "spec.requirements[0].key: Forbidden",
-            id="a label that nobody may ask for",
+            id="a restricted label in requirements",
         ),
         pytest.param(
             an_overlay("o", price="cheap"),

@@ -23,7 +23,7 @@ from karpenter.core.scheduling.build.pods import (
 )
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter.core.state.cluster import view_of
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ BAD_OPERATOR = "'Is' is no operator: expected In, NotIn, Exists or DoesNotExist"
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param({}, id="no wishes"),
+        pytest.param({}, id="no preferences"),
         pytest.param(asking(cpu="1", memory="1Gi"), id="ordinary amounts"),
         pytest.param({"nodeSelector": {labels.ZONE: "a"}}, id="a well-known label"),
         pytest.param({"nodeSelector": {"example.com/team": "web"}}, id="a label of one's own"),
@@ -110,7 +110,7 @@ BAD_OPERATOR = "'Is' is no operator: expected In, NotIn, Exists or DoesNotExist"
                     }
                 }
             },
-            id="company",
+            id="affinity",
         ),
         pytest.param(
             spread(minDomains=2, labelSelector={"matchLabels": {"app": "web"}}), id="an ordinary spread"
@@ -232,7 +232,7 @@ TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecuti
                 }
             },
             f"label 'app': {BAD_OPERATOR}",
-            id="company of whom",
+            id="an affinity selector",
         ),
         pytest.param(
             {
@@ -308,7 +308,7 @@ def test_evacuation(
     ]
     view = view_of(objects)
 
-    assert [each.name for each in deleting_node_pods(state_nodes(view), Guards(view), NOON)] == expected
+    assert [each.name for each in deleting_node_pods(state_nodes(view), PdbLimits(view), NOON)] == expected
 
 
 VOLUME: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}

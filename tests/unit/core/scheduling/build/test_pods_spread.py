@@ -54,7 +54,7 @@ TIER = {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["front
 @pytest.mark.parametrize(
     ("found", "objects", "expected"),
     [
-        pytest.param(pod(), [], None, id="nobody knows what belongs together"),
+        pytest.param(pod(), [], None, id="no service and no owner"),
         pytest.param(pod(), [service("a", app="web")], "app=web", id="a service that selects the pod"),
         pytest.param(pod(), [service("a", app="db")], None, id="a service that does not"),
         pytest.param(pod(), [service("a", "other", app="web")], None, id="a service of another namespace"),

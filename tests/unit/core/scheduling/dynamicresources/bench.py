@@ -34,7 +34,7 @@ def pool(*devices: dict[str, Any], **fields: Any) -> ResourceSliceSpec:
 
 
 class Bench:
-    """One node in zone-1, the devices it can reach, and a ledger."""
+    """One node in zone-1, the devices it can reach, and a tracker."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import DeviceTemplates, InstanceType
     from karpenter.core.scheduling.dynamicresources.types import NodeTerms
     from karpenter.core.scheduling.problem import Plan, Pool, Problem
-    from karpenter_local.testing.builders import Standing
+    from karpenter_local.testing.builders import NodeWithPods
 
 
 Want: TypeAlias = "tuple[Pod, tuple[DeviceClaim | PodClaim, ...]]"
@@ -79,7 +79,7 @@ def kind(name: str, *, brings: DeviceTemplates | None = None, **fields: Any) -> 
 def asked(
     *wants: Want,
     pools: Sequence[Pool] = (),
-    nodes: Sequence[Standing] = (),
+    nodes: Sequence[NodeWithPods] = (),
     slices: Sequence[ResourceSliceSpec] = (),
     allocated_claims: Sequence[AllocatedClaim] = (),
     coming: Mapping[str, DeviceTemplates] | None = None,

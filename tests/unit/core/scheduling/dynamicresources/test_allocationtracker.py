@@ -28,7 +28,7 @@ from karpenter.core.scheduling.dynamicresources.types import (
 from tests.unit.core.scheduling.dynamicresources.hardware import DRIVER, device, gpu
 
 GPU = device(gpu("gpu-0"))
-FORETOLD = device(gpu("gpu-0"), template=True)
+TEMPLATE_DEVICE = device(gpu("gpu-0"), template=True)
 SHARED = device(gpu("nic", shared=True, lanes_="10", consumes_counters={"power": "3"}))
 LANES = f"{DRIVER}/lanes"
 POWER = CounterConsumption("set", "power", 3 * NANOS)
@@ -42,7 +42,7 @@ def allocation(of: DeviceInfo, *, lanes: int = 0, **fields: Any) -> DeviceAlloca
 
 
 def fresh(prior: PriorAllocations | None = None) -> AllocationTracker:
-    """Return a ledger in which nothing is drawn yet."""
+    """Return a tracker without allocations."""
     return AllocationTracker(prior or PriorAllocations(), {})
 
 
@@ -50,21 +50,21 @@ def fresh(prior: PriorAllocations | None = None) -> AllocationTracker:
     ("taken", "at", "expected"),
     [
         pytest.param([], (0, 0), 0, id="nothing taken"),
-        pytest.param([(0, 0, 3), (0, 0, 2)], (0, 0), 5, id="what one strand takes adds up"),
-        pytest.param([(0, 0, 3), (0, 1, 2)], (0, 1), 2, id="strands of one bin do not mind each other"),
-        pytest.param([(0, 0, 3)], (0, 1), 0, id="a strand that took nothing"),
-        pytest.param([(0, 0, 3), (0, 1, 5)], (1, 0), 5, id="other bins see the most of any strand"),
+        pytest.param([(0, 0, 3), (0, 0, 2)], (0, 0), 5, id="what one device set takes adds up"),
+        pytest.param([(0, 0, 3), (0, 1, 2)], (0, 1), 2, id="device sets of one bin do not mind each other"),
+        pytest.param([(0, 0, 3)], (0, 1), 0, id="a device set that took nothing"),
+        pytest.param([(0, 0, 3), (0, 1, 5)], (1, 0), 5, id="other bins see the most of any device set"),
         pytest.param([(0, 0, 3), (1, 0, 4)], (2, 0), 7, id="bins add up"),
         pytest.param([(0, 0, 3), (0, 1, 1), (1, 0, 4)], (0, 1), 5, id="one's own and that of others"),
     ],
 )
 def test_amounts(taken: list[tuple[int, int, int]], at: tuple[int, int], expected: int) -> None:
-    """A bin takes as much as its most demanding strand."""
-    tally = ConsumptionTracker()
+    """A bin takes as much as its most demanding device set."""
+    consumed = ConsumptionTracker()
     for bin_, device_set, amount in taken:
-        tally.take("x", bin_, device_set, amount)
+        consumed.take("x", bin_, device_set, amount)
 
-    assert tally.used("x", *at) == expected
+    assert consumed.used("x", *at) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,24 +77,24 @@ def test_amounts(taken: list[tuple[int, int, int]], at: tuple[int, int], expecte
     ],
 )
 def test_giving_amounts_back(kept: set[int], freed: bool, left: int) -> None:
-    """What a bin takes shrinks when its most demanding strand is ruled out."""
-    tally = ConsumptionTracker()
-    tally.take("x", 0, 0, 3)
-    tally.take("x", 0, 1, 5)
+    """What a bin takes shrinks when its most demanding device set is ruled out."""
+    consumed = ConsumptionTracker()
+    consumed.take("x", 0, 0, 3)
+    consumed.take("x", 0, 1, 5)
 
-    assert (tally.keep(0, kept), tally.used("x", 7, 0)) == (freed, left)
+    assert (consumed.keep(0, kept), consumed.used("x", 7, 0)) == (freed, left)
 
 
 @pytest.mark.parametrize(
     ("bin_", "device_set", "expected"),
     [
-        pytest.param(0, 0, False, id="for the strand that has it"),
-        pytest.param(0, 1, True, id="for another strand of the same bin: only one will come true"),
+        pytest.param(0, 0, False, id="for the device set that has it"),
+        pytest.param(0, 1, True, id="for another device set of the same bin: only one will come true"),
         pytest.param(1, 0, False, id="for another bin"),
     ],
 )
 def test_a_device_of_ones_own(bin_: int, device_set: int, expected: bool) -> None:
-    """A published device is promised to one bin, at most once per strand."""
+    """A published device is promised to one bin, at most once per device set."""
     tracker = fresh()
     tracker.commit(0, 0, [allocation(GPU)])
 
@@ -110,18 +110,18 @@ def test_a_device_of_ones_own(bin_: int, device_set: int, expected: bool) -> Non
     ],
 )
 def test_a_device_that_a_machine_brings_along(bin_: int, device_set: int, expected: bool) -> None:
-    """Foretold devices of the same name are different devices on different machines."""
+    """Template devices of the same name are different devices on different machines."""
     tracker = fresh()
-    tracker.commit(0, 0, [allocation(FORETOLD)])
+    tracker.commit(0, 0, [allocation(TEMPLATE_DEVICE)])
 
-    assert (tracker.is_free(FORETOLD, bin_, device_set), tracker.is_free(GPU, bin_, device_set)) == (
+    assert (tracker.is_free(TEMPLATE_DEVICE, bin_, device_set), tracker.is_free(GPU, bin_, device_set)) == (
         expected,
         True,
     )
 
 
 def test_devices_held_before() -> None:
-    """What somebody has already is free for nobody; what is shared can be shared on."""
+    """An allocated device is free for no other claim; a shared one can be shared further."""
     prior = PriorAllocations(
         exclusive=frozenset({GPU.id}),
         shared=frozenset({SHARED.id}),
@@ -153,7 +153,7 @@ def test_shares_add_up() -> None:
 
 
 def test_a_shared_device_draws_once() -> None:
-    """Several shares of one device draw from its pool once per bin and strand."""
+    """Several shares of one device draw from its pool once per bin and device set."""
     tracker = fresh()
     tracker.commit(0, 0, [allocation(SHARED, lanes=1), allocation(SHARED, lanes=1)])
 
@@ -166,11 +166,11 @@ def test_a_shared_device_draws_once() -> None:
 
 def test_counters_of_machines_are_their_own() -> None:
     """What a machine brings along draws from counters that no other machine knows."""
-    foretold = device(gpu("nic", consumes_counters={"power": "3"}), template=True)
+    template_device = device(gpu("nic", consumes_counters={"power": "3"}), template=True)
     tracker = fresh()
-    tracker.commit(0, 0, [allocation(foretold)])
+    tracker.commit(0, 0, [allocation(template_device)])
 
-    assert [tracker.counter_used(foretold, POWER, *at) for at in ((0, 0), (0, 1), (1, 0))] == [
+    assert [tracker.counter_used(template_device, POWER, *at) for at in ((0, 0), (0, 1), (1, 0))] == [
         3 * NANOS,
         0,
         0,
@@ -195,9 +195,9 @@ def test_looking_after_devices_takes_nothing() -> None:
 @pytest.mark.parametrize(
     ("kept", "free", "version"),
     [
-        pytest.param({0, 1}, False, 0, id="all strands stay"),
-        pytest.param({1}, False, 0, id="one strand that has it stays"),
-        pytest.param({2}, True, 1, id="no strand that has it stays"),
+        pytest.param({0, 1}, False, 0, id="all device sets stay"),
+        pytest.param({1}, False, 0, id="one device set that has it stays"),
+        pytest.param({2}, True, 1, id="no device set that has it stays"),
     ],
 )
 def test_giving_devices_back(kept: set[int], free: bool, version: int) -> None:
@@ -221,7 +221,7 @@ def test_nothing_to_give_back() -> None:
 
 
 def test_shares_and_counters_are_given_back() -> None:
-    """Shares and counters follow the strands that are left."""
+    """Shares and counters follow the device sets that are left."""
     tracker = fresh()
     tracker.commit(0, 0, [allocation(SHARED, lanes=2)])
     tracker.commit(0, 1, [])
@@ -259,9 +259,11 @@ AT_HOME = DeviceInfo(id=DeviceId(DRIVER, "pool", "x"), raw=GPU.raw, node_name="n
     [
         pytest.param({0: (allocation(GPU),)}, False, NOTHING_REQUIRED, id="a device for all nodes"),
         pytest.param({0: (allocation(GPU, term=ZONE_A),)}, False, ZONE_A, id="a device of a zone"),
-        pytest.param({0: (allocation(FORETOLD),)}, True, NOTHING_REQUIRED, id="a device of the machine"),
         pytest.param(
-            {0: (allocation(GPU),), 1: (allocation(FORETOLD),)},
+            {0: (allocation(TEMPLATE_DEVICE),)}, True, NOTHING_REQUIRED, id="a device of the machine"
+        ),
+        pytest.param(
+            {0: (allocation(GPU),), 1: (allocation(TEMPLATE_DEVICE),)},
             True,
             NOTHING_REQUIRED,
             id="perhaps of the machine",
@@ -287,9 +289,9 @@ def test_who_else_can_use_a_claim(
 def test_claims_follow_their_machine() -> None:
     """Once a claim cannot be of the machine any more, others can use it, and may ask again."""
     tracker = fresh()
-    for device_set, one in ((0, GPU), (1, FORETOLD)):
+    for device_set, one in ((0, GPU), (1, TEMPLATE_DEVICE)):
         tracker.commit(0, device_set, [allocation(one)])
-    tracker.record_claim("c", 0, {0: (allocation(GPU),), 1: (allocation(FORETOLD),)}, shared=True)
+    tracker.record_claim("c", 0, {0: (allocation(GPU),), 1: (allocation(TEMPLATE_DEVICE),)}, shared=True)
     prior = tracker.version, tracker.claim_allocations["c"].is_node_local
     tracker.keep(0, {0})
 

@@ -1,4 +1,4 @@
-"""Devices that will agree on what nobody knows yet."""
+"""Attribute bindings: template devices that will have the same attribute value."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_who_agrees(groups: list[str], together: str, expected: bool) -> None:
         ),
     ],
 )
-def test_who_agrees_with_nobody(bindings: list[AttributeBinding], device: DeviceId) -> None:
-    """A device that is not named together with another one agrees with nobody."""
+def test_devices_without_a_group(bindings: list[AttributeBinding], device: DeviceId) -> None:
+    """A device that is not named together with another one is in no group."""
     assert attribute_group(attribute_groups(bindings), ROOT, device) is None

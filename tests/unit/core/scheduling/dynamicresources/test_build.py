@@ -183,8 +183,8 @@ def take(
         view,
         catalog or Catalog(types=()),
         pods=[each for each in view.pods.values() if not each.spec.node_name],
-        active=[node for node in nodes if not node.is_leaving],
-        deleting=[node for node in nodes if node.is_leaving],
+        active=[node for node in nodes if not node.is_deleting],
+        deleting=[node for node in nodes if node.is_deleting],
     )
 
 
@@ -237,7 +237,7 @@ RESULTS = {"devices": {"results": [{"driver": DRIVER, "pool": "p", "device": "a"
 @pytest.mark.parametrize(
     ("reserved", "expected"),
     [
-        pytest.param([], (), id="nobody"),
+        pytest.param([], (), id="no pod"),
         pytest.param([{"resource": "pods", "name": "p", "uid": "1"}], (Consumer("d/p", "1"),), id="a pod"),
         pytest.param(
             [{"resource": "pods", "name": "p", "uid": "1"}, {"apiGroup": "x", "resource": "y", "name": "z"}],
@@ -298,8 +298,8 @@ def owned(name: str, *, owner: str = "", **spec: Any) -> ResourceSlice:
         ),
         pytest.param(owned("s", nodeName="starting"), False, id="for a node that is not complete"),
         pytest.param(owned("s", owner="going", nodeName="going"), False, id="by a node that goes"),
-        pytest.param(owned("s", owner="unknown", allNodes=True), False, id="by a node that nobody knows"),
-        pytest.param(owned("s", allNodes=True), True, id="by nobody in particular"),
+        pytest.param(owned("s", owner="unknown", allNodes=True), False, id="by an unknown node"),
+        pytest.param(owned("s", allNodes=True), True, id="without an owner"),
     ],
 )
 def test_what_is_published(found: ResourceSlice, kept: bool) -> None:
@@ -319,7 +319,7 @@ BIG = msgspec.structs.replace(instance_type("big"), devices=templates(gpu("a")))
     [
         pytest.param(False, Catalog(types=(BIG,)), ["n"], id="a node on its way"),
         pytest.param(True, Catalog(types=(BIG,)), [], id="a node that is complete"),
-        pytest.param(False, Catalog(types=()), [], id="a type that nobody knows"),
+        pytest.param(False, Catalog(types=()), [], id="an unknown type"),
         pytest.param(False, Catalog(types=(instance_type("big"),)), [], id="a type without devices"),
     ],
 )

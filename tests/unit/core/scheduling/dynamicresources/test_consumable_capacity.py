@@ -87,7 +87,7 @@ def test_asking_for_shares(asked: dict[str, str], expected: dict[str, str] | Non
     ],
 )
 def test_devices_of_ones_own(asked: dict[str, str], expected: bool) -> None:
-    """A device that nobody shares only has to be large enough."""
+    """A device that is not shared only has to be large enough."""
     found = is_large_enough(device(gpu("a", memory_="16Gi")), {k: nanos(v) for k, v in asked.items()})
 
     assert found is expected

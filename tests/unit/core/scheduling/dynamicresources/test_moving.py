@@ -132,7 +132,7 @@ def running(name: str, on: str, device: str) -> list[Resource]:
 def move(*objects: Resource, away_from: str) -> dict[str, str]:
     """Return where the pods of a machine go when it does."""
     view = view_of([*NEEDED, *objects])
-    intake = assemble(
+    built = assemble(
         view,
         CATALOG,
         nodes=state_nodes(view),
@@ -141,7 +141,7 @@ def move(*objects: Resource, away_from: str) -> dict[str, str]:
         policy=POLICY,
         without=frozenset({away_from}),
     )
-    return outcome(solve(intake.problem))
+    return outcome(solve(built.problem))
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_a_pod_that_waits_keeps_what_it_has() -> None:
     assert isinstance(pod, Pod)
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     view = view_of([*NEEDED, *machine("n1", "a"), *machine("n2", "b"), waiting, claim])
-    intake = build_problem(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
+    built = build_problem(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
 
-    assert outcome(solve(intake.problem)) == {"web": "n2"}
+    assert outcome(solve(built.problem)) == {"web": "n2"}
 
 
 @pytest.mark.parametrize(
@@ -190,17 +190,17 @@ def test_what_types_bring_along_is_never_lost(policy: SchedulingPolicy) -> None:
     assert isinstance(pod, Pod)
     waiting = msgspec.structs.replace(pod, status=type(pod.status)())
     view = view_of([*NEEDED, convert(plain, NodeOverlay), waiting])
-    intake = build_problem(view, CATALOG, now=NOON, options=Options(), policy=policy)
+    built = build_problem(view, CATALOG, now=NOON, options=Options(), policy=policy)
 
-    assert outcome(solve(intake.problem)) == {"web": "default-1:big"}
+    assert outcome(solve(built.problem)) == {"web": "default-1:big"}
 
 
-def test_devices_that_nobody_needs_cost_nothing() -> None:
+def test_devices_that_no_pod_claims_cost_nothing() -> None:
     """A cluster full of devices makes no difference to pods without claims."""
     (pod, _) = running("web", "", "b")
     assert isinstance(pod, Pod)
     plain = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resource_claims=()))
     view = view_of([*NEEDED, *machine("n1", "a"), plain])
-    intake = build_problem(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
+    built = build_problem(view, CATALOG, now=NOON, options=Options(), policy=POLICY)
 
-    assert intake.problem.devices is None
+    assert built.problem.devices is None

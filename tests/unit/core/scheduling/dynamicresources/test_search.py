@@ -222,12 +222,12 @@ def test_all_of_them(claim: DeviceClaim, expected: list[str] | None) -> None:
 def test_pools_that_cannot_be_trusted(
     slices: list[ResourceSliceSpec], claim: DeviceClaim, expected: list[str] | None
 ) -> None:
-    """Nothing is taken from a pool that is not all there, and nobody can have all of it."""
+    """Nothing is taken from a pool that is not all there, and allocationMode All cannot be served."""
     assert Bench(*slices).names(claim) == expected
 
 
 def test_all_with_templates_that_make_no_sense() -> None:
-    """What a machine brings along must make sense, too, for somebody to have all of it."""
+    """Template devices must be consistent, too, for allocationMode All."""
     bench = Bench(pool(gpu("a")), brings=templates(gpu("x"), gpu("x")))
 
     assert (bench.names(asking(exactly())), bench.names(asking(every()))) == (["a"], None)
@@ -237,11 +237,11 @@ def test_all_with_templates_that_make_no_sense() -> None:
 @pytest.mark.parametrize(
     ("taken", "claim", "expected"),
     [
-        pytest.param("a", asking(exactly()), ["b"], id="a device that somebody has"),
+        pytest.param("a", asking(exactly()), ["b"], id="a device that is allocated"),
         pytest.param("abcd", asking(exactly()), None, id="all are taken"),
         pytest.param("a", asking(every()), None, id="one of all is taken"),
         pytest.param(
-            "a", asking(exactly(adminAccess=True)), ["a"], id="looking after a device that somebody has"
+            "a", asking(exactly(adminAccess=True)), ["a"], id="looking after a device that is allocated"
         ),
         pytest.param(
             "ab", asking(every("r", adminAccess=True)), ["a", "b", "c", "d"], id="looking after all devices"
@@ -256,12 +256,12 @@ def test_all_with_templates_that_make_no_sense() -> None:
             "",
             asking(exactly("r", adminAccess=True), exactly("s", count=5)),
             None,
-            id="and helping nobody to more than there is",
+            id="and never allocating more than there is",
         ),
     ],
 )
 def test_devices_that_are_taken(taken: str, claim: DeviceClaim, expected: list[str] | None) -> None:
-    """A device has one owner; looking after it takes it from nobody."""
+    """A device is allocated to one claim; adminAccess leaves it there."""
     assert Bench(pool(*FOUR), taken=taken).names(claim) == expected
 
 
@@ -295,14 +295,14 @@ ROOT = "resource.kubernetes.io/pcieRoot"
             [["x", "y"], ["y", "z"]], asking(exactly(count=3), same=ROOT), ["x*", "y*", "z*"], id="three"
         ),
         pytest.param(
-            [["x", "z"]], asking(exactly(count=3), same=ROOT), None, id="one that agrees with nobody"
+            [["x", "z"]], asking(exactly(count=3), same=ROOT), None, id="one that agrees with no other"
         ),
         pytest.param(
             [["x", "y"]], asking(exactly(count=1), same=ROOT), ["x*"], id="one that agrees with another"
         ),
     ],
 )
-def test_what_nobody_knows_yet(
+def test_attributes_that_are_not_known_yet(
     agree: list[list[str]], claim: DeviceClaim, expected: list[str] | None
 ) -> None:
     """Devices that will agree on an attribute count as having the same value."""
@@ -311,7 +311,7 @@ def test_what_nobody_knows_yet(
     assert Bench(brings=brings).names(claim) == expected
 
 
-def test_values_and_promises_do_not_mix() -> None:
+def test_values_and_attribute_groups_do_not_mix() -> None:
     """A device with a value and one that will agree with others are never taken for the same."""
     known = gpu("a")
     known["attributes"][ROOT] = {"string": "pci0"}

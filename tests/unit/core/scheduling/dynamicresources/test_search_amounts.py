@@ -55,19 +55,19 @@ PARTS = [
     ],
 )
 @pytest.mark.parametrize(
-    "foretold", [pytest.param(False, id="published"), pytest.param(True, id="brought along")]
+    "template_device", [pytest.param(False, id="published"), pytest.param(True, id="brought along")]
 )
 def test_devices_that_draw_from_one_pool(
-    total: str, claim: DeviceClaim, expected: list[str] | None, foretold: bool
+    total: str, claim: DeviceClaim, expected: list[str] | None, template_device: bool
 ) -> None:
     """Devices that are parts of one piece draw from the same counters, which never run below nothing."""
     bench = (
         Bench(brings=templates(*PARTS, counters={"g": total}))
-        if foretold
+        if template_device
         else Bench(pool(*PARTS, counters={"g": total}))
     )
 
-    assert bench.names(claim) == (expected and [name + "*" * foretold for name in expected])
+    assert bench.names(claim) == (expected and [name + "*" * template_device for name in expected])
 
 
 def test_counters_that_were_drawn_before() -> None:
@@ -130,7 +130,7 @@ def test_shares(used: int, claim: DeviceClaim, expected: list[int | None] | None
     assert lanes == (expected and [None if each is None else each * 10**9 for each in expected])
 
 
-def test_a_shared_device_that_somebody_has_alone() -> None:
+def test_a_shared_device_that_one_claim_has_alone() -> None:
     """A device that was given to one claim as a whole is not shared, whatever it says of itself."""
     bench = Bench(pool(NIC))
     bench.tracker = AllocationTracker(

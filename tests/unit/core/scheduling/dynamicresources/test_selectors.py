@@ -85,7 +85,7 @@ def test_what_cannot_be_asked(expression: str, says: str) -> None:
     ],
 )
 def test_failures_are_known(expressions: list[str], expected: str) -> None:
-    """Whoever wants all devices can ask whether an expression has failed on one."""
+    """Whether an expression failed on a device is kept, for allocationMode All."""
     assert SelectorMatcher().failure(map(compile_selector, expressions), device(GPU)) == expected
 
 

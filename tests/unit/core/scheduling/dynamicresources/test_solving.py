@@ -109,7 +109,7 @@ def test_drivers_are_named_once_and_in_order() -> None:
 
 
 def test_machines_without_devices_name_no_drivers() -> None:
-    """A machine for pods without claims waits for nobody."""
+    """A node for pods without claims waits for no driver."""
     plan = solved(want(pod("web")), want(pod("gpu"), ONE), pools=[ALL])
     drivers = {each.pods: each.annotations.get(REQUESTED_DRA_DRIVERS) for each in plan.new_nodes}
 
@@ -190,10 +190,8 @@ def test_nodes_that_are_there(slices: list[Any], claims: list[DeviceClaim], expe
 @pytest.mark.parametrize(
     ("allocated_claims", "claims", "expected"),
     [
-        pytest.param([allocated("default/x", "a")], [ONE], "", id="somebody has it"),
-        pytest.param(
-            [allocated("default/x", "a", adminAccess=True)], [ONE], "n1", id="somebody looks after it"
-        ),
+        pytest.param([allocated("default/x", "a")], [ONE], "", id="another claim has it"),
+        pytest.param([allocated("default/x", "a", adminAccess=True)], [ONE], "n1", id="adminAccess to it"),
         pytest.param(
             [allocated("default/x", "a", pods=["default/other"])], [ONE], "", id="a pod that stays has it"
         ),

@@ -34,13 +34,13 @@ POOL = PoolId(DRIVER, "pool")
 
 def test_a_device_is_known_by_driver_pool_and_name() -> None:
     """What a machine will bring along is never taken for what is published under the same name."""
-    published, foretold = device(gpu("gpu-0")), device(gpu("gpu-0"), template=True)
+    published, template_device = device(gpu("gpu-0")), device(gpu("gpu-0"), template=True)
 
-    assert (published.id, foretold.id.pool_id) == (
+    assert (published.id, template_device.id.pool_id) == (
         DeviceId(DRIVER, "pool", "gpu-0"),
         PoolId(DRIVER, "pool", True),
     )
-    assert published.id != foretold.id
+    assert published.id != template_device.id
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_attributes(written: dict[str, Any], expected: Attribute | None) -> None
     ("name", "expected"),
     [
         pytest.param("memory", f"{DRIVER}/memory", id="the driver's own"),
-        pytest.param("other.example.com/memory", "other.example.com/memory", id="that of somebody else"),
+        pytest.param("other.example.com/memory", "other.example.com/memory", id="that of another driver"),
     ],
 )
 def test_domains(name: str, expected: str) -> None:

@@ -87,7 +87,7 @@ def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
             True,
             id="both of its pods go",
         ),
-        pytest.param([], [pod("a", node="n")], [], False, id="nobody uses it: it is kept for somebody"),
+        pytest.param([], [pod("a", node="n")], [], False, id="no pod uses it: it keeps its devices"),
         pytest.param([Consumer("d/a", "1")], [pod("a", node="n", uid="1")], [], True, id="the very same pod"),
         pytest.param([Consumer("d/a", "1")], [pod("a", node="n", uid="2")], [], False, id="a namesake"),
         pytest.param(

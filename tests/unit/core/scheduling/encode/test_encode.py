@@ -42,8 +42,8 @@ def test_templates_keep_the_order_of_pools() -> None:
     assert [(template.number, template.pool.name) for template in encoded.templates] == [(0, "b"), (1, "a")]
 
 
-def test_avoiding_nodes_is_a_wish_only_where_some_pool_discourages() -> None:
-    """Pods have a last reading that accepts discouraging taints when there are any."""
+def test_avoiding_nodes_is_a_preference_only_where_some_pool_discourages() -> None:
+    """Pods have a last relaxation that accepts discouraging taints when there are any."""
     reluctant = pool("p", *POOL.types, taints=(taint("t", PREFER_NO_SCHEDULE),))
 
     plain, discouraged = (

@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import PodVolumes
-from karpenter_local.testing.builders import company, node, only, pod, problem, spread, taint, tolerate
+from karpenter_local.testing.builders import affinity_term, node, only, pod, problem, spread, taint, tolerate
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def kinds(*pods: Pod) -> list[int]:
         pytest.param(pod("x"), [0, 0, 1, 0], id="taints always make a difference"),
         pytest.param(pod("x", on={ZONE: "zone-1"}), [0, 1, 2, 0], id="a label that is asked about does"),
         pytest.param(
-            pod("x", terms=[[only("team", "red")], [only(ARCH, "arm64")]]), [0, 0, 1, 2], id="in any reading"
+            pod("x", terms=[[only("team", "red")], [only(ARCH, "arm64")]]),
+            [0, 0, 1, 2],
+            id="in any relaxation",
         ),
         pytest.param(
             pod("x", app="x", spreads=[spread(ZONE, app="x")]), [0, 1, 2, 0], id="a topology key does"
@@ -75,7 +77,7 @@ def test_labels_that_volumes_ask_about_make_a_difference() -> None:
         pytest.param(
             pod("x", on={"team": "red"}, terms=[[only("team", "blue")]]),
             [],
-            id="a contradiction suits nobody",
+            id="a contradiction matches no group",
         ),
     ],
 )
@@ -91,13 +93,17 @@ def test_suits(one: Pod, expected: list[int]) -> None:
     ("one", "expected"),
     [
         pytest.param(
-            pod("x", near=[company(ZONE, app="web")]), [True, False, False], id="only where company is"
+            pod("x", near=[affinity_term(ZONE, app="web")]),
+            [True, False, False],
+            id="only where matching pods are",
         ),
         pytest.param(
-            pod("x", apart=[company(ZONE, app="web")]), [False, True, False], id="only where nobody is"
+            pod("x", apart=[affinity_term(ZONE, app="web")]),
+            [False, True, False],
+            id="only where no such pod is",
         ),
         pytest.param(
-            pod("x", app="new", near=[company(ZONE, app="new")]),
+            pod("x", app="new", near=[affinity_term(ZONE, app="new")]),
             [True, True, False],
             id="anywhere with the label, first",
         ),

@@ -83,7 +83,7 @@ def test_left(wanted: Requirement, expected: list[tuple[str, str]]) -> None:
 
 
 def test_a_label_that_is_not_named_is_open_unless_it_must_be() -> None:
-    """Whether a type that does not name a key lacks the label is for whoever sets up the shelf to say."""
+    """Whether a type that does not name a key lacks the label is said when the offering table is made."""
     wanted = requirement(GENERATION, "Exists")
 
     assert len(sold(OfferingTable(TYPES, frozenset()), wanted)) == 3
@@ -107,7 +107,7 @@ def test_names() -> None:
     assert (ours.label_values(GENERATION).names, ours.label_values(LABEL).names) == (True, False)
 
 
-def test_many_different_sayings_are_told_apart_too() -> None:
+def test_many_different_label_values_are_told_apart() -> None:
     """However many different values a label has, each offering is found by its own."""
     types = tuple(instance_type(f"t{number}", sold=[offering("z", SPOT, 1)]) for number in range(100))
     ours = OfferingTable(types, frozenset())
@@ -127,8 +127,8 @@ def test_answers_are_remembered() -> None:
     assert ours.label_values(ZONE) is ours.label_values(ZONE)
 
 
-def test_one_shelf_serves_every_problem_with_the_same_types() -> None:
-    """A shelf is set up again only when types, or the labels they lack, are others."""
+def test_one_offering_table_serves_every_problem_with_the_same_types() -> None:
+    """A offering table is set up again only when types, or the labels they lack, are others."""
     types = tuple(TYPES)
     others = (*TYPES, instance_type("c"))
 
@@ -137,14 +137,14 @@ def test_one_shelf_serves_every_problem_with_the_same_types() -> None:
     assert offering_table(types, frozenset()) is not offering_table(others, frozenset())
 
 
-def test_shelves_that_nobody_asks_for_are_forgotten() -> None:
-    """Only the shelves that were used last are kept."""
+def test_offering_tables_that_are_not_used_are_dropped() -> None:
+    """Only the offering tables that were used last are kept."""
     first = tuple(TYPES)
     kept = offering_table(first, frozenset())
-    crowds = [(*TYPES, instance_type(f"t{number}")) for number in range(offerings._KEPT)]
+    others = [(*TYPES, instance_type(f"t{number}")) for number in range(offerings._KEPT)]
 
-    for crowd in crowds:
-        offering_table(crowd, frozenset())
+    for other in others:
+        offering_table(other, frozenset())
 
     assert offering_table(first, frozenset()) is not kept
     assert len(offerings._tables) == offerings._KEPT

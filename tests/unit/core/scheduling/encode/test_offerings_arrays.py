@@ -22,7 +22,7 @@ GIB = 2**30
 
 
 def table() -> PoolOfferingTable:
-    """Return a fresh universe of three types."""
+    """Return a fresh offering table of three types."""
     return PoolOfferingTable((SMALL, WIDE, TALL), AXIS, frozenset())
 
 
@@ -51,7 +51,7 @@ def test_an_overdrawn_type_has_no_room_at_all() -> None:
 
 
 def test_a_type_whose_system_needs_more_than_it_has_takes_nothing() -> None:
-    """An amount below zero counts even where nobody asks for that resource."""
+    """An amount below zero counts even where no pod requests that resource."""
     broken = instance_type(
         "broken", resources={"ephemeral-storage": 1}, overhead={"ephemeral-storage": 2}, sold=SMALL.offerings
     )
@@ -82,8 +82,8 @@ def test_the_cheapest_offering_of_a_set() -> None:
     assert ours.cheapest(0) == math.inf
 
 
-def test_labels_are_answered_by_the_shelf() -> None:
-    """Which values a label can have, and whether anybody names it, is known."""
+def test_labels_are_answered_by_the_offering_table() -> None:
+    """Which values a label can have, and whether an offering names it, is known."""
     ours = table()
 
     assert ours.values(ZONE, ours.everything) == {"zone-1", "zone-2"}

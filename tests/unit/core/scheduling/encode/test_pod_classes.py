@@ -21,7 +21,16 @@ from karpenter.api.pod import (
 )
 from karpenter.core.scheduling.encode.pod_classes import classify
 from karpenter.core.scheduling.problem import Options, PodVolumes
-from karpenter_local.testing.builders import Wishes, company, node, only, pod, problem, replicas, spread
+from karpenter_local.testing.builders import (
+    Preferences,
+    affinity_term,
+    node,
+    only,
+    pod,
+    problem,
+    replicas,
+    spread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +77,7 @@ def asking(selector: LabelSelector | None) -> Pod:
 ALIKE = {
     "copies of a pod": replicas(pod("a"), 3),
     "pods whose specs only read the same": (pod("a"), pod("b")),
-    "pods with labels that nobody asks about": (labelled("a", x="1"), labelled("b", x="2")),
+    "pods with labels that no selector names": (labelled("a", x="1"), labelled("b", x="2")),
     "pods that restarted, and pods that did not": (given_cpu("a", "1"), given_cpu("b", "1", restarts=7)),
     "a pod that has begun, and one of which nothing is known": (
         pod("a"),
@@ -140,7 +149,7 @@ ASKED = {
     ),
     "a required anti-affinity": asking(LabelSelector(match_labels={"x": "1"})),
     "an affinity to pods with the same label": pod(
-        "z", cpu="1m", near=[company(ZONE, app="z", match_label_keys=("x",))]
+        "z", cpu="1m", near=[affinity_term(ZONE, app="z", match_label_keys=("x",))]
     ),
     "an affinity to pods with another label": pod(
         "z", cpu="1m", near=[PodAffinityTerm(topology_key=ZONE, mismatch_label_keys=("x",))]
@@ -148,12 +157,12 @@ ASKED = {
     "a preferred affinity": pod(
         "z",
         cpu="1m",
-        prefers=Wishes(near=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
+        prefers=Preferences(near=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
     ),
     "a preferred anti-affinity": pod(
         "z",
         cpu="1m",
-        prefers=Wishes(apart=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
+        prefers=Preferences(apart=((1, PodAffinityTerm(topology_key=ZONE, label_selector=EXPRESSION)),)),
     ),
 }
 
@@ -166,7 +175,7 @@ def test_labels_count_where_a_selector_mentions_them(other: Pod) -> None:
 
 def test_labels_count_where_a_running_pod_avoids_them() -> None:
     """The required anti-affinity of a pod that runs already tells pods apart."""
-    there = node("n", *replicas(pod("z", apart=[company(HOSTNAME, app="a")]), 2))
+    there = node("n", *replicas(pod("z", apart=[affinity_term(HOSTNAME, app="a")]), 2))
 
     assert classes(problem(pod("a", app="a"), pod("b", app="b"), nodes=[there])) == [["a"], ["b"]]
 
@@ -221,8 +230,8 @@ def test_old_pods_come_first() -> None:
     assert classes(given) == [["e"], ["b", "a"], ["c", "d"]]
 
 
-def test_readings_are_in_order() -> None:
-    """A class knows every reading of its pods, the most demanding first."""
+def test_relaxations_are_in_order() -> None:
+    """A class knows every relaxation of its pods, the most demanding first."""
     (group,) = classify(problem(pod("a", terms=[[only(ZONE, "x")], [only(ZONE, "y")]])), avoidance=False)
 
     assert [relaxation.requirements[ZONE].values for relaxation in group.constraints.relaxations] == [
@@ -231,7 +240,7 @@ def test_readings_are_in_order() -> None:
     ]
 
 
-def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
+def test_pods_that_differ_in_size_alone_share_their_constraints() -> None:
     """What pods ask of a place is worked out once however many sizes they have; a volume keeps them apart."""
     alike = [pod("a", cpu="1", on={ZONE: "z"}), pod("b", cpu="2", on={ZONE: "z"})]
     others = [pod("c", cpu="3", on={ZONE: "y"}), pod("d", cpu="4", on={ZONE: "z"}, namespace="web")]
@@ -247,8 +256,8 @@ def test_pods_that_differ_in_size_alone_share_their_manner() -> None:
 
 
 def test_preferences_may_be_ignored() -> None:
-    """The option decides whether preferences make readings at all."""
-    fond = pod("a", prefers=Wishes(nodes=((1, [only(ZONE, "x")]),)))
+    """The option decides whether preferences make relaxations at all."""
+    fond = pod("a", prefers=Preferences(nodes=((1, [only(ZONE, "x")]),)))
 
     (respected,) = classify(problem(fond), avoidance=False)
     (ignored,) = classify(problem(fond, options=Options(preferences="Ignore")), avoidance=False)

@@ -1,4 +1,4 @@
-"""The ladder of a pod's wishes."""
+"""The order of relaxations of a pod's preferences."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def spread(key: str, unsatisfiable: str = "ScheduleAnyway") -> dict[str, Any]:
     return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": unsatisfiable}
 
 
-def rungs(*, respect: bool = True, avoidance: bool = False, **spec: object) -> list[Relaxation]:
-    """Return every reading of a pod."""
+def steps(*, respect: bool = True, avoidance: bool = False, **spec: object) -> list[Relaxation]:
+    """Return every relaxation of a pod."""
     found = convert(spec, PodSpec)
     return list(relaxations(found, found.topology_spread_constraints, respect=respect, avoidance=avoidance))
 
@@ -84,7 +84,7 @@ EVERYTHING: dict[str, Any] = {
 
 def test_the_order_of_giving_up() -> None:
     """Wishes are given up one by one, in a fixed order, the heaviest of a kind first."""
-    found = rungs(avoidance=True, **EVERYTHING)
+    found = steps(avoidance=True, **EVERYTHING)
 
     assert [relaxation.given_up for relaxation in found] == [
         "",
@@ -102,9 +102,9 @@ def test_the_order_of_giving_up() -> None:
     ]
 
 
-def test_the_first_rung_holds_everything() -> None:
-    """At first every wish counts as required: the first alternative, the heaviest preference, all company."""
-    first = rungs(**EVERYTHING)[0]
+def test_the_first_relaxation_holds_everything() -> None:
+    """At first every preference counts as required: the first alternative, the heaviest one, all affinity."""
+    first = steps(**EVERYTHING)[0]
 
     assert (
         str(first.requirements),
@@ -121,9 +121,9 @@ def test_the_first_rung_holds_everything() -> None:
     )
 
 
-def test_the_last_rung_holds_what_is_required() -> None:
-    """At last only the last alternative, required company and strict spreads are left."""
-    last = rungs(**EVERYTHING)[-1]
+def test_the_last_relaxation_holds_what_is_required() -> None:
+    """At last only the last alternative, required affinity and strict spreads are left."""
+    last = steps(**EVERYTHING)[-1]
 
     assert (
         str(last.requirements),
@@ -142,23 +142,23 @@ def test_the_last_rung_holds_what_is_required() -> None:
         pytest.param(3, [], id="then the next"),
     ],
 )
-def test_company_is_given_up_by_weight(relaxation: int, expected: list[str]) -> None:
+def test_affinity_is_relaxed_by_weight(relaxation: int, expected: list[str]) -> None:
     """Of preferred pod affinities the heaviest is held first, and given up first."""
-    found = rungs(**EVERYTHING)[relaxation]
+    found = steps(**EVERYTHING)[relaxation]
 
     assert [term.topology_key for term in found.pod_affinity[1:]] == expected
 
 
 def test_equal_weights_keep_their_order() -> None:
     """Of two preferences with one weight the first is the first to count, and to go."""
-    found = rungs(affinity=node_affinity(None, [preferred(5, "p", "first"), preferred(5, "p", "second")]))
+    found = steps(affinity=node_affinity(None, [preferred(5, "p", "first"), preferred(5, "p", "second")]))
 
     assert [str(relaxation.requirements) for relaxation in found] == ["p In [first]", "p In [second]", ""]
 
 
 def test_spreads_close_ranks() -> None:
     """When a spread is given up, the last one takes its place; that is then the next to go."""
-    found = rungs(topologySpreadConstraints=[spread("a"), spread("b"), spread("c")])
+    found = steps(topologySpreadConstraints=[spread("a"), spread("b"), spread("c")])
 
     assert [[each.topology_key for each in relaxation.spreads] for relaxation in found] == [
         ["a", "b", "c"],
@@ -170,19 +170,19 @@ def test_spreads_close_ranks() -> None:
 
 def test_strict_spreads_are_never_given_up() -> None:
     """DoNotSchedule means what it says."""
-    assert len(rungs(topologySpreadConstraints=[spread("a", "DoNotSchedule")])) == 1
+    assert len(steps(topologySpreadConstraints=[spread("a", "DoNotSchedule")])) == 1
 
 
 def test_the_last_alternative_is_never_given_up() -> None:
     """Of required alternatives one must hold."""
-    found = rungs(affinity=node_affinity([expression("r", "1"), expression("r", "2"), expression("r", "3")]))
+    found = steps(affinity=node_affinity([expression("r", "1"), expression("r", "2"), expression("r", "3")]))
 
     assert [str(relaxation.requirements) for relaxation in found] == ["r In [1]", "r In [2]", "r In [3]"]
 
 
 def test_ignored_preferences() -> None:
     """Where preferences are ignored, only what is required is ever held."""
-    found = rungs(respect=False, **EVERYTHING)
+    found = steps(respect=False, **EVERYTHING)
 
     assert [
         (
@@ -204,12 +204,12 @@ def test_ignored_preferences() -> None:
 )
 def test_avoidance_is_given_up_last(tolerations: list[Any], expected: int) -> None:
     """Where some pool would rather not have the pod, it is tolerated in the end, once."""
-    assert len(rungs(avoidance=True, tolerations=tolerations)) == expected
+    assert len(steps(avoidance=True, tolerations=tolerations)) == expected
 
 
 def test_avoidance_adds_a_toleration() -> None:
-    """The wish to avoid such nodes is given up by tolerating their taint."""
-    last = rungs(avoidance=True, tolerations=[{"key": "x", "operator": "Exists"}])[-1]
+    """The preference to avoid such nodes is given up by tolerating their taint."""
+    last = steps(avoidance=True, tolerations=[{"key": "x", "operator": "Exists"}])[-1]
 
     assert [(t.key, t.operator, t.effect) for t in last.tolerations] == [
         ("x", "Exists", ""),
@@ -220,7 +220,7 @@ def test_avoidance_adds_a_toleration() -> None:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param({}, [""], id="no wishes"),
+        pytest.param({}, [""], id="no preferences"),
         pytest.param(
             {"nodeSelector": {"a": "1"}, "affinity": node_affinity([expression("a", "1", "2")])},
             [""],
@@ -256,13 +256,13 @@ def test_avoidance_adds_a_toleration() -> None:
     ],
 )
 def test_contradictions(spec: dict[str, Any], expected: list[str]) -> None:
-    """A label that must be there and can have no value makes a reading impossible, and is named."""
-    assert [relaxation.impossible for relaxation in rungs(**spec)] == expected
+    """A label that must be there and can have no value makes a relaxation impossible, and is named."""
+    assert [relaxation.impossible for relaxation in steps(**spec)] == expected
 
 
-def test_a_pod_without_wishes() -> None:
+def test_a_pod_without_preferences() -> None:
     """There is one way to read a pod that says nothing."""
-    assert [str(relaxation.requirements) for relaxation in rungs()] == [""]
+    assert [str(relaxation.requirements) for relaxation in steps()] == [""]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_pod_without_wishes() -> None:
         pytest.param({}, 0, 0, id="an affinity that says nothing"),
         pytest.param(node_affinity(None, [preferred(1, "p", "x")]), 0, 0, id="preferences only"),
         pytest.param(node_affinity([expression("r", "1")]), 1, 0, id="an alternative"),
-        pytest.param(pod_affinity("podAntiAffinity", [near("host")], []), 0, 1, id="company to avoid"),
+        pytest.param(pod_affinity("podAntiAffinity", [near("host")], []), 0, 1, id="anti-affinity"),
     ],
 )
 def test_what_a_pod_can_never_do_without(affinity: Any, terms: int, apart: int) -> None:

@@ -1,4 +1,4 @@
-"""One reading of one class: caps per bin, taints, and what changes its chances."""
+"""One relaxation of one class: caps per bin, taints, and what changes its chances."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.scheduling.encode.preferences import host_limit
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     only,
@@ -33,7 +33,7 @@ WEB, DB = pod("w", app="web"), pod("d", app="db")
 
 
 def pod_data(one: Pod) -> PodData:
-    """Return the wish of a pod beside four nodes: with nothing, two ``web``, one ``web``, and one ``db``."""
+    """Return the pod data of a pod beside four nodes: with nothing, two ``web``, one ``web``, one ``db``."""
     there = [node("n0"), node("n1", WEB, pod("v", app="web")), node("n2", WEB), node("n3", DB)]
     return pod_data_of(fresh(problem(one, pools=[POOL], nodes=there)), one.metadata.name)
 
@@ -52,30 +52,37 @@ CAPS = [
         id="who does not count is kept out only where the skew is exceeded",
     ),
     pytest.param(
-        pod("x", app="web", apart=[company(HOSTNAME, app="web")]),
+        pod("x", app="web", apart=[affinity_term(HOSTNAME, app="web")]),
         [1, 0, 0, 1],
         id="who avoids its own kind is alone",
     ),
     pytest.param(
-        pod("x", apart=[company(HOSTNAME, app="web")]),
+        pod("x", apart=[affinity_term(HOSTNAME, app="web")]),
         [MANY, 0, 0, MANY],
         id="who avoids others goes where they are not",
     ),
     pytest.param(
-        pod("x", near=[company(HOSTNAME, app="web")]), [0, MANY, MANY, 0], id="who needs company goes to it"
+        pod("x", near=[affinity_term(HOSTNAME, app="web")]),
+        [0, MANY, MANY, 0],
+        id="affinity allows only bins with matching pods",
     ),
     pytest.param(
-        pod("x", app="new", near=[company(HOSTNAME, app="new")]),
+        pod("x", app="new", near=[affinity_term(HOSTNAME, app="new")]),
         [MANY] * 4,
         id="the first that needs its own kind may start anywhere",
     ),
     pytest.param(
-        pod("x", app="web", near=[company(HOSTNAME, app="web")]),
+        pod("x", app="web", near=[affinity_term(HOSTNAME, app="web")]),
         [0, MANY, MANY, 0],
         id="the next that needs its own kind may not",
     ),
     pytest.param(
-        pod("x", ports=[80], apart=[company(HOSTNAME, app="db")], near=[company(HOSTNAME, app="web")]),
+        pod(
+            "x",
+            ports=[80],
+            apart=[affinity_term(HOSTNAME, app="db")],
+            near=[affinity_term(HOSTNAME, app="web")],
+        ),
         [0, 1, 1, 0],
         id="the tightest of several demands counts",
     ),
@@ -99,7 +106,7 @@ def test_without_demands_there_are_no_caps() -> None:
 
 def test_a_single_demand_has_its_own_cap() -> None:
     """Each demand can be asked alone which bins it closes."""
-    ours = pod_data(pod("x", near=[company(HOSTNAME, app="web"), company(HOSTNAME, app="db")]))
+    ours = pod_data(pod("x", near=[affinity_term(HOSTNAME, app="web"), affinity_term(HOSTNAME, app="db")]))
 
     assert [[host_limit(demand, number) > 0 for number in range(4)] for demand in ours.demands.hosts] == [
         [False, True, True, False],
@@ -107,10 +114,10 @@ def test_a_single_demand_has_its_own_cap() -> None:
     ]
 
 
-def test_full_bins_are_closed_for_good_unless_company_may_come() -> None:
-    """A bin that a pod must avoid stays closed; one that lacks company may still get it."""
-    avoiding = pod_data(pod("x", apart=[company(HOSTNAME, app="web")]))
-    seeking = pod_data(pod("x", near=[company(HOSTNAME, app="web")]))
+def test_full_bins_are_closed_for_good_unless_matching_pods_may_come() -> None:
+    """A bin that a pod must avoid stays closed; one without matching pods may still get some."""
+    avoiding = pod_data(pod("x", apart=[affinity_term(HOSTNAME, app="web")]))
+    seeking = pod_data(pod("x", near=[affinity_term(HOSTNAME, app="web")]))
 
     assert [avoiding.is_closed(number) for number in (0, 1)] == [False, True]
     assert [seeking.is_closed(number) for number in (0, 1)] == [False, False]
@@ -125,13 +132,13 @@ def test_taints_are_asked_once_per_pool() -> None:
     assert [pod_data_of(scheduler, name).tolerates(template) for name in "xyxy"] == [False, True, False, True]
 
 
-def test_a_wish_says_what_its_reading_says() -> None:
+def test_pod_data_has_what_its_relaxation_has() -> None:
     """Requirements hold preferences, strict requirements do not."""
     fond = pod(
         "x",
         on={ARCH: "amd64"},
         tolerations=[tolerate("t")],
-        prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),)),
+        prefers=Preferences(nodes=((1, [only(ZONE, "zone-1")]),)),
     )
     ours = pod_data(fond)
 
@@ -145,7 +152,7 @@ def test_counts_that_matter_change_the_stamp() -> None:
     scheduler = fresh(
         problem(
             pod("x", app="web", spreads=[spread(ZONE, app="web")]),
-            pod("y", near=[company(ZONE, app="web")]),
+            pod("y", near=[affinity_term(ZONE, app="web")]),
             pools=[POOL],
         )
     )

@@ -13,7 +13,7 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.problem import Problem
-    from karpenter_local.testing.builders import Standing
+    from karpenter_local.testing.builders import NodeWithPods
 
 
 def fresh(given: Problem) -> Scheduler:
@@ -29,7 +29,7 @@ def placed(given: Problem) -> Scheduler:
 
 
 def pod_data_of(scheduler: Scheduler, name: str, compiled: int = 0) -> PodData:
-    """Return one reading of the class that a pod belongs to."""
+    """Return one relaxation of the class that a pod belongs to."""
     for each in scheduler.encoded.classes:
         if any(pod.metadata.name == name for pod in each.pods):
             return scheduler.pod_data[each.number][compiled]
@@ -49,7 +49,7 @@ def bins(scheduler: Scheduler) -> list[list[str]]:
     return found
 
 
-def unlabelled(standing: Standing, key: str) -> Standing:
+def unlabelled(standing: NodeWithPods, key: str) -> NodeWithPods:
     """Return a node without one of its labels."""
     labels = {name: value for name, value in standing.existing.labels.items() if name != key}
     return msgspec.structs.replace(

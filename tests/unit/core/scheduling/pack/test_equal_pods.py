@@ -34,7 +34,7 @@ def pod(name: str, **spec: object) -> Pod:
             id="volumes that every pod has under a name of its own",
         ),
         pytest.param({"nodeName": "node-1"}, {}, 1, id="a pod that moves and one that waits"),
-        pytest.param({"nodeSelector": {"a": "b"}}, {}, 2, id="a wish that the other does not have"),
+        pytest.param({"nodeSelector": {"a": "b"}}, {}, 2, id="a preference that the other does not have"),
     ],
 )
 def test_what_tells_pods_apart(one: dict[str, Any], other: dict[str, Any], expected: int) -> None:

@@ -14,8 +14,8 @@ from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     only,
@@ -101,7 +101,7 @@ def test_existing_nodes_come_first_in_order() -> None:
     ],
 )
 def test_nodes_take_what_they_may(given: Problem, expected: dict[str, int]) -> None:
-    """A node takes as many pods as room, ports and company allow."""
+    """A node takes as many pods as room, ports and topology allow."""
     assert {
         name: len(pods) for name, pods in DecodedPlan(schedulers.placed(given)).placed.items()
     } == expected
@@ -198,7 +198,7 @@ def test_anti_affinity_takes_a_claim_each() -> None:
     """Pods that avoid their own kind use every claim once, then open new ones."""
     given = problem(
         replicas(pod("big", cpu="6"), 2),
-        replicas(pod("a", app="a", apart=[company(HOSTNAME, app="a")]), 3),
+        replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 3),
         pools=[pool("p", T8)],
     )
 
@@ -207,7 +207,7 @@ def test_anti_affinity_takes_a_claim_each() -> None:
 
 def test_when_no_claim_may_take_a_pod_a_new_one_is_opened() -> None:
     """Claims that are all closed to a class are not looked at."""
-    avoiding = [company(HOSTNAME, app="a")]
+    avoiding = [affinity_term(HOSTNAME, app="a")]
     given = problem(
         pod("a", app="a", cpu="2", apart=avoiding), pod("b", cpu="1", apart=avoiding), pools=[pool("p", T8)]
     )
@@ -270,8 +270,8 @@ def test_new_claims_are_filled_as_far_as_they_go() -> None:
 
 
 def test_preferences_are_given_up_one_at_a_time() -> None:
-    """A wish that cannot be met is dropped; one that can is kept."""
-    fond = pod("a", prefers=Wishes(nodes=((9, [only(ZONE, "zone-9")]), (1, [only(ZONE, "zone-3")]))))
+    """A preference that cannot be met is dropped; one that can is kept."""
+    fond = pod("a", prefers=Preferences(nodes=((9, [only(ZONE, "zone-9")]), (1, [only(ZONE, "zone-3")]))))
 
     scheduler = schedulers.placed(problem(fond, pools=[POOL]))
 
@@ -292,10 +292,10 @@ def test_a_discouraging_taint_is_accepted_last() -> None:
 # The queue.
 
 
-def test_pods_wait_for_company_that_comes_later() -> None:
-    """A pod whose company is placed after it is tried again."""
+def test_pods_wait_for_matching_pods_that_come_later() -> None:
+    """A pod whose matching pods are placed after it is tried again."""
     given = problem(
-        pod("a", cpu="2", near=[company(ZONE, app="db")]),
+        pod("a", cpu="2", near=[affinity_term(ZONE, app="db")]),
         pod("b", cpu="1", app="db", on={ZONE: "zone-2"}),
         pools=[POOL],
     )
@@ -306,10 +306,10 @@ def test_pods_wait_for_company_that_comes_later() -> None:
 
 
 def test_trying_again_ends_when_nothing_moves() -> None:
-    """Two pods that wait for each other's company wait for ever, and the search ends."""
+    """Two pods that wait for each other wait for ever, and the search ends."""
     given = problem(
-        pod("a", app="a", near=[company(ZONE, app="b")]),
-        pod("b", app="b", near=[company(ZONE, app="a")]),
+        pod("a", app="a", near=[affinity_term(ZONE, app="b")]),
+        pod("b", app="b", near=[affinity_term(ZONE, app="a")]),
         pools=[POOL],
     )
     scheduler = schedulers.fresh(given)
@@ -345,7 +345,9 @@ def test_only_what_waits_is_placed() -> None:
 def test_room_is_counted_for_many_claims_at_once() -> None:
     """The room of many claims in one state is what each would have alone."""
     scheduler = schedulers.placed(
-        problem(replicas(pod("a", cpu="3", apart=[company(HOSTNAME, app="a")], app="a"), 4), pools=[POOL])
+        problem(
+            replicas(pod("a", cpu="3", apart=[affinity_term(HOSTNAME, app="a")], app="a"), 4), pools=[POOL]
+        )
     )
     state = scheduler.claims.states[0]
     scheduler.claims.used[:, 3] = 10**15  # one that holds more than any type has

@@ -15,7 +15,7 @@ from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RULES,
-    company,
+    affinity_term,
     instance_type,
     offering,
     offerings,
@@ -38,7 +38,7 @@ S2, S4, S8, S16 = (instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in 
 
 
 def limits(limits: dict[str, str], *sizes: int) -> PoolLimits:
-    """Return the ledger of a pool with machines of some cores."""
+    """Return the limits of a NodePool with types of some cores."""
     kinds = [instance_type(f"s{cpu}", cpu=cpu, memory=2 * cpu) for cpu in sizes]
     found = Template(0, pool("p", *kinds, limits=limits), [], ("cpu", "memory", "pods"), RULES.well_known)
     return pool_limits([found])[0]
@@ -51,10 +51,10 @@ def machines(plan: Plan) -> Counter[str]:
 
 def alone(name: str, count: int, cpu: str = "1") -> tuple[Pod, ...]:
     """Return so many pods, no two of which share a machine."""
-    return replicas(pod(name, app=name, apart=[company(HOSTNAME, app=name)], cpu=cpu), count)
+    return replicas(pod(name, app=name, apart=[affinity_term(HOSTNAME, app=name)], cpu=cpu), count)
 
 
-def test_only_pools_with_limits_have_a_ledger() -> None:
+def test_only_pools_with_limits_are_counted() -> None:
     """Nothing is counted for a pool that is not limited."""
     free = Template(0, pool("p", S2), [], ("cpu",), RULES.well_known)
     limited = Template(1, pool("q", S2, limits={"cpu": "4"}), [], ("cpu",), RULES.well_known)
@@ -291,8 +291,8 @@ def test_room_that_a_claim_gives_back_is_used() -> None:
     """When a claim is narrowed to smaller machines, pods that the limit had refused are tried again."""
     cheap = instance_type("cheap", cpu=16, memory=32, price=0.01)
     given = problem(
-        pod("a", cpu="3", app="a", apart=[company(HOSTNAME, app="a")]),
-        pod("b", cpu="2", app="a", apart=[company(HOSTNAME, app="a")]),
+        pod("a", cpu="3", app="a", apart=[affinity_term(HOSTNAME, app="a")]),
+        pod("b", cpu="2", app="a", apart=[affinity_term(HOSTNAME, app="a")]),
         pod("c", cpu="1", terms=[[only(INSTANCE_TYPE, "s4", "s8")]]),
         pools=[pool("p", cheap, S2, S4, S8, limits={"cpu": "17"})],
         options=GREEDY,

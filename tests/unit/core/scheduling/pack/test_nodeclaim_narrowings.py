@@ -10,7 +10,7 @@ from karpenter.api.labels import ARCH, CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter_local.testing.builders import (
-    company,
+    affinity_term,
     instance_type,
     need,
     node,
@@ -85,29 +85,32 @@ EVERYWHERE = ["zone-1", "zone-2", "zone-3"]
             id="a spread leaves out zones that are too full",
         ),
         pytest.param(
-            problem(pod("x", near=[company(ZONE, app="web")]), pools=[POOL], nodes=[BUSY]),
+            problem(pod("x", near=[affinity_term(ZONE, app="web")]), pools=[POOL], nodes=[BUSY]),
             [["zone-2"]],
-            id="an affinity keeps the zones that have company",
+            id="an affinity keeps the zones that have matching pods",
         ),
         pytest.param(
-            problem(pod("x", app="new", near=[company(ZONE, app="new")]), pools=[POOL]),
+            problem(pod("x", app="new", near=[affinity_term(ZONE, app="new")]), pools=[POOL]),
             [["zone-2"], ["zone-3"], ["zone-1"]],
             id="the first of its kind settles for one zone, the cheapest first",
         ),
         pytest.param(
-            problem(pod("x", near=[company(ZONE, app="db")]), pools=[POOL]),
+            problem(pod("x", near=[affinity_term(ZONE, app="db")]), pools=[POOL]),
             [],
-            id="company that is nowhere is no way",
+            id="matching pods that are nowhere leave no state",
         ),
         pytest.param(
-            problem(pod("x", apart=[company(ZONE, app="web")]), pools=[POOL], nodes=[BUSY]),
+            problem(pod("x", apart=[affinity_term(ZONE, app="web")]), pools=[POOL], nodes=[BUSY]),
             [["zone-1", "zone-3"]],
             id="an anti-affinity leaves all empty zones open",
         ),
         pytest.param(
             problem(
                 pod(
-                    "x", app="web", apart=[company(ZONE, app="db")], spreads=[spread(ZONE, app="web", skew=5)]
+                    "x",
+                    app="web",
+                    apart=[affinity_term(ZONE, app="db")],
+                    spreads=[spread(ZONE, app="web", skew=5)],
                 ),
                 pools=[POOL],
                 nodes=[node("n", pod("d", app="db"), zone="zone-2", free={"cpu": "0"})],
@@ -143,10 +146,10 @@ def test_volumes_are_alternatives() -> None:
 
 
 def test_an_open_label_takes_the_values_that_counts_permit() -> None:
-    """Where the pool allows any value of a label, company decides which."""
+    """Where the pool allows any value of a label, affinity decides which."""
     racks = pool("p", instance_type("t"), requires=[need(RACK, "Exists")])
     there = node("n", pod("w", app="web"), node_labels={RACK: "a"}, free={"cpu": "0"})
-    given = problem(pod("x", near=[company(RACK, app="web")]), pools=[racks], nodes=[there])
+    given = problem(pod("x", near=[affinity_term(RACK, app="web")]), pools=[racks], nodes=[there])
 
     assert zones(given, RACK) == [["a"]]
 

@@ -13,8 +13,8 @@ from karpenter.core.scheduling.pack.one_by_one import OneByOne
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -151,7 +151,7 @@ def test_custom_labels_are_domains() -> None:
 
 def test_spread_over_nodes_opens_nodes() -> None:
     """Pods that may only share a node two by two get as many nodes as that takes."""
-    near = [company(ZONE, app="web")]
+    near = [affinity_term(ZONE, app="web")]
     pairs = pod("w", app="web", near=near, spreads=[spread(HOSTNAME, app="web", skew=2)])
 
     scheduler = schedulers.placed(problem(replicas(pairs, 5), pools=[POOL]))
@@ -164,23 +164,23 @@ def test_spread_over_nodes_opens_nodes() -> None:
 
 
 def test_the_first_of_its_kind_settles_for_a_zone_and_others_follow() -> None:
-    """Pods that want each other's company start in the cheapest zone and stay there."""
+    """Pods with affinity to each other start in the cheapest zone and stay there."""
     sold = [
         offering(zone, ON_DEMAND, price)
         for zone, price in (("zone-1", 0.3), ("zone-2", 0.2), ("zone-3", 0.4))
     ]
     kind = instance_type("t", cpu=2, sold=sold)
-    together = replicas(pod("w", app="web", cpu="1", near=[company(ZONE, app="web")]), 5)
+    together = replicas(pod("w", app="web", cpu="1", near=[affinity_term(ZONE, app="web")]), 5)
 
     assert per_domain(schedulers.placed(problem(together, pools=[pool("p", kind)]))) == {"zone-2": 5}
 
 
-def test_company_that_runs_already_attracts() -> None:
-    """Pods go to the zone where their company is, whatever it costs."""
+def test_bound_pods_attract_pods_with_affinity() -> None:
+    """Pods go to the zone that has matching pods, whatever it costs."""
     there = node("n", pod("d", app="db"), zone="zone-3", free={"cpu": "0"})
 
     scheduler = schedulers.placed(
-        problem(replicas(pod("w", near=[company(ZONE, app="db")]), 3), pools=[POOL], nodes=[there])
+        problem(replicas(pod("w", near=[affinity_term(ZONE, app="db")]), 3), pools=[POOL], nodes=[there])
     )
 
     assert per_domain(scheduler) == {"zone-3": 3}
@@ -189,7 +189,7 @@ def test_company_that_runs_already_attracts() -> None:
 def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
     """What does not fit on the node of the first is refused: no second node may be started."""
     given = problem(
-        replicas(pod("w", app="web", cpu="3", memory="1Gi", near=[company(HOSTNAME, app="web")]), 3),
+        replicas(pod("w", app="web", cpu="3", memory="1Gi", near=[affinity_term(HOSTNAME, app="web")]), 3),
         pools=[POOL],
     )
 
@@ -198,23 +198,23 @@ def test_pods_that_must_share_a_node_do_until_it_is_full() -> None:
     assert bins(scheduler) == [["w-000", "w-001"]]
 
 
-def test_a_node_with_company_is_shared() -> None:
+def test_a_node_with_matching_pods_is_shared() -> None:
     """A pod that must share a node with others goes to theirs."""
     there = [node("n1"), node("n2", pod("d", app="db"))]
 
     scheduler = schedulers.placed(
-        problem(pod("w", near=[company(HOSTNAME, app="db")]), pools=[POOL], nodes=there)
+        problem(pod("w", near=[affinity_term(HOSTNAME, app="db")]), pools=[POOL], nodes=there)
     )
 
     assert DecodedPlan(scheduler).placed == {"n2": ("default/w",)}
 
 
-def test_claims_without_company_are_asked_again() -> None:
-    """A claim that has no company now may have it later, so it is only passed over."""
+def test_claims_without_matching_pods_are_asked_again() -> None:
+    """A claim without matching pods now may have some later, so it is only passed over."""
     given = problem(
         pod("a", cpu="6"),
         pod("b", cpu="5", app="db"),
-        replicas(pod("w", cpu="500m", near=[company(HOSTNAME, app="db")]), 3),
+        replicas(pod("w", cpu="500m", near=[affinity_term(HOSTNAME, app="db")]), 3),
         pools=[POOL],
     )
 
@@ -226,7 +226,7 @@ def test_claims_without_company_are_asked_again() -> None:
 
 def test_pods_that_avoid_their_own_kind_by_zone_take_a_zone_each() -> None:
     """A claim whose zone is open blocks every zone it could get, so the next pod waits for another run."""
-    apart = replicas(pod("w", app="web", apart=[company(ZONE, app="web")]), 2)
+    apart = replicas(pod("w", app="web", apart=[affinity_term(ZONE, app="web")]), 2)
 
     scheduler = schedulers.placed(problem(apart, pools=[POOL]))
 
@@ -236,7 +236,7 @@ def test_pods_that_avoid_their_own_kind_by_zone_take_a_zone_each() -> None:
 def test_a_settled_zone_blocks_only_itself() -> None:
     """Pods that name their zones can avoid each other by zone in one run."""
     pods = [
-        pod(f"w{zone}", app="web", on={ZONE: zone}, apart=[company(ZONE, app="web")])
+        pod(f"w{zone}", app="web", on={ZONE: zone}, apart=[affinity_term(ZONE, app="web")])
         for zone in ("zone-1", "zone-2")
     ]
 
@@ -245,7 +245,7 @@ def test_a_settled_zone_blocks_only_itself() -> None:
 
 def test_others_are_kept_off_by_pods_placed_before() -> None:
     """A pod that avoids others keeps them out of its zone although they do not mind."""
-    keeper = pod("k", cpu="2", on={ZONE: "zone-1"}, apart=[company(ZONE, app="web")])
+    keeper = pod("k", cpu="2", on={ZONE: "zone-1"}, apart=[affinity_term(ZONE, app="web")])
 
     scheduler = schedulers.placed(problem(keeper, pod("w", app="web"), pools=[POOL]))
 
@@ -275,7 +275,7 @@ def test_open_claims_stay_uncounted() -> None:
     """A pod whose claim never settles counts in no zone."""
     given = problem(
         pod("a", cpu="8", app="web"),
-        replicas(pod("w", cpu="100m", near=[company(ZONE, app="web")]), 1),
+        replicas(pod("w", cpu="100m", near=[affinity_term(ZONE, app="web")]), 1),
         pools=[pool("p", T8)],
     )
     scheduler = schedulers.placed(given)
@@ -303,18 +303,18 @@ def test_a_claim_that_narrows_without_settling_waits_on() -> None:
     assert sum(group.counts.values()) == 1
 
 
-# Several readings.
+# Several relaxations.
 
 
-def test_what_another_reading_changed_is_noticed() -> None:
-    """A claim that took a pod under one reading is seen as it is now under every other."""
+def test_what_another_relaxation_changed_is_noticed() -> None:
+    """A claim that took a pod under one relaxation is seen as it is now under every other."""
     sold = [
         offering("zone-1", ON_DEMAND, 0.11),
         offering("zone-2", ON_DEMAND, 0.111),
         offering("zone-3", ON_DEMAND, 0.11),
     ]
     kind = instance_type("t", cpu=2, memory=2, sold=sold, overhead={"cpu": 100})
-    fond = Wishes(nodes=((1, [only(ZONE, "zone-2")]),), near=((1, company(ZONE, app="a")),))
+    fond = Preferences(nodes=((1, [only(ZONE, "zone-2")]),), near=((1, affinity_term(ZONE, app="a")),))
     given = problem(
         replicas(pod("x", app="a", cpu="600m"), 3),
         pod("y", app="a", cpu="200m"),
@@ -330,9 +330,9 @@ def test_what_another_reading_changed_is_noticed() -> None:
     assert sorted(len(new.pods) for new in plan.new_nodes) == [3, 4]
 
 
-def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
-    """A claim that another reading narrowed takes pods in its new state, or is closed for good."""
-    fond = Wishes(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
+def test_claims_are_found_in_their_new_state_by_other_relaxations() -> None:
+    """A claim that another relaxation narrowed takes pods in its new state, or is closed for good."""
+    fond = Preferences(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
     pods = replicas(pod("w", app="web", cpu="1", prefers=fond, spreads=[spread(ZONE, app="web")]), 30)
 
     given = problem(pods, pools=[pool("p", T2, T8)], options=GREEDY)
@@ -342,14 +342,14 @@ def test_claims_are_found_in_their_new_state_by_other_readings() -> None:
 
 
 def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
-    """Waiting for a reservation gives up neither wishes nor pools."""
+    """Waiting for a reservation gives up neither preferences nor pools."""
     sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=0)]
     given = problem(
         pod(
             "w",
             app="web",
-            near=[company(ZONE, app="web")],
-            prefers=Wishes(nodes=((1, [only(ZONE, "zone-1")]),)),
+            near=[affinity_term(ZONE, app="web")],
+            prefers=Preferences(nodes=((1, [only(ZONE, "zone-1")]),)),
         ),
         pools=[pool("p", instance_type("t", sold=sold)), pool("q", T8)],
         options=GREEDY,
@@ -361,8 +361,8 @@ def test_a_pod_that_only_lacks_a_reservation_waits() -> None:
     assert (left, scheduler.must_wait, scheduler.claims.count) == (1, True, 0)
 
 
-def test_nothing_helps_a_pod_that_no_reading_can_place() -> None:
-    """When every reading fails, pods are left over."""
+def test_nothing_helps_a_pod_that_no_relaxation_can_place() -> None:
+    """When every relaxation fails, pods are left over."""
     given = problem(even(2, cpu="64"), pools=[POOL])
     scheduler = schedulers.fresh(given)
 
@@ -375,15 +375,15 @@ def test_the_first_of_equally_empty_claims_is_taken_whatever_became_of_it() -> N
         pod("a", cpu="7500m", app="a"),
         pod("b", cpu="5", app="a", on={ZONE: "zone-1"}),
         pod("x", cpu="1"),
-        replicas(pod("w", cpu="10m", near=[company(HOSTNAME, app="a")], on={ZONE: "zone-1"}), 3),
+        replicas(pod("w", cpu="10m", near=[affinity_term(HOSTNAME, app="a")], on={ZONE: "zone-1"}), 3),
         pools=[pool("p", T8)],
     )
 
     assert bins(schedulers.placed(given)) == [["a", "w-000", "w-001"], ["b", "x", "w-002"]]
 
 
-def test_a_claim_that_was_passed_over_is_taken_once_its_wish_is_given_up() -> None:
-    """A claim that the spread cannot use now is left for later; the reading without the spread takes it."""
+def test_a_claim_that_was_passed_over_is_taken_once_its_preference_is_relaxed() -> None:
+    """A claim that the spread cannot use now is left; the relaxation without the spread takes it."""
     small = instance_type(
         "small", cpu=4, sold=[offering("zone-1", ON_DEMAND, 0.1), offering("zone-2", ON_DEMAND, 0.1)]
     )

@@ -28,7 +28,7 @@ from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
     RESERVATION,
     RULES,
-    company,
+    affinity_term,
     instance_type,
     offering,
     offerings,
@@ -64,7 +64,7 @@ def template(*types: InstanceType) -> Template:
 
 def alone(count: int, cpu: str = "1") -> tuple[Pod, ...]:
     """Return so many pods, no two of which share a machine."""
-    return replicas(pod("a", app="a", cpu=cpu, apart=[company(HOSTNAME, app="a")]), count)
+    return replicas(pod("a", app="a", cpu=cpu, apart=[affinity_term(HOSTNAME, app="a")]), count)
 
 
 def from_reservation(name: str, left: int, zone: str = "zone-1") -> Offering:
@@ -122,7 +122,7 @@ def test_falling_short(found: dict[str, int], expected: bool) -> None:
         pytest.param({INSTANCE_TYPE: 9}, ["s2", "s4", "s8"], id="all when there are too few"),
     ],
 )
-def test_footing(least: dict[str, int], expected: list[str]) -> None:
+def test_cheapest_types(least: dict[str, int], expected: list[str]) -> None:
     """A claim counts as the cheapest types that give it the choice it must have."""
     ours = template(S[2], S[0], S[1])
 
@@ -342,8 +342,8 @@ def test_a_narrowed_claim_gives_reservations_back() -> None:
         instance_type("b", cpu=8, sold=[from_reservation("r2", 1, "zone-2")]),
     ]
     given = problem(
-        pod("x", cpu="3", app="x", apart=[company(HOSTNAME, app="x")]),
-        pod("y", cpu="2", app="x", apart=[company(HOSTNAME, app="x")]),
+        pod("x", cpu="3", app="x", apart=[affinity_term(HOSTNAME, app="x")]),
+        pod("y", cpu="2", app="x", apart=[affinity_term(HOSTNAME, app="x")]),
         pod("z", cpu="1", terms=[[only(ZONE, "zone-1")]]),
         pools=[pool("p", *kinds)],
         options=Options(packing="greedy", reserved="fallback"),
@@ -357,7 +357,7 @@ def test_a_narrowed_claim_gives_reservations_back() -> None:
 
 
 def test_waiting_for_a_reservation_gives_up_no_preference() -> None:
-    """A pod that only lacks a reservation keeps its wishes until the second pass."""
+    """A pod that only lacks a reservation keeps its preferences until the second pass."""
     kinds = [
         instance_type("near", sold=[*offerings(0.2, zones=["zone-1"]), from_reservation("r1", 0)]),
         instance_type("far", sold=offerings(0.1, zones=["zone-2"])),

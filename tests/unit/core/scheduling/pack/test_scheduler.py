@@ -12,7 +12,7 @@ from karpenter.core.scheduling.pack.scheduler import NewClaim
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
-    company,
+    affinity_term,
     instance_type,
     node,
     offering,
@@ -27,7 +27,7 @@ from tests.unit.core.scheduling.pack.schedulers import bins, fresh, placed, pod_
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
-    from karpenter_local.testing.builders import Standing
+    from karpenter_local.testing.builders import NodeWithPods
 
 T4 = instance_type("t4", cpu=4, memory=8)
 T8 = instance_type("t8", cpu=8, memory=16)
@@ -63,9 +63,9 @@ def test_a_node_takes_what_it_has_room_for() -> None:
         pytest.param(node("n", pod("b", app="b")), False, id="who it avoids is there"),
     ],
 )
-def test_what_keeps_a_pod_off_a_node(there: Standing, expected: bool) -> None:
-    """Room, ports, volumes and company all have a say."""
-    one = pod("a", ports=[80], apart=[company(HOSTNAME, app="b")])
+def test_what_keeps_a_pod_off_a_node(there: NodeWithPods, expected: bool) -> None:
+    """Room, ports, volumes and topology are all checked."""
+    one = pod("a", ports=[80], apart=[affinity_term(HOSTNAME, app="b")])
     volumes = {"default/a": PodVolumes(claims={"csi": frozenset({"default/c"})})}
     scheduler = fresh(problem(one, nodes=[there], volumes=volumes))
 
@@ -149,7 +149,9 @@ def test_opening_a_claim() -> None:
     [
         pytest.param(pod("a", cpu="64"), {}, id="too large"),
         pytest.param(pod("a", on={ZONE: "x"}), {}, id="nowhere sold"),
-        pytest.param(pod("a", near=[company(HOSTNAME, app="b")]), {}, id="a new node has no company"),
+        pytest.param(
+            pod("a", near=[affinity_term(HOSTNAME, app="b")]), {}, id="a new node has no matching pods"
+        ),
         pytest.param(pod("a"), {"nodes": "0"}, id="no more nodes allowed"),
         pytest.param(pod("a"), {"cpu": "3"}, id="every type beyond the limit"),
     ],
@@ -189,12 +191,12 @@ def test_a_claim_refuses_who_does_not_fit_in_any_way() -> None:
     assert scheduler.next_state(pod_data_of(scheduler, "c"), 0) is scheduler.claims.states[0]
 
 
-def test_filling_takes_no_more_than_company_allows() -> None:
+def test_filling_takes_no_more_than_topology_allows() -> None:
     """A claim that already has who the pods avoid takes none of them."""
     scheduler = fresh(
         problem(
             pod("a", app="a"),
-            replicas(pod("b", cpu="50m", apart=[company(HOSTNAME, app="a")]), 2),
+            replicas(pod("b", cpu="50m", apart=[affinity_term(HOSTNAME, app="a")]), 2),
             pools=[POOL],
         )
     )
@@ -213,7 +215,7 @@ def test_filling_takes_no_more_than_company_allows() -> None:
 
 def test_anti_affinity_blocks_every_zone_that_a_claim_could_get() -> None:
     """While a claim's zone is open, a pod that avoids others counts in all of them."""
-    scheduler = placed(problem(pod("a", app="a", apart=[company(ZONE, app="a")]), pools=[POOL]))
+    scheduler = placed(problem(pod("a", app="a", apart=[affinity_term(ZONE, app="a")]), pools=[POOL]))
 
     groups = {group.kind: group.counts for group in scheduler.counting(pod_data_of(scheduler, "a"))}
 

@@ -13,8 +13,8 @@ from karpenter.api.pod import PodAffinityTerm
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter_local.testing.builders import (
-    Wishes,
-    company,
+    Preferences,
+    affinity_term,
     instance_type,
     node,
     offerings,
@@ -40,7 +40,7 @@ EVERY_APP = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app",
 
 
 def asked(given: Problem, name: str = "x") -> list[TopologyDemand]:
-    """Return everything that the first reading of a pod asks of its surroundings."""
+    """Return everything that the first relaxation of a pod asks of its surroundings."""
     demands = pod_data_of(fresh(given), name).demands
     return [*demands.domains, *demands.hosts]
 
@@ -216,20 +216,20 @@ def test_equal_terms_share_a_group() -> None:
     ("term", "expected"),
     [
         pytest.param(
-            company(ZONE, app="db"), {"zone-1": 1, "zone-2": 0}, id="by default the pod's own namespace"
+            affinity_term(ZONE, app="db"), {"zone-1": 1, "zone-2": 0}, id="by default the pod's own namespace"
         ),
         pytest.param(
-            company(ZONE, app="db", namespaces=("other",)),
+            affinity_term(ZONE, app="db", namespaces=("other",)),
             {"zone-1": 0, "zone-2": 1},
             id="a list of namespaces",
         ),
         pytest.param(
-            company(ZONE, app="db", namespace_selector=LabelSelector(match_labels={"team": "red"})),
+            affinity_term(ZONE, app="db", namespace_selector=LabelSelector(match_labels={"team": "red"})),
             {"zone-1": 0, "zone-2": 1},
             id="namespaces by their labels",
         ),
         pytest.param(
-            company(
+            affinity_term(
                 ZONE,
                 app="db",
                 namespaces=("default",),
@@ -239,12 +239,12 @@ def test_equal_terms_share_a_group() -> None:
             id="a list and labels add up",
         ),
         pytest.param(
-            company(ZONE, app="db", namespace_selector=LabelSelector()),
+            affinity_term(ZONE, app="db", namespace_selector=LabelSelector()),
             {"zone-1": 1, "zone-2": 1},
             id="an empty selector is every namespace",
         ),
         pytest.param(
-            company(ZONE, app="db", namespace_selector=LabelSelector(match_labels={"team": "blue"})),
+            affinity_term(ZONE, app="db", namespace_selector=LabelSelector(match_labels={"team": "blue"})),
             {"zone-1": 0, "zone-2": 0},
             id="labels that no namespace has are no namespace",
         ),
@@ -271,7 +271,9 @@ def test_groups_over_nodes_count_by_bin() -> None:
         node("n3", pod("d", app="web"), takes_pods=False),
     ]
 
-    group = only_group(problem(pod("x", apart=[company(HOSTNAME, app="web")]), pools=[TWO], nodes=there))
+    group = only_group(
+        problem(pod("x", apart=[affinity_term(HOSTNAME, app="web")]), pools=[TWO], nodes=there)
+    )
 
     assert group.hosts.of(0, 3).tolist() == [1, 2, 0]
     assert group.hosts.elsewhere == 1
@@ -280,7 +282,7 @@ def test_groups_over_nodes_count_by_bin() -> None:
 
 def test_running_pods_keep_others_off() -> None:
     """The required anti-affinity of a pod that runs limits the pods that it means, not others."""
-    keeper = pod("k", apart=[company(ZONE, app="web")])
+    keeper = pod("k", apart=[affinity_term(ZONE, app="web")])
     given = problem(
         pod("x", app="web"), pod("y", app="db"), pools=[TWO], nodes=[node("n", keeper, zone="zone-1")]
     )
@@ -295,16 +297,16 @@ def test_running_pods_keep_others_off() -> None:
     assert asked(given, "y") == []
 
 
-def test_preferred_anti_affinity_keeps_nobody_off() -> None:
+def test_preferred_anti_affinity_adds_no_inverse_group() -> None:
     """What a pod would merely rather not have nearby is its own business."""
-    keeper = pod("k", prefers=Wishes(apart=((1, company(ZONE, app="web")),)))
+    keeper = pod("k", prefers=Preferences(apart=((1, affinity_term(ZONE, app="web")),)))
 
     assert asked(problem(pod("x", app="web"), pools=[TWO], nodes=[node("n", keeper)])) == []
 
 
 def test_waiting_pods_keep_others_off_too() -> None:
     """The required anti-affinity of a pod of the run counts from when it is placed."""
-    keeper = pod("k", cpu="2", app="k", apart=[company(ZONE, app="web")])
+    keeper = pod("k", cpu="2", app="k", apart=[affinity_term(ZONE, app="web")])
     scheduler = fresh(problem(pod("x", app="web"), keeper, pools=[TWO]))
 
     (one,) = pod_data_of(scheduler, "x").demands.domains
@@ -316,7 +318,7 @@ def test_waiting_pods_keep_others_off_too() -> None:
 
 def test_a_pod_that_avoids_its_own_kind_counts_once_in_each_group() -> None:
     """Two equal terms of one pod are one group, in which it counts once."""
-    twice = pod("x", app="web", apart=[company(ZONE, app="web"), company(ZONE, app="web")])
+    twice = pod("x", app="web", apart=[affinity_term(ZONE, app="web"), affinity_term(ZONE, app="web")])
     scheduler = fresh(problem(twice, pools=[TWO]))
 
     kinds = sorted(group.kind.value for group in scheduler.counting(pod_data_of(scheduler, "x")))
@@ -381,12 +383,12 @@ def test_whether_nodes_are_counted_is_asked_once_per_node() -> None:
     assert one.group.counts == {"zone-1": 2, "zone-2": 0}
 
 
-def test_waiting_for_company() -> None:
+def test_depending_on_counts() -> None:
     """A refusal may turn into consent for pods that depend on domains, or on who shares their node."""
     given = problem(
         even(),
-        pod("n", near=[company(HOSTNAME, app="web")]),
-        pod("a", apart=[company(HOSTNAME, app="web")]),
+        pod("n", near=[affinity_term(HOSTNAME, app="web")]),
+        pod("a", apart=[affinity_term(HOSTNAME, app="web")]),
         pools=[TWO],
     )
     scheduler = fresh(given)

@@ -94,10 +94,14 @@ def group(
             ANYWHERE,
             True,
             {"a": 2},
-            id="company is where others are",
+            id="affinity allows domains with matching pods",
         ),
         pytest.param(
-            group(TopologyType.POD_AFFINITY, a=2, b=0), NOT_A, False, {}, id="company out of reach is none"
+            group(TopologyType.POD_AFFINITY, a=2, b=0),
+            NOT_A,
+            False,
+            {},
+            id="matching pods out of reach do not count",
         ),
         pytest.param(
             group(TopologyType.POD_AFFINITY, a=2, b=0),
@@ -118,21 +122,21 @@ def group(
             ANYWHERE,
             False,
             {},
-            id="the company of others must be there first",
+            id="matching pods of another class must be there first",
         ),
         pytest.param(
             group(TopologyType.POD_ANTI_AFFINITY, a=1, b=0),
             ANYWHERE,
             True,
             {"b": 0},
-            id="apart means where nobody is",
+            id="anti-affinity allows domains without such pods",
         ),
         pytest.param(
             group(TopologyType.INVERSE_ANTI_AFFINITY, a=1, b=0),
             ANYWHERE,
             False,
             {"b": 0},
-            id="where nobody keeps them off",
+            id="domains without inverse anti-affinity",
         ),
     ],
 )
@@ -203,8 +207,8 @@ def test_host_counts_grow() -> None:
     assert (counts[10_000], counts[9_999], counts[_SPARSE]) == (5, 0, 1)
 
 
-def test_pods_elsewhere_are_company_too() -> None:
-    """Pods on nodes that take nobody mean that a kind is not the first."""
+def test_pods_on_other_nodes_count_for_affinity_too() -> None:
+    """Pods on nodes that take no pods count for affinity."""
     counts = HostCounts()
 
     counts.elsewhere += 1

@@ -105,7 +105,7 @@ def test_bound(ours: Market, expected: float) -> None:
     [
         pytest.param(market([(4, (1, 1))], [(1.0, (4, 4))]), 1.0, id="one resource that decides is enough"),
         pytest.param(
-            market([(4, (1, 0))], [(1.0, (4, 4))]), 1.0, id="a resource that nobody wants does not matter"
+            market([(4, (1, 0))], [(1.0, (4, 4))]), 1.0, id="a resource that no pod requests does not matter"
         ),
         pytest.param(
             market([(30, (4, 1)), (30, (1, 4))], [(1.0, (8, 2)), (1.0, (2, 8))]),

@@ -27,7 +27,9 @@ def crowded(seed: int, machines: int = 60, items: int = 20, groups: int = 3) -> 
     return market(wants, offers, fits=allowed.tolist())
 
 
-def test_a_resource_that_nobody_wants_says_nothing_about_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resource_that_no_pod_requests_says_nothing_about_a_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Which machines are promising is judged by what is wanted."""
     monkeypatch.setattr(bound, "_MACHINES", 1)
     monkeypatch.setattr(bound, "_EACH", 0)

@@ -113,7 +113,7 @@ def test_overdrawn_nodes_do_not_raise_the_bound() -> None:
 
 
 def test_the_proof_is_named() -> None:
-    """Whoever reads a bound is told how it was proved."""
+    """A bound comes with the method that proved it."""
     assert lower_bound(*search(problem(pod("a"), pools=[pool("p", CHEAP)])))[1] == "linear program"
 
 

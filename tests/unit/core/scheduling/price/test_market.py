@@ -97,7 +97,7 @@ def test_a_machine_that_others_may_use_is_not_beaten() -> None:
     assert found.fits.tolist() == [[True, False], [True, True]]
 
 
-def test_machines_that_nobody_may_use_or_that_have_no_room_are_left_out() -> None:
+def test_machines_that_no_item_may_use_or_that_have_no_room_are_left_out() -> None:
     """What is forbidden, or has no room beside its daemons, is not on the market."""
     ours = template(SMALL, LARGE)
     ours.table.reserve([{"cpu": 3000}, {}])

@@ -65,7 +65,7 @@ def pack(ours: Market, rounds: int = 60, seed: int = 0) -> Packing:
         pytest.param(
             market([(2, (1, 0, 1)), (1, (1, 1, 1))], [(1.0, (2, 0, 9)), (4.0, (2, 2, 9))]),
             {0: 1, 1: 1},
-            id="a resource that a machine lacks shuts nobody out who does not want it",
+            id="a resource that a machine lacks does not refuse pods without it",
         ),
     ],
 )

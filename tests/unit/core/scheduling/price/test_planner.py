@@ -16,7 +16,7 @@ from karpenter.core.scheduling.price.planner import cheaper
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
-    company,
+    affinity_term,
     instance_type,
     need,
     node,
@@ -73,7 +73,7 @@ IMMOVABLE = {
         replicas(pod("s", cpu="900m", memory="1Gi", ports=[80]), 3), pools=[pool("p", BARGAIN, HUGE)]
     ),
     "pods that must share a node stay": problem(
-        replicas(pod("s", cpu="900m", memory="1Gi", app="s", near=[company(HOSTNAME, app="s")]), 16),
+        replicas(pod("s", cpu="900m", memory="1Gi", app="s", near=[affinity_term(HOSTNAME, app="s")]), 16),
         pools=[pool("p", BARGAIN, HUGE)],
     ),
     "pools with minimum values stay": problem(
@@ -133,7 +133,7 @@ def test_zones_are_kept_while_machines_change() -> None:
 
 def test_pods_that_avoid_each_other_still_do() -> None:
     """However cheap one machine for all would be, anti-affinity and spread over nodes hold."""
-    apart = replicas(pod("a", cpu="900m", app="a", apart=[company(HOSTNAME, app="a")]), 3)
+    apart = replicas(pod("a", cpu="900m", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 3)
     pairs = replicas(pod("b", cpu="800m", app="b", spreads=[spread(HOSTNAME, app="b", skew=2)]), 6)
     cheap = instance_type("cheap", cpu=64, memory=128, price=0.05)
     given = problem(apart, pairs, SERVERS, pools=[pool("p", BARGAIN, HUGE, cheap)])
@@ -146,9 +146,9 @@ def test_pods_that_avoid_each_other_still_do() -> None:
 
 
 def test_pods_that_avoid_others_are_put_elsewhere_in_the_end() -> None:
-    """Prices say nothing about company, so pods that do not go together are separated when placed."""
+    """Prices say nothing about anti-affinity, so pods that exclude each other are separated when placed."""
     avoided = replicas(pod("a", cpu="900m", memory="1Gi", app="a"), 6)
-    avoiding = replicas(pod("b", cpu="900m", memory="1Gi", apart=[company(HOSTNAME, app="a")]), 6)
+    avoiding = replicas(pod("b", cpu="900m", memory="1Gi", apart=[affinity_term(HOSTNAME, app="a")]), 6)
     given = problem(avoided, avoiding, pools=[pool("p", BARGAIN, HUGE)])
 
     plan = packed(given, "price")
@@ -233,7 +233,7 @@ def test_custom_labels_that_exclude_each_other_are_told_apart_in_the_end() -> No
     assert plan.cost.hourly < packed(given, "greedy").cost.hourly
 
 
-def test_a_label_that_only_company_defines_is_left_to_the_greedy_packer() -> None:
+def test_a_label_that_only_affinity_defines_is_left_to_the_greedy_packer() -> None:
     """A pod whose label is only known on its claim has no machine of its own, so it is placed as before."""
     without = pod("a", cpu="900m", terms=[[need("team", "NotIn", "red")]])
     blue = pod("b", cpu="800m", on={"team": "blue"})

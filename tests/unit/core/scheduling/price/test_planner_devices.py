@@ -99,7 +99,7 @@ def test_how_cheap_it_could_be(claims: list[Any], bound: float) -> None:
     assert plan.cost.lower_bound == pytest.approx(bound * 0.6)  # spot is sold at 60 %
 
 
-def test_a_bound_that_nobody_has_worked_out() -> None:
+def test_a_bound_that_was_not_worked_out_before() -> None:
     """Where the search is given up, every machine counts, which only lowers the bound."""
     hard = templates(
         *(gpu(f"g{n:02}", consumes_counters={"g": str(100 + n)}) for n in range(30)), counters={"g": "1499"}

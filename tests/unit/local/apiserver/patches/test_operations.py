@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from karpenter_local.apiserver.faults import Fault
+from karpenter_local.apiserver.errors import APIStatusError
 from karpenter_local.apiserver.patches import merge, operations
 
 
@@ -52,7 +52,7 @@ def test_operations(operation: dict[str, Any], expected: dict[str, Any]) -> None
 )
 def test_what_does_not_fit_is_refused(operation: dict[str, Any]) -> None:
     """All operations are carried out, or none."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(APIStatusError) as caught:
         operations.apply({"a": {}, "l": [1, 2], "b": True}, [operation])
 
     assert caught.value.code == 422
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused(operation: dict[str, Any]) -> None:
 
 def test_a_patch_has_a_limit() -> None:
     """Ten thousand operations are enough for anyone."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(APIStatusError) as caught:
         operations.apply({}, [op("test", "/x", value=None)] * 10_001)
 
     assert caught.value.code == 413

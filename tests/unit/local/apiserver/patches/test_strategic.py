@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from karpenter_local.apiserver.faults import Fault
+from karpenter_local.apiserver.errors import APIStatusError
 from karpenter_local.apiserver.patches.strategic import apply
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
-PODSPEC = facts().definition("io.k8s.api.core.v1.PodSpec")
+PODSPEC = built_in_types().definition("io.k8s.api.core.v1.PodSpec")
 
 
 def containers(*names: str) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def test_one_of_several_sources_is_retained() -> None:
 
 def test_values_can_be_taken_out_of_a_list_of_values() -> None:
     """Lists of plain values merge, and lose what the patch names."""
-    meta = facts().definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+    meta = built_in_types().definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 
     changed = apply(
         {"finalizers": ["a/b", "c/d"]},
@@ -111,5 +111,5 @@ def test_values_can_be_taken_out_of_a_list_of_values() -> None:
 )
 def test_patches_that_contradict_themselves(patch: dict[str, Any]) -> None:
     """What cannot be meant is refused."""
-    with pytest.raises(Fault):
+    with pytest.raises(APIStatusError):
         patched(patch)

@@ -3,12 +3,12 @@ from typing import Any
 import pytest
 
 from karpenter_local.apiserver.schema.conform import Mismatch, conform, zero
-from karpenter_local.apiserver.schema.facts import facts
 from karpenter_local.apiserver.schema.typed import problem
+from karpenter_local.apiserver.schema.types import built_in_types
 
-POD = facts().definition("io.k8s.api.core.v1.Pod")
-DEPLOYMENT = facts().definition("io.k8s.api.apps.v1.Deployment")
-EVENT = facts().definition("io.k8s.api.core.v1.Event")
+POD = built_in_types().definition("io.k8s.api.core.v1.Pod")
+DEPLOYMENT = built_in_types().definition("io.k8s.api.apps.v1.Deployment")
+EVENT = built_in_types().definition("io.k8s.api.core.v1.Event")
 WRONG = "json: cannot unmarshal"
 INTO = "into Go struct field"
 

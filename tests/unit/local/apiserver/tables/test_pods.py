@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from karpenter_local.apiserver.tables.pods import Summary
+from karpenter_local.apiserver.tables.pods import PodSummary
 
 RUNNING = {"name": "c", "ready": True, "restartCount": 0, "state": {"running": {}}}
 
@@ -99,7 +99,7 @@ def ended(code: int, **more: Any) -> dict[str, Any]:
 )
 def test_how_a_pod_is(given: dict[str, Any], state: str, ready: str) -> None:
     """One word says what a user wants to know first."""
-    summary = Summary(given)
+    summary = PodSummary(given)
 
     assert (summary.state, f"{summary.ready}/{summary.total}") == (state, ready)
 
@@ -111,6 +111,6 @@ def test_restarts_remember_the_last() -> None:
         {"name": "b", "restartCount": 1, "lastState": {"terminated": {"finishedAt": "2025-01-01T03:00:00Z"}}},
     ]
 
-    summary = Summary(pod(phase="Running", containerStatuses=statuses))
+    summary = PodSummary(pod(phase="Running", containerStatuses=statuses))
 
     assert (summary.restarts, summary.last_restart) == (3, "2025-01-01T03:00:00Z")

@@ -1,21 +1,21 @@
-"""LimitRanges: what containers get when they ask for nothing, and the bounds that they must keep."""
+"""The LimitRanger plugin: defaults and bounds for the requests and limits of containers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from karpenter.base.quantity import parse_quantity
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 
-def apply_limits(backend: Backend, resource: Resource, pod: Object) -> None:
+def apply_limits(backend: Backend, resource: APIResource, pod: Object) -> None:
     """Fill in and check a new pod's containers."""
     namespace = pod["metadata"]["namespace"]
     table = backend.store.table("limitranges")
@@ -27,7 +27,7 @@ def apply_limits(backend: Backend, resource: Resource, pod: Object) -> None:
                 broken = [word for container in _containers(pod) for word in _check(container, item)]
                 if broken:
                     words = broken[0] if len(broken) == 1 else f"[{', '.join(broken)}]"
-                    raise faults.forbidden(resource, pod["metadata"].get("name", ""), words)
+                    raise errors.forbidden(resource, pod["metadata"].get("name", ""), words)
 
 
 def _containers(pod: Object) -> list[Object]:

@@ -1,29 +1,27 @@
-"""
-What a new pod gets from the cluster around it: an account, a priority, overhead, tolerations of a node's
-short absences.
-"""
+"""Admission of pods: the plugins ServiceAccount, Priority, RuntimeClass and DefaultTolerationSeconds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.admission.limits import apply_limits
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 PRIORITIES = "priorityclasses.scheduling.k8s.io"
 RUNTIMES = "runtimeclasses.node.k8s.io"
 _ABSENCES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _PLACE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-_PATIENCE = 300
-"""Seconds that a pod stays bound to a node that has gone quiet."""
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+_TOLERATION_SECONDS = 300
+"""Seconds that a pod stays bound to a node that is not ready or unreachable."""
 
 
-def admit_pod(backend: Backend, resource: Resource, pod: Object) -> None:
+def admit_pod(backend: Backend, resource: APIResource, pod: Object) -> None:
     """Complete or refuse a new pod."""
     spec = pod["spec"]
     _account(backend, resource, pod)
@@ -44,23 +42,23 @@ def take_place(backend: Backend, pod: Object) -> None:
         meta["labels"] = {**(meta.get("labels") or {}), **place}
 
 
-def _account(backend: Backend, resource: Resource, pod: Object) -> None:
+def _account(backend: Backend, resource: APIResource, pod: Object) -> None:
     spec, meta = pod["spec"], pod["metadata"]
     name = spec.get("serviceAccountName") or "default"
     if backend.store.get("serviceaccounts", f"{meta['namespace']}/{name}") is None:
         why = (
             f'error looking up service account {meta["namespace"]}/{name}: serviceaccount "{name}" not found'
         )
-        raise faults.forbidden(resource, meta.get("name", ""), why)
+        raise errors.forbidden(resource, meta.get("name", ""), why)
     spec["serviceAccountName"] = spec["serviceAccount"] = name
 
 
-def _priority(backend: Backend, resource: Resource, pod: Object) -> None:
+def _priority(backend: Backend, resource: APIResource, pod: Object) -> None:
     spec, meta = pod["spec"], pod["metadata"]
     name = spec.get("priorityClassName")
     found = backend.read(PRIORITIES, "", name) if name else _default_priority(backend)
     if name and found is None:
-        raise faults.forbidden(resource, meta.get("name", ""), f"no PriorityClass with name {name} was found")
+        raise errors.forbidden(resource, meta.get("name", ""), f"no PriorityClass with name {name} was found")
     value = found.get("value", 0) if found else 0
     policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
     if spec.get("priority") not in {None, value}:
@@ -68,13 +66,13 @@ def _priority(backend: Backend, resource: Resource, pod: Object) -> None:
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise faults.forbidden(resource, meta.get("name", ""), why)
+        raise errors.forbidden(resource, meta.get("name", ""), why)
     if spec.get("preemptionPolicy") not in {None, policy}:
         why = (
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided "
             f"in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         )
-        raise faults.forbidden(resource, meta.get("name", ""), why)
+        raise errors.forbidden(resource, meta.get("name", ""), why)
     if found and not name:
         spec["priorityClassName"] = found["metadata"]["name"]
     spec["priority"], spec["preemptionPolicy"] = value, policy
@@ -90,21 +88,21 @@ def _default_priority(backend: Backend) -> Object | None:
     return min(marked, key=lambda found: int(found.get("value", 0)), default=None)
 
 
-def _runtime(backend: Backend, resource: Resource, pod: Object) -> None:
+def _runtime(backend: Backend, resource: APIResource, pod: Object) -> None:
     spec, meta = pod["spec"], pod["metadata"]
     name = spec.get("runtimeClassName")
     if not name:
         return
     found = backend.read(RUNTIMES, "", name)
     if found is None:
-        raise faults.forbidden(
+        raise errors.forbidden(
             resource, meta.get("name", ""), f'pod rejected: RuntimeClass "{name}" not found'
         )
     fixed = (found.get("overhead") or {}).get("podFixed")
     if fixed:
         if spec.get("overhead") not in (None, fixed):
             why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-            raise faults.forbidden(resource, meta.get("name", ""), why)
+            raise errors.forbidden(resource, meta.get("name", ""), why)
         spec["overhead"] = dict(fixed)
     scheduling = found.get("scheduling") or {}
     if scheduling.get("nodeSelector"):
@@ -114,7 +112,7 @@ def _runtime(backend: Backend, resource: Resource, pod: Object) -> None:
 
 
 def tolerate_absence(spec: Object) -> None:
-    """Let a pod stay for a while on a node that has gone quiet, unless it says otherwise."""
+    """Add tolerations for the taints not-ready and unreachable, unless the pod has its own."""
     given = spec.get("tolerations") or []
     for key in _ABSENCES:
         if not any(
@@ -122,6 +120,11 @@ def tolerate_absence(spec: Object) -> None:
         ):
             given = [
                 *given,
-                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE},
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATION_SECONDS,
+                },
             ]
     spec["tolerations"] = given

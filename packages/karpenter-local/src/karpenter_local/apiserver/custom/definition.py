@@ -8,8 +8,8 @@ import msgspec
 
 from karpenter.api.schema import Schema, load
 from karpenter_local.apiserver.managed.shapes import Shape, of_custom_kind
-from karpenter_local.apiserver.resources import SCALE, STATUS, Resource
-from karpenter_local.apiserver.tables.columns import AGE, NAME, Column
+from karpenter_local.apiserver.resources import SCALE, STATUS, APIResource
+from karpenter_local.apiserver.tables.columns import AGE, NAME, TableColumn
 from karpenter_local.apiserver.tables.custom import columns
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ class ScalePaths(msgspec.Struct, frozen=True):
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a custom kind."""
 
-    resource: Resource
+    resource: APIResource
     schema: Schema
     served: bool = True
     plain: dict[str, Any]
     """The schema as it was given."""
     shape: Shape
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     selectable: tuple[str, ...] = ()
     scale: ScalePaths | None = None
     warning: str = ""
@@ -64,7 +64,7 @@ def _version(definition: Object, given: Object) -> Version:
     if subresources.get("status") is not None:
         served.append(STATUS)
     plain = schema_of(given)
-    resource = Resource(
+    resource = APIResource(
         group=spec["group"],
         version=given["name"],
         kind=names["kind"],
@@ -102,7 +102,7 @@ def _scale(given: Object) -> ScalePaths:
     )
 
 
-def _warning(resource: Resource, given: Object) -> str:
+def _warning(resource: APIResource, given: Object) -> str:
     if not given.get("deprecated"):
         return ""
     return given.get("deprecationWarning") or f"{resource.api_version} {resource.kind} is deprecated"

@@ -1,40 +1,40 @@
-"""Bodies of custom kinds: what their schema does not know is taken out, what it fills in is filled in."""
+"""Bodies of custom kinds: pruning, defaulting and field validation by their schema."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.schema import fill_in, take_out_unknown
-from karpenter_local.apiserver import faults
+from karpenter.api.schema import apply_defaults, prune_unknown_fields
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import json_type
-from karpenter_local.apiserver.complaints import bad
 from karpenter_local.apiserver.entry import encode
-from karpenter_local.apiserver.incoming import judge, unfit, untyped
+from karpenter_local.apiserver.field_errors import invalid
+from karpenter_local.apiserver.incoming import unfit, untyped, warn_or_refuse
 from karpenter_local.apiserver.options import validation_mode
 from karpenter_local.apiserver.schema.conform import Mismatch, conform
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter_local.apiserver.custom.definition import Version
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def custom(
-    call: Call, version: Version, stored: Version, value: Object, repeated: Sequence[str]
+    call: RequestInfo, version: Version, stored: Version, value: Object, repeated: Sequence[str]
 ) -> tuple[Object, list[str]]:
     """Return a body of a custom kind as it is stored, and warnings about it."""
     mode = validation_mode(call)
     _check_kind(call, value)
     found = _metadata(version, value)
-    value, unknown = take_out_unknown(version.schema, value)
+    value, unknown = prune_unknown_fields(version.schema, value)
     sentences = [*repeated, *(f'unknown field "{path}"' for path in (*found, *unknown))]
-    judge(version.resource, mode, sentences)
-    value = fill_in(version.schema, value)
+    warn_or_refuse(version.resource, mode, sentences)
+    value = apply_defaults(version.schema, value)
     warned = sentences if mode == "Warn" else []
     if version.warning:
         warned = [version.warning, *warned]
@@ -42,26 +42,26 @@ def custom(
 
 
 def configuration(
-    call: Call, version: Version, value: Object, repeated: Sequence[str]
+    call: RequestInfo, version: Version, value: Object, repeated: Sequence[str]
 ) -> tuple[Object, list[str]]:
     """Return the body of an apply with nothing filled in, and warnings about it."""
-    _, unknown = take_out_unknown(version.schema, value)
+    _, unknown = prune_unknown_fields(version.schema, value)
     if unknown:
         raise untyped(call, value, f".{unknown[0]}: field not declared in schema")
     meta = value.get("metadata") or {}
-    wrong = conform({**meta}, facts().definition(_META))
+    wrong = conform({**meta}, built_in_types().definition(_META))
     if wrong:
         raise untyped(call, value, f".metadata.{wrong[0]}: field not declared in schema")
     mode = validation_mode(call)
-    judge(version.resource, mode, repeated)
+    warn_or_refuse(version.resource, mode, repeated)
     return value, list(repeated) if mode == "Warn" else []
 
 
 def normal(stored: Version, value: Object) -> Object:
     """Return an object in the form in which it is stored."""
     _metadata(stored, value)
-    value, _ = take_out_unknown(stored.schema, value)
-    return to_stored(stored, fill_in(stored.schema, value))
+    value, _ = prune_unknown_fields(stored.schema, value)
+    return to_stored(stored, apply_defaults(stored.schema, value))
 
 
 def to_stored(stored: Version, value: Object) -> Object:
@@ -70,17 +70,19 @@ def to_stored(stored: Version, value: Object) -> Object:
     return value
 
 
-def _check_kind(call: Call, value: Object) -> None:
+def _check_kind(call: RequestInfo, value: Object) -> None:
     resource = call.resource
     kind, api_version = value.get("kind") or "", value.get("apiVersion") or ""
     if not kind:
         text = encode(value).decode()
-        raise faults.unrecognized(resource.kind, f"Object 'Kind' is missing in '{text}'")
+        raise errors.unrecognized(resource.kind, f"Object 'Kind' is missing in '{text}'")
     if api_version != resource.api_version:
-        raise faults.wrong_version(str(api_version), resource.api_version)
+        raise errors.wrong_version(str(api_version), resource.api_version)
     if kind != resource.kind:
         name = (value.get("metadata") or {}).get("name", "")
-        raise faults.invalid(str(kind), resource.group, name, [bad("kind", kind, f"must be {resource.kind}")])
+        raise errors.invalid(
+            str(kind), resource.group, name, [invalid("kind", kind, f"must be {resource.kind}")]
+        )
 
 
 def _metadata(version: Version, value: Object) -> list[str]:
@@ -93,6 +95,6 @@ def _metadata(version: Version, value: Object) -> list[str]:
         why = f"json: cannot unmarshal {got} into Go struct field .metadata of type v1.ObjectMeta"
         raise unfit(version.resource, why)
     try:
-        return [f"metadata.{path}" for path in conform(meta, facts().definition(_META))]
+        return [f"metadata.{path}" for path in conform(meta, built_in_types().definition(_META))]
     except Mismatch as error:
         raise unfit(version.resource, str(error)) from None

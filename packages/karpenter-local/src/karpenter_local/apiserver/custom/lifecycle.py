@@ -1,5 +1,6 @@
 """
-The life of a definition: names accepted, established, and in the end its objects deleted before itself.
+The lifecycle of a CustomResourceDefinition: names accepted, established, and its objects deleted before
+itself.
 
 A definition is served from the write that makes it; its conditions follow in a second write, as clients
 that wait for them expect.
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver.custom.definition import TABLE, read
-from karpenter_local.apiserver.verbs.deleting import Options, remove
+from karpenter_local.apiserver.verbs.deleting import DeleteOptions, remove
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
@@ -44,7 +45,7 @@ def retire(backend: Backend, value: Object) -> None:
         for key in list(table.keys):
             entry = table.entries[key]
             if not entry.object()["metadata"].get("deletionTimestamp"):
-                remove(backend, resource, entry, Options())
+                remove(backend, resource, entry, DeleteOptions())
     if not table.keys:
         _let_go(backend, value["metadata"]["name"])
 

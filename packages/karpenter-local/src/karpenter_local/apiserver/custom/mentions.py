@@ -1,9 +1,9 @@
 """
-Fields that a rule mentions and its schema does not have.
+Fields that a CEL rule names and its schema does not have.
 
-The rule language is compiled elsewhere and knows no schemas; a misspelt field would then only show when an
-object is judged. This looks at plain chains from ``self`` and ``oldSelf`` (``self.spec.replicas``), which
-is where people misspell, and at nothing cleverer: what it cannot follow, it lets pass.
+:mod:`karpenter.api.schema.cel` compiles rules without their schema, so a misspelt field would only show
+when an object is validated. This module checks plain chains from ``self`` and ``oldSelf``
+(``self.spec.replicas``) and accepts every other expression.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHAIN = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\s*\.\s*[A-Za-z_]\w*)+)\s*(\
 
 
 def undeclared(rule: str, schema: Schema) -> Iterator[str]:
-    """Yield the fields that `rule`, which stands beside `schema`, mentions in vain."""
+    """Yield the fields that `rule`, a rule of `schema`, names and `schema` does not have."""
     for match in _CHAIN.finditer(_TEXT.sub('""', rule)):
         names = [name.strip() for name in match[1].split(".")[1:]]
         if match[2]:

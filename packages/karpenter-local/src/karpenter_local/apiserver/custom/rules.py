@@ -8,9 +8,16 @@ from msgspec import UNSET
 
 from karpenter.api.schema import check_value, find_bad_rules, load
 from karpenter.api.wire import InvalidObject
-from karpenter_local.apiserver.complaints import Complaint, bad, duplicate, forbidden, required, unsupported
 from karpenter_local.apiserver.custom.definition import schema_of
 from karpenter_local.apiserver.custom.mentions import undeclared
+from karpenter_local.apiserver.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
@@ -23,17 +30,19 @@ _ROOT = "spec.validation.openAPIV3Schema"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 
 
-def judge(value: Object, old: Object | None) -> Iterator[Complaint]:
+def validate_definition(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a definition."""
     spec = value["spec"]
     given = spec.get("names") or {}
     if value["metadata"].get("name") != f"{given.get('plural', '')}.{spec.get('group', '')}":
-        yield bad("metadata.name", value["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
+        yield invalid(
+            "metadata.name", value["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group'
+        )
     yield from _group(spec.get("group", ""))
     yield from _names(given)
     if spec.get("scope") not in {"Cluster", "Namespaced"}:
         if spec.get("scope"):
-            yield unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
+            yield not_supported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
         else:
             yield required("spec.scope")
     yield from _versions(spec)
@@ -42,48 +51,48 @@ def judge(value: Object, old: Object | None) -> Iterator[Complaint]:
     strategy = (spec.get("conversion") or {}).get("strategy")
     if strategy != "None":
         why = "this server converts by changing the version's name only"
-        yield bad("spec.conversion.strategy", strategy, why)
+        yield invalid("spec.conversion.strategy", strategy, why)
 
 
-def _group(group: str) -> Iterator[Complaint]:
+def _group(group: str) -> Iterator[FieldError]:
     if not group:
         yield required("spec.group")
         return
     for sentence in names.subdomain(group):
-        yield bad("spec.group", group, sentence)
+        yield invalid("spec.group", group, sentence)
     if "." not in group:
-        yield bad("spec.group", group, "should be a domain with at least one dot")
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
 
 
-def _names(given: Object) -> Iterator[Complaint]:
+def _names(given: Object) -> Iterator[FieldError]:
     for key in ("plural", "singular"):
         if not given.get(key):
             yield required(f"spec.names.{key}")
         else:
             for sentence in names.label_1035(given[key]):
-                yield bad(f"spec.names.{key}", given[key], sentence)
+                yield invalid(f"spec.names.{key}", given[key], sentence)
     for key in ("kind", "listKind"):
         if not given.get(key):
             yield required(f"spec.names.{key}")
         else:
             for sentence in names.label_1035(given[key].lower()):
-                yield bad(
+                yield invalid(
                     f"spec.names.{key}",
                     given[key],
                     f"may have mixed case, but should otherwise match: {sentence}",
                 )
     if given.get("kind") and given.get("kind") == given.get("listKind"):
-        yield bad("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
+        yield invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
 
 
-def _versions(spec: Object) -> Iterator[Complaint]:
+def _versions(spec: Object) -> Iterator[FieldError]:
     versions = spec.get("versions") or []
     seen: set[str] = set()
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
         name = version.get("name", "")
         for sentence in names.label_1035(name):
-            yield bad(f"{path}.name", name, sentence)
+            yield invalid(f"{path}.name", name, sentence)
         if name in seen:
             yield duplicate(f"{path}.name", name)
         seen.add(name)
@@ -95,12 +104,12 @@ def _versions(spec: Object) -> Iterator[Complaint]:
         yield from _schema(schema, root)
     if sum(bool(version.get("storage")) for version in versions) != 1:
         shown = [{"name": item.get("name"), "storage": bool(item.get("storage"))} for item in versions]
-        yield bad("spec.versions", shown, "must have exactly one version marked as storage version")
+        yield invalid("spec.versions", shown, "must have exactly one version marked as storage version")
 
 
-def _schema(schema: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _schema(schema: dict[str, Any], path: str) -> Iterator[FieldError]:
     if schema.get("type") != "object":
-        yield bad(f"{path}.type", schema.get("type", ""), "must be object at the root")
+        yield invalid(f"{path}.type", schema.get("type", ""), "must be object at the root")
     shape = list(_structure(schema, path, root=True))
     yield from shape
     if shape:
@@ -108,22 +117,22 @@ def _schema(schema: dict[str, Any], path: str) -> Iterator[Complaint]:
     try:
         loaded = load(schema)
     except InvalidObject as error:
-        yield bad(path, schema.get("type", ""), str(error))
+        yield invalid(path, schema.get("type", ""), str(error))
         return
     for problem in find_bad_rules(loaded, path):
-        yield Complaint(problem.field, problem.reason, problem.message)
+        yield FieldError(problem.field, problem.reason, problem.message)
     yield from _contents(loaded, path)
 
 
-def _contents(schema: Schema, path: str) -> Iterator[Complaint]:
+def _contents(schema: Schema, path: str) -> Iterator[FieldError]:
     """Yield rules that mention what is not there, and defaults that the schema would not accept."""
     for index, rule in enumerate(schema.rules):
         place = f"{path}.x-kubernetes-validations[{index}].rule"
         for name in undeclared(rule.rule, schema):
-            yield bad(place, rule.rule, f"compilation failed: ERROR: undefined field '{name}'")
+            yield invalid(place, rule.rule, f"compilation failed: ERROR: undefined field '{name}'")
     if schema.default is not UNSET and schema.default is not None:
         for problem in check_value(schema, schema.default, f"{path}.default"):
-            yield Complaint(problem.field, problem.reason, problem.message)
+            yield FieldError(problem.field, problem.reason, problem.message)
     for name, inner in schema.properties.items():
         yield from _contents(inner, f"{path}.properties[{name}]")
     if schema.items is not None:
@@ -132,10 +141,10 @@ def _contents(schema: Schema, path: str) -> Iterator[Complaint]:
         yield from _contents(schema.values, f"{path}.additionalProperties")
 
 
-def _structure(schema: Any, path: str, *, root: bool = False) -> Iterator[Complaint]:
+def _structure(schema: Any, path: str, *, root: bool = False) -> Iterator[FieldError]:
     """Yield where a schema does not say what type its values have."""
     if not isinstance(schema, dict):
-        yield bad(path, schema, "must be a schema")
+        yield invalid(path, schema, "must be a schema")
         return
     free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
     if not schema.get("type") and not free and not root:
@@ -152,7 +161,7 @@ def _structure(schema: Any, path: str, *, root: bool = False) -> Iterator[Compla
         yield from _list(schema, path)
 
 
-def _list(schema: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _list(schema: dict[str, Any], path: str) -> Iterator[FieldError]:
     if schema.get("items") is None:
         yield required(f"{path}.items", "must be specified")
     else:
@@ -162,11 +171,11 @@ def _list(schema: dict[str, Any], path: str) -> Iterator[Complaint]:
         yield required(f"{path}.x-kubernetes-list-map-keys", why)
 
 
-def _immutable(spec: Object, old: Object) -> Iterator[Complaint]:
+def _immutable(spec: Object, old: Object) -> Iterator[FieldError]:
     if spec.get("scope") != old.get("scope"):
-        yield bad("spec.scope", spec.get("scope"), "field is immutable")
+        yield invalid("spec.scope", spec.get("scope"), "field is immutable")
     for key in ("plural", "kind"):
         if spec["names"].get(key) != old["names"].get(key):
-            yield bad(f"spec.names.{key}", spec["names"].get(key), "field is immutable")
+            yield invalid(f"spec.names.{key}", spec["names"].get(key), "field is immutable")
     if spec.get("group") != old.get("group"):
-        yield bad("spec.group", spec.get("group"), "field is immutable")
+        yield invalid("spec.group", spec.get("group"), "field is immutable")

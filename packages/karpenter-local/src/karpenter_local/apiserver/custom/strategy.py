@@ -1,16 +1,13 @@
-"""
-How objects of a custom kind are written: defaults are in the schema, rules are in the schema, status is
-apart.
-"""
+"""The registry strategy of custom kinds: defaults and rules come from the schema, status is a subresource."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.schema import ABSENT, check, fill_in
-from karpenter_local.apiserver import faults
-from karpenter_local.apiserver.complaints import Complaint
+from karpenter.api.schema import ABSENT, apply_defaults, check
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.custom.lifecycle import is_terminating
+from karpenter_local.apiserver.field_errors import FieldError
 from karpenter_local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.custom.definition import Version
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 
 class CustomStrategy(Strategy):
@@ -31,20 +28,20 @@ class CustomStrategy(Strategy):
         super().__init__()
         self._version = version
 
-    def check_open(self, backend: Backend, resource: Resource) -> None:
+    def check_open(self, backend: Backend, resource: APIResource) -> None:
         """Refuse new objects while the definition is being deleted."""
         if is_terminating(backend, resource.group, resource.plural):
             message = "create not allowed while custom resource definition is terminating"
-            raise faults.Fault(405, "MethodNotAllowed", message, details={})
+            raise errors.APIStatusError(405, "MethodNotAllowed", message, details={})
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Take the status away, and fill in the one that the schema has for those that have none."""
         super().prepare_create(resource, value)
-        filled = fill_in(self._version.schema, value)
+        filled = apply_defaults(self._version.schema, value)
         if "status" in filled:
             value["status"] = filled["status"]
 
-    def prepare_status(self, resource: Resource, value: Object, old: Object) -> None:
+    def prepare_status(self, resource: APIResource, value: Object, old: Object) -> None:
         """Take the status, and nothing else: not even labels."""
         _ = resource
         status = value.get("status")
@@ -62,11 +59,11 @@ class CustomStrategy(Strategy):
         apart = {"metadata", "status"} if self._version.resource.has_status else {"metadata"}
         return {key: part for key, part in value.items() if key not in apart}
 
-    def validate(self, value: Object, old: Object | None) -> Sequence[Complaint]:
+    def validate(self, value: Object, old: Object | None) -> Sequence[FieldError]:
         """Hold the object against its schema and its rules."""
         problems = check(self._version.schema, value, old=ABSENT if old is None else old)
-        return [Complaint(item.field or "<nil>", item.reason, item.message) for item in problems]
+        return [FieldError(item.field or "<nil>", item.reason, item.message) for item in problems]
 
-    def validate_status(self, value: Object, old: Object) -> Sequence[Complaint]:
+    def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
         """Hold the object with its new status against the schema."""
         return self.validate(value, old)

@@ -1,4 +1,4 @@
-"""Defaults of deployments and their kin, jobs and cron jobs."""
+"""Defaults of deployments, replica sets, stateful sets, daemon sets, jobs and cron jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lay a configuration over an object: maps merge, items with an identity merge, the rest is replaced."""
+"""Merging a configuration into an object: maps and items with keys merge, the rest is replaced."""
 
 from __future__ import annotations
 

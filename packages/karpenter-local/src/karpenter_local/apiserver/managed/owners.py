@@ -1,9 +1,10 @@
 """
-The rules of ownership: what an update takes over, and what an apply may and may not do.
+The rules of field ownership for updates and for server-side apply.
 
-An update owns what it changed, and takes it from whoever had it. An apply owns what it says; where that
-changes a value that another manager owns, it is refused with the list of conflicts, unless forced. What an
-applier said before and says no more is removed, unless someone else owns it.
+An update owns the fields that it changed; their previous owners lose them. An apply owns the fields of its
+configuration; where that changes a value that another manager owns, it is refused with the list of conflicts,
+unless forced. A field that an applier leaves out of its next configuration is removed, unless another manager
+owns it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Take out of an object what an applier owned, says no more, and nobody else owns."""
+"""Removing the fields that an applier owned, no longer applies, and no other manager owns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def prune(merged: Any, shape: Shape, last: Set, owned: Set) -> Any:
-    """Return `merged` without what `last` owned and nobody owns now; `owned` is what all own by now."""
+    """Return `merged` without what `last` owned and no manager owns now; `owned` is what all managers own."""
     if not last:
         return merged
     named = _with_fields(last, shape)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karpenter_local.apiserver.schema.facts import Definition, Field, Type
+    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -117,7 +117,7 @@ class Struct(Shape):
 
     kind = "map"
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: TypeDefinition) -> None:
         self._definition = definition
         self._children: dict[str, Shape] = {}
 
@@ -137,18 +137,18 @@ class Struct(Shape):
 @cache
 def of_definition(name: str) -> Shape:
     """Return the shape of a definition."""
-    definition = facts().definition(name)
+    definition = built_in_types().definition(name)
     return LEAF if definition.atomic else Struct(definition)
 
 
 def of_kind(group: str, version: str, kind: str) -> Shape:
     """Return the shape of a built-in kind."""
-    definition = facts().of_kind(group, version, kind)
+    definition = built_in_types().of_kind(group, version, kind)
     assert definition is not None, kind
     return of_definition(definition.name)
 
 
-def _of_field(field: Field) -> Shape:
+def _of_field(field: TypeField) -> Shape:
     if field.map_type == "atomic":
         return LEAF
     if field.type.code == "[":
@@ -161,7 +161,7 @@ def _of_field(field: Field) -> Shape:
     return _of_type(field.type)
 
 
-def _of_type(type_: Type) -> Shape:
+def _of_type(type_: FieldType) -> Shape:
     match type_.code:
         case "#":
             return of_definition(type_.name)

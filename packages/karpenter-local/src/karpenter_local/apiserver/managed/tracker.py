@@ -10,7 +10,7 @@ import msgspec
 from karpenter_local.apiserver.managed import owners, shapes
 from karpenter_local.apiserver.managed.entries import APPLY, UPDATE, BadEntries, Key
 from karpenter_local.apiserver.schema.conform import zero
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.managed.sets import Set
     from karpenter_local.apiserver.managed.shapes import Shape
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _STATUS: Set = {"f:status": {}}
 _ALL_BUT_STATUS: Set = {"f:spec": {}, "f:metadata": {"f:labels": {}, "f:annotations": {}}}
@@ -35,17 +35,17 @@ class Author(msgspec.Struct, frozen=True):
 class Tracker:
     """Keeps managed fields up to date."""
 
-    def __init__(self, now: Callable[[], str], custom: Callable[[Resource], Shape]) -> None:
+    def __init__(self, now: Callable[[], str], custom: Callable[[APIResource], Shape]) -> None:
         self._now = now
         self._custom = custom
 
-    def shape(self, resource: Resource) -> Shape:
+    def shape(self, resource: APIResource) -> Shape:
         """Return how objects of a kind are taken apart."""
         if resource.custom:
             return self._custom(resource)
         return shapes.of_kind(resource.group, resource.version, resource.kind)
 
-    def on_create(self, resource: Resource, value: Object, author: Author) -> None:
+    def on_create(self, resource: APIResource, value: Object, author: Author) -> None:
         """Note the creator of an object as the owner of its fields."""
         write = self._write(resource, UPDATE, author)
         try:
@@ -55,7 +55,7 @@ class Tracker:
             found = owners.after_create(value, blank(resource), write)
         _set(value, found)
 
-    def on_update(self, resource: Resource, value: Object, before: Object, author: Author) -> None:
+    def on_update(self, resource: APIResource, value: Object, before: Object, author: Author) -> None:
         """Note who changed what."""
         write = self._write(resource, UPDATE, author)
         try:
@@ -67,12 +67,12 @@ class Tracker:
             _set(value, found)
 
     def apply(
-        self, resource: Resource, live: Object, given: Object, author: Author, *, force: bool
+        self, resource: APIResource, live: Object, given: Object, author: Author, *, force: bool
     ) -> owners.Applied:
         """Lay a configuration over an object; raises :class:`.owners.Conflicts`."""
         return owners.apply(live, given, self._write(resource, APPLY, author), force=force)
 
-    def _write(self, resource: Resource, operation: str, author: Author) -> owners.Write:
+    def _write(self, resource: APIResource, operation: str, author: Author) -> owners.Write:
         return owners.Write(
             key=Key(operation, author.manager, author.version, author.subresource),
             now=self._now(),
@@ -81,7 +81,7 @@ class Tracker:
         )
 
 
-def ignored_fields(resource: Resource, subresource: str) -> Set:
+def ignored_fields(resource: APIResource, subresource: str) -> Set:
     """Return what a write to this part of an object never owns, because it cannot change it."""
     if subresource == "status":
         return _ALL_BUT_STATUS if resource.custom else {"f:spec": {}}
@@ -90,7 +90,7 @@ def ignored_fields(resource: Resource, subresource: str) -> Set:
     return {}
 
 
-def blank(resource: Resource) -> Object:
+def blank(resource: APIResource) -> Object:
     """Return an object of which nothing is set, as it would be written."""
     if resource.custom:
         return {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -99,7 +99,7 @@ def blank(resource: Resource) -> Object:
 
 @cache
 def _blank(group: str, version: str, kind: str) -> Object:
-    definition = facts().of_kind(group, version, kind)
+    definition = built_in_types().of_kind(group, version, kind)
     assert definition is not None, kind
     return zero(definition)
 

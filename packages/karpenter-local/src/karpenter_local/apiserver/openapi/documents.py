@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.kube.transport import Response
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.negotiation import clauses
-from karpenter_local.apiserver.openapi import binary
 from karpenter_local.apiserver.openapi.paths import paths_of
 from karpenter_local.apiserver.openapi.schemas import LIST_META, META, Schemas, of_custom, of_list
 from karpenter_local.apiserver.presenting import reply, reply_raw
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Request
+    from karpenter.kube.transport import Request, Response
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _V3 = "#/components/schemas/"
 _V2 = "#/definitions/"
@@ -42,10 +40,10 @@ def answer(backend: Backend, request: Request) -> Response | None:
             return None
 
 
-def definition_name(resource: Resource) -> str:
+def definition_name(resource: APIResource) -> str:
     """Return what a kind is called among the schemas."""
     if not resource.custom:
-        definition = facts().of_kind(resource.group, resource.version, resource.kind)
+        definition = built_in_types().of_kind(resource.group, resource.version, resource.kind)
         assert definition is not None, resource.kind
         return definition.name
     domain = ".".join(reversed(resource.group.split(".")))
@@ -63,11 +61,11 @@ def _index(backend: Backend) -> dict[str, Any]:
 
 def _version_three(backend: Backend, group: str, version: str) -> Response:
     if not _resources(backend, group, version):
-        raise faults.no_route()
+        raise errors.no_route()
     return reply_raw(_document(backend, group, version))
 
 
-def _resources(backend: Backend, group: str, version: str) -> list[Resource]:
+def _resources(backend: Backend, group: str, version: str) -> list[APIResource]:
     return [item for item in backend.registry if (item.group, item.version) == (group, version)]
 
 
@@ -81,7 +79,7 @@ def _document(backend: Backend, group: str, version: str) -> bytes:
     _collect(backend, schemas, resources, _V3)
     document = {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": facts().version},
+        "info": {"title": "Kubernetes", "version": built_in_types().version},
         "paths": {
             path: item
             for resource in resources
@@ -94,7 +92,7 @@ def _document(backend: Backend, group: str, version: str) -> bytes:
     return raw
 
 
-def _collect(backend: Backend, schemas: Schemas, resources: list[Resource], prefix: str) -> None:
+def _collect(backend: Backend, schemas: Schemas, resources: list[APIResource], prefix: str) -> None:
     for name in (META, LIST_META, _OPTIONS, _STATUS):
         schemas.add(name)
     for resource in resources:
@@ -111,12 +109,9 @@ def _collect(backend: Backend, schemas: Schemas, resources: list[Resource], pref
 
 def _version_two(backend: Backend, request: Request) -> Response:
     for clause in clauses(request.header("accept")):
-        if clause.media_type in {binary.ASKED, binary.GIVEN}:
-            headers = (("content-type", binary.GIVEN),)
-            return Response(status=200, headers=headers, body=binary.encode(_old_document(backend)))
         if clause.media_type in {"application/json", "*/*", "application/*"}:
             return reply(_old_document(backend))
-    raise faults.not_acceptable()
+    raise errors.not_acceptable()
 
 
 def _old_document(backend: Backend) -> dict[str, Any]:
@@ -125,7 +120,7 @@ def _old_document(backend: Backend) -> dict[str, Any]:
     _collect(backend, schemas, resources, _V2)
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": facts().version},
+        "info": {"title": "Kubernetes", "version": built_in_types().version},
         "paths": {
             path: item
             for resource in resources

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _WRITE_OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
 _STRATEGIC = "application/strategic-merge-patch+json"  # custom kinds have no merge keys, and do not take it
@@ -24,7 +24,7 @@ _BODIES = {
 _ACTIONS = {"get": "get", "put": "put", "patch": "patch", "delete": "delete", "post": "post"}
 
 
-def paths_of(resource: Resource, name: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def paths_of(resource: APIResource, name: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the paths under which a kind is served."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     space = "/namespaces/{namespace}" if resource.namespaced else ""
@@ -47,7 +47,9 @@ def paths_of(resource: Resource, name: str, prefix: str) -> Iterator[tuple[str, 
         )
 
 
-def _operation(resource: Resource, method: str, name: str, prefix: str, action: str = "") -> dict[str, Any]:
+def _operation(
+    resource: APIResource, method: str, name: str, prefix: str, action: str = ""
+) -> dict[str, Any]:
     group = resource.group.title().replace(".", "")
     operation: dict[str, Any] = {
         "operationId": f"{action or method}{group}{resource.version}{resource.kind}",

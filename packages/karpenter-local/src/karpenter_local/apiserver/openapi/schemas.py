@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver.openapi import words
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from karpenter_local.apiserver.schema.facts import Definition, Field, Type
+    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
 _PKG = "io.k8s.apimachinery.pkg"
 SPECIAL: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,11 +47,11 @@ class Schemas:
         """Take a definition and everything that it refers to."""
         if name in self.found:
             return
-        definition = facts().definition(name)
+        definition = built_in_types().definition(name)
         target = self.found[name] = dict[str, Any]()
         target |= self._struct(definition)
 
-    def _struct(self, definition: Definition) -> dict[str, Any]:
+    def _struct(self, definition: TypeDefinition) -> dict[str, Any]:
         top = definition.gvk is not None
         properties = {}
         for field in definition.fields.values():
@@ -70,7 +70,7 @@ class Schemas:
             schema["x-kubernetes-group-version-kind"] = [{"group": group, "version": version, "kind": kind}]
         return schema
 
-    def _field(self, field: Field, described: str) -> dict[str, Any]:
+    def _field(self, field: TypeField, described: str) -> dict[str, Any]:
         schema = self._type(field.type)
         if described:
             if "$ref" in schema and not self._old:
@@ -88,7 +88,7 @@ class Schemas:
                 schema = {**schema, key: value}
         return schema
 
-    def _type(self, type_: Type) -> dict[str, Any]:
+    def _type(self, type_: FieldType) -> dict[str, Any]:
         match type_.code:
             case "#":
                 self.add(type_.name)

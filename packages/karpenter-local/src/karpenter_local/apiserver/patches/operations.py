@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 
+# maxJSONPatchOperations of kube-apiserver, which keeps a patch from taking minutes.
 _MOST = 10_000
 _KNOWN = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
@@ -18,11 +19,11 @@ class PatchError(ValueError):
 def apply(value: Any, operations: list[Any]) -> Any:
     """Return `value` changed by `operations`; `value` is not kept."""
     if not all(isinstance(item, dict) for item in operations):
-        raise faults.bad_request(
+        raise errors.bad_request(
             "error decoding patch: json: cannot unmarshal into Go value of type handlers.jsonPatchOp"
         )
     if len(operations) > _MOST:
-        raise faults.Fault(
+        raise errors.APIStatusError(
             413,
             "RequestEntityTooLarge",
             f"The allowed maximum operations in a JSON patch is {_MOST}, got {len(operations)}",
@@ -38,10 +39,10 @@ def apply(value: Any, operations: list[Any]) -> Any:
     return value
 
 
-def rejected() -> faults.Fault:
+def rejected() -> errors.APIStatusError:
     """The patch is well formed and does not fit the object; the API does not say more."""
     message = "the server rejected our request due to an error in our request"
-    return faults.Fault(422, "Invalid", message, details={})
+    return errors.APIStatusError(422, "Invalid", message, details={})
 
 
 def _one(value: Any, operation: dict[str, Any]) -> Any:

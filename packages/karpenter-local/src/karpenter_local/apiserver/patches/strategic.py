@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 
 if TYPE_CHECKING:
-    from karpenter_local.apiserver.schema.facts import Definition, Field
+    from karpenter_local.apiserver.schema.types import TypeDefinition, TypeField
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -21,19 +21,21 @@ _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
 
 
-def apply(value: dict[str, Any], patch: dict[str, Any], definition: Definition) -> dict[str, Any]:
+def apply(value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition) -> dict[str, Any]:
     """Return `value` changed by `patch`; neither is kept."""
     return _struct(value, patch, definition)
 
 
-def _struct(value: dict[str, Any], patch: dict[str, Any], definition: Definition | None) -> dict[str, Any]:
+def _struct(
+    value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition | None
+) -> dict[str, Any]:
     directive = patch.pop(_DIRECTIVE, None)
     if directive == "replace":
         return patch
     if directive == "delete":
         return {}
     if directive not in {None, "merge"}:
-        raise faults.Fault(500, "", f"unknown patch type: {directive} in map")
+        raise errors.APIStatusError(500, "", f"unknown patch type: {directive} in map")
     value = _retained(value, patch)
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
     _delete_values(value, patch)
@@ -57,7 +59,7 @@ def _retained(value: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     if retained is None:
         return value
     if any(key not in retained and not key.startswith("$") and patch[key] is not None for key in patch):
-        raise faults.bad_request("patch has a field that is not in the retainKeys list")
+        raise errors.bad_request("patch has a field that is not in the retainKeys list")
     return {key: part for key, part in value.items() if key in retained}
 
 
@@ -68,7 +70,7 @@ def _delete_values(value: dict[str, Any], patch: dict[str, Any]) -> None:
             value[key] = [item for item in value[key] if item not in gone]
 
 
-def _reorder(value: dict[str, Any], orders: dict[str, list[Any]], definition: Definition | None) -> None:
+def _reorder(value: dict[str, Any], orders: dict[str, list[Any]], definition: TypeDefinition | None) -> None:
     """Sort the lists whose order is all that the patch says about them."""
     for key, order in orders.items():
         if isinstance(value.get(key), list):
@@ -76,7 +78,7 @@ def _reorder(value: dict[str, Any], orders: dict[str, list[Any]], definition: De
             value[key] = _in_order(value[key], order, list(value[key]), field.merge_key if field else "")
 
 
-def _map(value: Any, patch: dict[str, Any], field: Field | None) -> dict[str, Any]:
+def _map(value: Any, patch: dict[str, Any], field: TypeField | None) -> dict[str, Any]:
     inner = field.type.definition if field is not None and field.type.code == "#" else None
     if field is not None and field.strategy == "replace":
         patch.pop(_DIRECTIVE, None)
@@ -84,7 +86,7 @@ def _map(value: Any, patch: dict[str, Any], field: Field | None) -> dict[str, An
     return _struct(value if isinstance(value, dict) else {}, patch, inner)
 
 
-def _list(value: Any, patch: list[Any], field: Field | None, order: list[Any] | None) -> list[Any]:
+def _list(value: Any, patch: list[Any], field: TypeField | None, order: list[Any] | None) -> list[Any]:
     merges = field is not None and "merge" in field.strategy.split(",")
     if not merges or field is None:
         return [item for item in patch if not (isinstance(item, dict) and _DIRECTIVE in item)]
@@ -99,7 +101,9 @@ def _list(value: Any, patch: list[Any], field: Field | None, order: list[Any] | 
         field.type.inner.definition if field.type.inner is not None and field.type.inner.code == "#" else None
     )
     if order is not None and not _covers(order, patch, key):
-        raise faults.Fault(500, "", "the order in the patch list does not match the $setElementOrder list")
+        raise errors.APIStatusError(
+            500, "", "the order in the patch list does not match the $setElementOrder list"
+        )
     order_of_old = [{key: item.get(key)} for item in old]
     named = [{key: item.get(key)} for item in named if isinstance(item, dict)]
     merged = list(old)
@@ -115,9 +119,9 @@ def _covers(order: list[Any], patch: list[Any], key: str) -> bool:
     return all(item.get(key) in named for item in brought)
 
 
-def _item(merged: list[Any], item: Any, key: str, inner: Definition | None) -> list[Any]:
+def _item(merged: list[Any], item: Any, key: str, inner: TypeDefinition | None) -> list[Any]:
     if not isinstance(item, dict) or (key not in item and _DIRECTIVE not in item):
-        raise faults.Fault(500, "", f"map: {item!r} does not contain declared merge key: {key}")
+        raise errors.APIStatusError(500, "", f"map: {item!r} does not contain declared merge key: {key}")
     position = next((at for at, old in enumerate(merged) if old.get(key) == item.get(key)), None)
     if item.get(_DIRECTIVE) == "delete":
         return [old for old in merged if old.get(key) != item.get(key)]

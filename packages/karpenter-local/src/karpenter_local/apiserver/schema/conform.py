@@ -21,7 +21,7 @@ from karpenter_local.apiserver.bodies import json_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.apiserver.schema.facts import Definition, Field, Type
+    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
@@ -35,25 +35,25 @@ class Mismatch(ValueError):  # noqa: N818  reads as what is the matter
     """A value that cannot be read as its field's type; the text is the API's."""
 
 
-def conform(value: Any, definition: Definition) -> list[str]:
+def conform(value: Any, definition: TypeDefinition) -> list[str]:
     """Bring `value` into shape; return the paths of unknown fields, in order."""
     unknown: list[str] = []
     _struct(value, definition, None, unknown)
     return unknown
 
 
-def zero(definition: Definition) -> dict[str, Any]:
+def zero(definition: TypeDefinition) -> dict[str, Any]:
     """Return the struct as it is written when nothing is set."""
     return {field.name: _empty(field) for field in definition.kept}
 
 
-def _empty(field: Field) -> Any:
+def _empty(field: TypeField) -> Any:
     if field.type.code == "#":
         return zero(field.type.definition)
     return _ZEROS.get(field.type.code)
 
 
-def _struct(value: Any, definition: Definition, where: Any, unknown: list[str]) -> Any:
+def _struct(value: Any, definition: TypeDefinition, where: Any, unknown: list[str]) -> Any:
     fields = definition.fields
     for key in list(value):
         field = fields.get(key)
@@ -77,7 +77,7 @@ def _struct(value: Any, definition: Definition, where: Any, unknown: list[str]) 
     return value
 
 
-def _wrong(value: Any, type_: Type | str, where: Any, definition: Definition) -> Mismatch:
+def _wrong(value: Any, type_: FieldType | str, where: Any, definition: TypeDefinition) -> Mismatch:
     got = json_type(value)
     want = type_ if isinstance(type_, str) else type_.go()
     if got == "number" and want.startswith("int"):
@@ -103,13 +103,13 @@ def path_of(where: Any, *, indices: bool = True) -> str:
     return text
 
 
-def _object(value: Any, type_: Type, where: Any, unknown: list[str], owner: Definition) -> Any:
+def _object(value: Any, type_: FieldType, where: Any, unknown: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not dict:
         raise _wrong(value, type_, where, owner)
     return _struct(value, type_.definition, where, unknown)
 
 
-def _list(value: Any, type_: Type, where: Any, unknown: list[str], owner: Definition) -> Any:
+def _list(value: Any, type_: FieldType, where: Any, unknown: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not list:
         raise _wrong(value, type_, where, owner)
     inner = type_.inner
@@ -123,7 +123,7 @@ def _list(value: Any, type_: Type, where: Any, unknown: list[str], owner: Defini
     return value
 
 
-def _map(value: Any, type_: Type, where: Any, unknown: list[str], owner: Definition) -> Any:
+def _map(value: Any, type_: FieldType, where: Any, unknown: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not dict:
         raise _wrong(value, type_, where, owner)
     inner = type_.inner
@@ -144,32 +144,32 @@ def _map(value: Any, type_: Type, where: Any, unknown: list[str], owner: Definit
     return value
 
 
-def _string(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _string(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not str:
         raise _wrong(value, type_, where, owner)
     return value
 
 
-def _bool(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _bool(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not bool:
         raise _wrong(value, type_, where, owner)
     return value
 
 
-def _int(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _int(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDefinition) -> Any:
     low, high = _INT32 if type_.code == "i" else _INT64
     if type(value) is not int or not low <= value <= high:
         raise _wrong(value, type_, where, owner)
     return value
 
 
-def _double(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _double(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not int and type(value) is not float:
         raise _wrong(value, type_, where, owner)
     return value
 
 
-def _bytes(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _bytes(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not str:
         raise _wrong(value, type_, where, owner)
     try:
@@ -180,7 +180,7 @@ def _bytes(value: Any, type_: Type, where: Any, _: list[str], owner: Definition)
     return value
 
 
-def _time(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) -> Any:
+def _time(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDefinition) -> Any:
     if type(value) is not str:
         raise _wrong(value, "string", where, owner)
     if type_.code == "t" and _PLAIN_TIME(value):
@@ -199,12 +199,12 @@ def _time(value: Any, type_: Type, where: Any, _: list[str], owner: Definition) 
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _unreadable_time(value: str, type_: Type) -> Mismatch:
+def _unreadable_time(value: str, type_: FieldType) -> Mismatch:
     layout = "2006-01-02T15:04:05Z07:00" if type_.code == "t" else "2006-01-02T15:04:05.000000Z07:00"
     return Mismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
 
 
-def _quantity(value: Any, _: Type, __: Any, ___: list[str], ____: Definition) -> Any:
+def _quantity(value: Any, _: FieldType, __: Any, ___: list[str], ____: TypeDefinition) -> Any:
     try:
         return canonical(value) if type(value) is str else str(parse_quantity(value))
     except QuantityError:
@@ -217,17 +217,17 @@ def canonical(text: str) -> str:
     return str(parse_quantity(text))
 
 
-def _int_or_string(value: Any, _: Type, where: Any, __: list[str], owner: Definition) -> Any:
+def _int_or_string(value: Any, _: FieldType, where: Any, __: list[str], owner: TypeDefinition) -> Any:
     if type(value) is str or (type(value) is int and _INT32[0] <= value <= _INT32[1]):
         return value
     raise _wrong(value, "int32", where, owner)
 
 
-def _any(value: Any, _: Type, __: Any, ___: list[str], ____: Definition) -> Any:
+def _any(value: Any, _: FieldType, __: Any, ___: list[str], ____: TypeDefinition) -> Any:
     return value
 
 
-_READERS: dict[str, Callable[[Any, Type, Any, list[str], Definition], Any]] = {
+_READERS: dict[str, Callable[[Any, FieldType, Any, list[str], TypeDefinition], Any]] = {
     "s": _string,
     "b": _bool,
     "i": _int,

@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from karpenter_local.apiserver.schema.facts import Definition, Type
+    from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition
 
 _FREE = frozenset("qxoj")
 
 
-def problem(value: Any, definition: Definition) -> str:
+def problem(value: Any, definition: TypeDefinition) -> str:
     """Return what does not fit, or nothing."""
     return _struct(value, definition, "")
 
 
-def _struct(value: Any, definition: Definition, path: str) -> str:
+def _struct(value: Any, definition: TypeDefinition, path: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, dict):
@@ -33,7 +33,7 @@ def _struct(value: Any, definition: Definition, path: str) -> str:
     return ""
 
 
-def _value(value: Any, type_: Type, path: str) -> str:  # noqa: PLR0911  one way for each type
+def _value(value: Any, type_: FieldType, path: str) -> str:  # noqa: PLR0911  one way for each type
     if value is None or type_.code in _FREE:
         return ""
     match type_.code:

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.complaints import Complaint
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.field_errors import FieldError
+    from karpenter_local.apiserver.resources import APIResource
 
 
 class DefinitionStrategy(Strategy):
     """How definitions are written."""
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Begin with no names accepted."""
         _ = resource
         stored = [item["name"] for item in value["spec"].get("versions") or () if item.get("storage")]
@@ -30,9 +30,9 @@ class DefinitionStrategy(Strategy):
             "storedVersions": stored or None,
         }
 
-    def validate(self, value: Object, old: Object | None) -> Sequence[Complaint]:
+    def validate(self, value: Object, old: Object | None) -> Sequence[FieldError]:
         """Judge names, versions and schemas."""
-        return list(rules.judge(value, old))
+        return list(rules.validate_definition(value, old))
 
     def before_delete(self, backend: Backend, value: Object) -> None:
         """Hold the definition until its objects are gone."""

@@ -8,7 +8,7 @@ from karpenter_local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
@@ -20,7 +20,7 @@ class DeploymentStrategy(Strategy):
         """Count annotations, too: rollouts are steered by them."""
         return {"spec": value.get("spec"), "annotations": value["metadata"].get("annotations") or {}}
 
-    def prepare_status(self, resource: Resource, value: Object, old: Object) -> None:
+    def prepare_status(self, resource: APIResource, value: Object, old: Object) -> None:
         """Leave labels as they were."""
         super().prepare_status(resource, value, old)
         if "labels" in old["metadata"]:
@@ -32,12 +32,12 @@ class DeploymentStrategy(Strategy):
 class DaemonSetStrategy(Strategy):
     """How daemon sets are written."""
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Number the first template."""
         super().prepare_create(resource, value)
         value["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = "1"
 
-    def prepare_update(self, resource: Resource, value: Object, old: Object) -> None:
+    def prepare_update(self, resource: APIResource, value: Object, old: Object) -> None:
         """Number each new template."""
         super().prepare_update(resource, value, old)
         number = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1"))

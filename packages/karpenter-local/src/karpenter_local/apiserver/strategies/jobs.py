@@ -8,8 +8,9 @@ from karpenter_local.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
+# Both spellings are set: https://kubernetes.io/docs/reference/labels-annotations-taints/
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
@@ -17,7 +18,7 @@ NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 class JobStrategy(Strategy):
     """How jobs are written."""
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Name the job's pods after its uid, unless the user manages the selector."""
         super().prepare_create(resource, value)
         spec, meta = value["spec"], value["metadata"]

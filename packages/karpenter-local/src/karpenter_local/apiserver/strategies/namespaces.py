@@ -1,4 +1,4 @@
-"""Namespaces: active from birth, terminating until emptied, each with a default service account."""
+"""Namespaces: active when created, terminating until emptied, each with a default service account."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from karpenter_local.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 FINALIZER = "kubernetes"
-"""In ``spec.finalizers``: removed by whoever empties the namespace, through the finalize subresource."""
+"""In ``spec.finalizers``: removed by the namespace controller through the finalize subresource."""
 
 
 class NamespaceStrategy(Strategy):
@@ -25,7 +25,7 @@ class NamespaceStrategy(Strategy):
         if name:
             value["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Begin active, and held by the finalizer until emptied."""
         _ = resource
         finalizers = list((value.get("spec") or {}).get("finalizers") or ())
@@ -34,7 +34,7 @@ class NamespaceStrategy(Strategy):
         value["spec"] = {"finalizers": finalizers}
         value["status"] = {"phase": "Active"}
 
-    def prepare_update(self, resource: Resource, value: Object, old: Object) -> None:
+    def prepare_update(self, resource: APIResource, value: Object, old: Object) -> None:
         """Finalizers in spec change only through their subresource."""
         super().prepare_update(resource, value, old)
         value["spec"] = old.get("spec", {})

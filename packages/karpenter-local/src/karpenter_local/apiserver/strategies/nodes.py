@@ -9,8 +9,9 @@ from karpenter_local.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
+# The TaintNodesByCondition plugin: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 
 
@@ -24,7 +25,7 @@ class NodeStrategy(Strategy):
         if "capacity" in status and "allocatable" not in status:
             status["allocatable"] = dict(status["capacity"])
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Keep pods away from a new node until it has reported; a controller takes this off again."""
         _ = backend, resource
         if old is None:
@@ -32,5 +33,5 @@ class NodeStrategy(Strategy):
             if not any((item.get("key"), item.get("effect")) == NOT_READY for item in taints):
                 taints.append({"key": NOT_READY[0], "effect": NOT_READY[1]})
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Keep the status that came with it."""

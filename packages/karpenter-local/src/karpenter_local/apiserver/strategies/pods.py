@@ -1,4 +1,4 @@
-"""Pods: pending from birth, deleted with grace when they run on a node."""
+"""Pods: pending when created, deleted with a grace period when they run on a node."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from karpenter_local.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
+# https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 _DEFAULT_GRACE = 30
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -22,14 +23,14 @@ class PodStrategy(Strategy):
 
     graceful = True
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Give a new pod its account, its priority and its tolerations."""
         if old is None:
             admit_pod(backend, resource, value)
         else:
             tolerate_absence(value["spec"])
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Begin pending; a gated pod says so at once."""
         _ = resource
         status: Object = {"phase": "Pending"}

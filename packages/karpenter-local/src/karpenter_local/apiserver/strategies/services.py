@@ -10,16 +10,17 @@ from karpenter_local.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 _FIRST = IPv4Address("10.96.0.10")
+# The default range begins here: https://kubernetes.io/docs/concepts/services-networking/service/
 _FIRST_NODE_PORT = 30000
 
 
 class ServiceStrategy(Strategy):
     """How services are written."""
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Hand out addresses and node ports, and keep those that were handed out."""
         _ = resource
         spec = value["spec"]

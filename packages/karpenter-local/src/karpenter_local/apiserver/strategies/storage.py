@@ -9,7 +9,7 @@ from karpenter_local.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -19,12 +19,12 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 class ClaimStrategy(Strategy):
     """How claims are written."""
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Begin pending."""
         _ = resource
         value["status"] = {"phase": "Pending"}
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Give a claim that names no class the newest default class."""
         _ = resource
         if old is None:
@@ -44,7 +44,7 @@ class ClaimStrategy(Strategy):
 
 
 def _protect(value: Object, finalizer: str) -> None:
-    """Hold an object until a controller finds that nobody uses it."""
+    """Add the finalizer that holds an object until a controller finds that it is not in use."""
     finalizers = value["metadata"].setdefault("finalizers", [])
     if finalizer not in finalizers:
         finalizers.append(finalizer)
@@ -58,13 +58,13 @@ def _age(found: Object) -> tuple[str, list[int]]:
 class VolumeStrategy(Strategy):
     """How volumes are written."""
 
-    def admit(self, backend: Backend, resource: Resource, value: Object, old: Object | None) -> None:
+    def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Hold a volume for as long as a claim has it."""
         _ = backend, resource
         if old is None:
             _protect(value, "kubernetes.io/pv-protection")
 
-    def prepare_create(self, resource: Resource, value: Object) -> None:
+    def prepare_create(self, resource: APIResource, value: Object) -> None:
         """Begin pending."""
         _ = resource
         value["status"] = {

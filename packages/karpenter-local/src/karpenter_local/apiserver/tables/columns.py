@@ -15,7 +15,7 @@ NONE = "<none>"
 UNKNOWN = "<unknown>"
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
     """One column; those with a priority are shown only when the table is wide."""
 
     name: str
@@ -36,9 +36,9 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def column(name: str, cell: Cell, *, wide: bool = False, type_: str = "string") -> Column:
+def column(name: str, cell: Cell, *, wide: bool = False, type_: str = "string") -> TableColumn:
     """Return a column."""
-    return Column(name=name, cell=cell, priority=1 if wide else 0, type=type_)
+    return TableColumn(name=name, cell=cell, priority=1 if wide else 0, type=type_)
 
 
 def dig(value: Any, path: str) -> Any:
@@ -95,15 +95,16 @@ def ago(text: str | None, now: datetime) -> str:
     return human((now - parse_time(text)).total_seconds())
 
 
-NAME = Column(name="Name", cell=at("metadata.name"), format="name", description="The object's name.")
-AGE = Column(
+NAME = TableColumn(name="Name", cell=at("metadata.name"), format="name", description="The object's name.")
+AGE = TableColumn(
     name="Age", cell=since("metadata.creationTimestamp"), description="How long ago the object was created."
 )
-CREATED = Column(name="Created At", cell=at("metadata.creationTimestamp"), type="date")
+CREATED = TableColumn(name="Created At", cell=at("metadata.creationTimestamp"), type="date")
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 # Up to how many seconds, in which unit, with which finer unit behind it.
-_LADDER: tuple[tuple[float, int, str, int, str], ...] = (
+# duration.HumanDuration of k8s.io/apimachinery, which kubectl prints ages with.
+_UNITS: tuple[tuple[float, int, str, int, str], ...] = (
     (2 * _MINUTE, 1, "s", 0, ""),
     (10 * _MINUTE, _MINUTE, "m", 1, "s"),
     (3 * _HOUR, _MINUTE, "m", 0, ""),
@@ -122,7 +123,7 @@ def human(seconds: float) -> str:
     if whole < -1:
         return "<invalid>"
     whole = max(whole, 0)
-    _, size, unit, finer_size, finer = next(rung for rung in _LADDER if whole < rung[0])
+    _, size, unit, finer_size, finer = next(rung for rung in _UNITS if whole < rung[0])
     rest = whole % size // finer_size if finer_size else 0
     return f"{whole // size}{unit}{rest}{finer}" if rest else f"{whole // size}{unit}"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver.tables.columns import Column, ago
+from karpenter_local.apiserver.tables.columns import TableColumn, ago
 from karpenter_local.apiserver.tables.jsonpath import PathError, compile_path
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _HOW = "Custom resource definition column (in JSONPath format)"
 
 
-def columns(given: list[dict[str, Any]]) -> tuple[Column, ...]:
+def columns(given: list[dict[str, Any]]) -> tuple[TableColumn, ...]:
     """Return the columns of ``additionalPrinterColumns``; one whose path cannot be read stays empty."""
     return tuple(
-        Column(
+        TableColumn(
             name=item["name"],
             cell=_cell(item["jsonPath"], item["type"]),
             type=item["type"],

@@ -9,7 +9,7 @@ from karpenter_local.apiserver.tables.columns import AGE, NAME, NONE, UNKNOWN, a
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Cell, Column, Object
+    from karpenter_local.apiserver.tables.columns import Cell, Object, TableColumn
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE = "kubernetes.io/role"
@@ -41,7 +41,7 @@ def _address(kind: str) -> Cell:
     return cell
 
 
-NODES: tuple[Column, ...] = (
+NODES: tuple[TableColumn, ...] = (
     NAME,
     column("Status", _status),
     column("Roles", _roles),

@@ -8,7 +8,7 @@ from karpenter_local.apiserver.tables.columns import (
     AGE,
     NAME,
     NONE,
-    Column,
+    TableColumn,
     ago,
     at,
     column,
@@ -79,7 +79,7 @@ EVENTS = (
     column("Message", _message),
     column("First Seen", _first_seen, wide=True),
     column("Count", _times, wide=True),
-    Column(name="Name", cell=at("metadata.name"), format="name", priority=1),
+    TableColumn(name="Name", cell=at("metadata.name"), format="name", priority=1),
 )
 
 
@@ -156,7 +156,7 @@ def _role(value: Object, _: datetime) -> str:
     return f"{ref.get('kind', '')}/{ref.get('name', '')}"
 
 
-def _subjects(kind: str) -> Column:
+def _subjects(kind: str) -> TableColumn:
     def cell(value: Object, _: datetime) -> str:
         found = []
         for subject in value.get("subjects") or ():
@@ -176,7 +176,7 @@ BINDINGS = (
 )
 
 
-def _quota(part: str) -> Column:
+def _quota(part: str) -> TableColumn:
     name = "Limit" if part == "limits" else "Request"
 
     def cell(value: Object, _: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Pods: how many of their containers are ready, and the one word that says how they are."""
+"""Pods: ready containers, status, restarts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from karpenter_local.apiserver.tables.columns import AGE, NAME, NONE, column, hu
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Column, Object
+    from karpenter_local.apiserver.tables.columns import Object, TableColumn
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-class Summary:
-    """A pod in three words."""
+class PodSummary:
+    """Ready containers, status and restarts of a pod, as ``kubectl get pods`` prints them."""
 
     __slots__ = ("last_restart", "ready", "restarts", "state", "total")
 
@@ -106,16 +106,16 @@ def _condition(status: Object, name: str) -> str:
 
 
 def _ready(pod: Object, _: datetime) -> str:
-    summary = Summary(pod)
+    summary = PodSummary(pod)
     return f"{summary.ready}/{summary.total}"
 
 
 def _state(pod: Object, _: datetime) -> str:
-    return Summary(pod).state
+    return PodSummary(pod).state
 
 
 def _restarts(pod: Object, now: datetime) -> str:
-    summary = Summary(pod)
+    summary = PodSummary(pod)
     if summary.restarts and summary.last_restart:
         passed = human((now - parse_time(summary.last_restart)).total_seconds())
         return f"{summary.restarts} ({passed} ago)"
@@ -143,7 +143,7 @@ def _or_none(part: str, key: str) -> Any:
     return cell
 
 
-PODS: tuple[Column, ...] = (
+PODS: tuple[TableColumn, ...] = (
     NAME,
     column("Ready", _ready),
     column("Status", _state),

@@ -10,9 +10,9 @@ from karpenter_local.apiserver.tables.nodes import NODES
 from karpenter_local.apiserver.tables.pods import PODS
 
 if TYPE_CHECKING:
-    from karpenter_local.apiserver.tables.columns import Column
+    from karpenter_local.apiserver.tables.columns import TableColumn
 
-_COLUMNS: dict[str, tuple[Column, ...]] = {
+_COLUMNS: dict[str, tuple[TableColumn, ...]] = {
     "configmaps": others.CONFIG_MAPS,
     "endpoints": others.ENDPOINTS,
     "events": others.EVENTS,
@@ -51,9 +51,9 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     "volumeattachments.storage.k8s.io": storage.ATTACHMENTS,
     "volumeattributesclasses.storage.k8s.io": storage.ATTRIBUTES,
 }
-GENERAL: tuple[Column, ...] = (NAME, CREATED)
+GENERAL: tuple[TableColumn, ...] = (NAME, CREATED)
 
 
-def built_in(table: str) -> tuple[Column, ...]:
+def built_in(table: str) -> tuple[TableColumn, ...]:
     """Return the columns of a built-in table."""
     return _COLUMNS.get(table, GENERAL)

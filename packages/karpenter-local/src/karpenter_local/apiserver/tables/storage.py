@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver.tables.columns import AGE, NAME, Column, at, column, dig, size
+from karpenter_local.apiserver.tables.columns import AGE, NAME, TableColumn, at, column, dig, size
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -93,7 +93,7 @@ def _expands(value: Object, _: datetime) -> bool:
 
 
 CLASSES = (
-    Column(name="Name", cell=_class_name, format="name"),
+    TableColumn(name="Name", cell=_class_name, format="name"),
     column("Provisioner", at("provisioner")),
     column("ReclaimPolicy", at("reclaimPolicy", "Delete")),
     column("VolumeBindingMode", at("volumeBindingMode", "<unset>")),

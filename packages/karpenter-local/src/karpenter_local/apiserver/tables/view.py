@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.views import event, metadata_only
 
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter_local.apiserver.entry import Entry
-    from karpenter_local.apiserver.history import Change
-    from karpenter_local.apiserver.tables.columns import Column
+    from karpenter_local.apiserver.tables.columns import TableColumn
+    from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
 _INCLUDES = frozenset({"", "Metadata", "Object", "None"})
 
 
-class Table:
+class TableView:
     """A view that shows objects as rows. In a watch, the headings come with the first event only."""
 
-    def __init__(self, columns: tuple[Column, ...], now: Callable[[], datetime], include: str = "") -> None:
+    def __init__(
+        self, columns: tuple[TableColumn, ...], now: Callable[[], datetime], include: str = ""
+    ) -> None:
         if include not in _INCLUDES:
-            raise faults.bad_request(f'unrecognized includeObject value: "{include}"')
+            raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
         self._columns = columns
         self._now = now
         self._include = include or "Metadata"
@@ -46,14 +48,14 @@ class Table:
         self._headed = True
         return event(type_, encode(table))
 
-    def change(self, change: Change) -> bytes:
+    def change(self, change: WatchCacheEvent) -> bytes:
         """Return the event for a change."""
         return self.line(change.type, change.entry)
 
     def _table(self, meta: dict[str, Any], entries: Sequence[Entry]) -> dict[str, Any]:
         now = self._now()
         return {
-            "kind": "Table",
+            "kind": "TableView",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": meta,
             "columnDefinitions": [column.definition() for column in self._columns],

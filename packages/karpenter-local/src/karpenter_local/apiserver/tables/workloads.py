@@ -1,4 +1,4 @@
-"""Workloads: deployments and their kin, jobs, budgets."""
+"""Workloads: deployments, sets, jobs and disruption budgets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from karpenter_local.apiserver.tables.columns import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.tables.columns import Cell, Column, Object
+    from karpenter_local.apiserver.tables.columns import Cell, Object, TableColumn
 
 
 def _containers(template: str, key: str) -> Cell:
@@ -47,7 +47,7 @@ def _map(path: str) -> Cell:
     return cell
 
 
-def _wide(template: str = "spec.template") -> tuple[Column, ...]:
+def _wide(template: str = "spec.template") -> tuple[TableColumn, ...]:
     return (
         column("Containers", _containers(template, "name"), wide=True),
         column("Images", _containers(template, "image"), wide=True),
@@ -61,7 +61,7 @@ def _of(ready: str, wanted: str) -> Cell:
     return cell
 
 
-def _number(name: str, path: str) -> Column:
+def _number(name: str, path: str) -> TableColumn:
     return column(name, count(path), type_="integer")
 
 

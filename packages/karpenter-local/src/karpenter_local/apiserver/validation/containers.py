@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.complaints import Complaint, bad, duplicate, missing, required, unsupported
+from karpenter_local.apiserver.field_errors import (
+    FieldError,
+    duplicate,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
 from karpenter_local.apiserver.validation import names, quantities
 
 if TYPE_CHECKING:
@@ -15,11 +22,12 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL = ("Always", "IfNotPresent", "Never")
 _RESTARTS = ("Always", "Never", "OnFailure")
 _MAX_PORT = 65535
+# RFC 6335, as https://kubernetes.io/docs/concepts/services-networking/service/ requires.
 _MAX_PORT_NAME = 15
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
-def containers(spec: dict[str, Any], path: str, volumes: set[str]) -> Iterator[Complaint]:
+def containers(spec: dict[str, Any], path: str, volumes: set[str]) -> Iterator[FieldError]:
     """Yield what is wrong with the containers of a pod's spec."""
     seen: set[str] = set()
     given = spec.get("containers")
@@ -37,13 +45,15 @@ def containers(spec: dict[str, Any], path: str, volumes: set[str]) -> Iterator[C
         yield from _ephemeral(spec, path, seen)
 
 
-def _ephemeral(spec: dict[str, Any], path: str, seen: set[str]) -> Iterator[Complaint]:
+def _ephemeral(spec: dict[str, Any], path: str, seen: set[str]) -> Iterator[FieldError]:
     for index, container in enumerate(spec["ephemeralContainers"]):
         if container.get("name") in seen:
             yield duplicate(f"{path}.ephemeralContainers[{index}].name", container["name"])
 
 
-def _container(container: dict[str, Any], path: str, volumes: set[str], *, init: bool) -> Iterator[Complaint]:
+def _container(
+    container: dict[str, Any], path: str, volumes: set[str], *, init: bool
+) -> Iterator[FieldError]:
     yield from _identity(container, path)
     if container.get("ports"):
         yield from _ports(container["ports"], f"{path}.ports")
@@ -56,28 +66,28 @@ def _container(container: dict[str, Any], path: str, volumes: set[str], *, init:
         yield from quantities.requirements(resources, f"{path}.resources")
     policy = container.get("restartPolicy")
     if policy is not None and init and policy not in _RESTARTS:
-        yield unsupported(f"{path}.restartPolicy", policy, _RESTARTS)
+        yield not_supported(f"{path}.restartPolicy", policy, _RESTARTS)
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(key) is not None:
             yield from _probe(container[key], f"{path}.{key}", ready=key == "readinessProbe")
 
 
-def _identity(container: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _identity(container: dict[str, Any], path: str) -> Iterator[FieldError]:
     name, image = container.get("name", ""), container.get("image", "")
     if not name:
         yield required(f"{path}.name")
     else:
         for sentence in names.label(name):
-            yield bad(f"{path}.name", name, sentence)
+            yield invalid(f"{path}.name", name, sentence)
     if not image:
         yield required(f"{path}.image")
     elif image != image.strip():
-        yield bad(f"{path}.image", image, "must not have leading or trailing whitespace")
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
     if container.get("imagePullPolicy") not in _PULL:
-        yield unsupported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL)
+        yield not_supported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL)
 
 
-def _ports(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
+def _ports(given: list[dict[str, Any]], path: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, port in enumerate(given):
         place = f"{path}[{index}]"
@@ -85,7 +95,7 @@ def _ports(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
         if name:
             trouble = list(_port_name_trouble(name))
             for sentence in trouble:
-                yield bad(f"{place}.name", name, sentence)
+                yield invalid(f"{place}.name", name, sentence)
             if not trouble and name in seen:
                 yield duplicate(f"{place}.name", name)
             seen.add(name)
@@ -93,12 +103,12 @@ def _ports(given: list[dict[str, Any]], path: str) -> Iterator[Complaint]:
         if not number:
             yield required(f"{place}.containerPort")
         elif not 0 < number <= _MAX_PORT:
-            yield bad(f"{place}.containerPort", number, f"must be between 1 and {_MAX_PORT}, inclusive")
+            yield invalid(f"{place}.containerPort", number, f"must be between 1 and {_MAX_PORT}, inclusive")
         host = port.get("hostPort")
         if host and not 0 < host <= _MAX_PORT:
-            yield bad(f"{place}.hostPort", host, f"must be between 1 and {_MAX_PORT}, inclusive")
+            yield invalid(f"{place}.hostPort", host, f"must be between 1 and {_MAX_PORT}, inclusive")
         if port.get("protocol") not in _PROTOCOLS:
-            yield unsupported(f"{place}.protocol", port.get("protocol"), _PROTOCOLS)
+            yield not_supported(f"{place}.protocol", port.get("protocol"), _PROTOCOLS)
 
 
 def _port_name_trouble(name: str) -> Iterator[str]:
@@ -114,23 +124,23 @@ def _port_name_trouble(name: str) -> Iterator[str]:
         yield "must not begin or end with a hyphen"
 
 
-def _variable(variable: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _variable(variable: dict[str, Any], path: str) -> Iterator[FieldError]:
     if not variable.get("name"):
         yield required(f"{path}.name")
     source = variable.get("valueFrom")
     if source is None:
         return
     if variable.get("value"):
-        yield bad(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
+        yield invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
     chosen = [key for key, part in source.items() if part is not None]
     if len(chosen) > 1:
-        yield bad(f"{path}.valueFrom", "", "may not have more than one field specified at a time")
+        yield invalid(f"{path}.valueFrom", "", "may not have more than one field specified at a time")
     elif not chosen:
         known = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-        yield bad(f"{path}.valueFrom", "", f"must specify one of: {known}")
+        yield invalid(f"{path}.valueFrom", "", f"must specify one of: {known}")
 
 
-def _mounts(given: list[dict[str, Any]], path: str, volumes: set[str]) -> Iterator[Complaint]:
+def _mounts(given: list[dict[str, Any]], path: str, volumes: set[str]) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, mount in enumerate(given):
         place = f"{path}[{index}]"
@@ -138,22 +148,22 @@ def _mounts(given: list[dict[str, Any]], path: str, volumes: set[str]) -> Iterat
         if not name:
             yield required(f"{place}.name")
         elif name not in volumes:
-            yield missing(f"{place}.name", name)
+            yield not_found(f"{place}.name", name)
         target = mount.get("mountPath", "")
         if not target:
             yield required(f"{place}.mountPath")
         elif target in seen:
-            yield bad(f"{place}.mountPath", target, "must be unique")
+            yield invalid(f"{place}.mountPath", target, "must be unique")
         seen.add(target)
 
 
-def _probe(probe: dict[str, Any], path: str, *, ready: bool) -> Iterator[Complaint]:
+def _probe(probe: dict[str, Any], path: str, *, ready: bool) -> Iterator[FieldError]:
     chosen = [key for key in _HANDLERS if probe.get(key) is not None]
     if not chosen:
         yield required(path, "must specify a handler type")
     for extra in chosen[1:]:
         why = "Forbidden: may not specify more than 1 handler type"
-        yield Complaint(f"{path}.{extra}", "FieldValueForbidden", why)
+        yield FieldError(f"{path}.{extra}", "FieldValueForbidden", why)
     for key in (
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -162,6 +172,6 @@ def _probe(probe: dict[str, Any], path: str, *, ready: bool) -> Iterator[Complai
         "failureThreshold",
     ):
         if probe.get(key, 0) < 0:
-            yield bad(f"{path}.{key}", probe[key], "must be greater than or equal to 0")
+            yield invalid(f"{path}.{key}", probe[key], "must be greater than or equal to 0")
     if not ready and probe.get("successThreshold", 1) != 1:
-        yield bad(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
+        yield invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")

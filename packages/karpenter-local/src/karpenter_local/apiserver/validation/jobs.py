@@ -8,22 +8,23 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from karpenter_local.apiserver.complaints import bad, required, unsupported
+from karpenter_local.apiserver.field_errors import invalid, not_supported, required
 from karpenter_local.apiserver.validation.pods import template
 from karpenter_local.apiserver.validation.workloads import not_negative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.complaints import Complaint
     from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.field_errors import FieldError
 
+# A job's name has eleven more characters: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/
 _LONGEST_NAME = 52
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 
 
-def job(value: Object, old: Object | None) -> Iterator[Complaint]:
+def job(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a job."""
     spec = value["spec"]
     yield from _spec(spec, "spec")
@@ -35,10 +36,10 @@ def job(value: Object, old: Object | None) -> Iterator[Complaint]:
             if key == "template" and before.get("suspend"):
                 continue  # a suspended job may still be steered to other nodes
             if spec.get(key) != before.get(key):
-                yield bad(f"spec.{key}", spec.get(key), "field is immutable")
+                yield invalid(f"spec.{key}", spec.get(key), "field is immutable")
 
 
-def _spec(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _spec(spec: dict[str, Any], path: str) -> Iterator[FieldError]:
     yield from not_negative(
         spec,
         path,
@@ -49,7 +50,7 @@ def _spec(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
         "ttlSecondsAfterFinished",
     )
     if spec.get("completionMode") not in {None, "NonIndexed", "Indexed"}:
-        yield unsupported(f"{path}.completionMode", spec["completionMode"], ("Indexed", "NonIndexed"))
+        yield not_supported(f"{path}.completionMode", spec["completionMode"], ("Indexed", "NonIndexed"))
     given = spec.get("template") or {}
     yield from template(given, f"{path}.template")
     policy = (given.get("spec") or {}).get("restartPolicy")
@@ -57,10 +58,10 @@ def _spec(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
     if policy in {None, "", "Always"}:
         yield required(place, 'valid values: "OnFailure", "Never"')
     elif policy not in {"OnFailure", "Never"}:
-        yield unsupported(place, policy, ("OnFailure", "Never"))
+        yield not_supported(place, policy, ("OnFailure", "Never"))
 
 
-def cron_job(value: Object, old: Object | None) -> Iterator[Complaint]:
+def cron_job(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a cron job."""
     spec = value["spec"]
     schedule = spec.get("schedule", "")
@@ -76,27 +77,27 @@ def cron_job(value: Object, old: Object | None) -> Iterator[Complaint]:
     )
     if spec.get("concurrencyPolicy") not in {"Allow", "Forbid", "Replace"}:
         known = ("Allow", "Forbid", "Replace")
-        yield unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), known)
+        yield not_supported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), known)
     yield from _spec((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec")
     name = value["metadata"].get("name", "")
     if old is None and len(name) > _LONGEST_NAME:
-        yield bad("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
+        yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
 
 
-def _schedule(text: str) -> Iterator[Complaint]:
+def _schedule(text: str) -> Iterator[FieldError]:
     if text in _DESCRIPTORS or text.startswith("@every "):
         return
     try:
         CronSim(text, _EPOCH)
     except CronSimError as error:
-        yield bad("spec.schedule", text, f"the schedule cannot be read: {error}")
+        yield invalid("spec.schedule", text, f"the schedule cannot be read: {error}")
 
 
-def _zone(zone: str) -> Iterator[Complaint]:
+def _zone(zone: str) -> Iterator[FieldError]:
     if not zone:
-        yield bad("spec.timeZone", zone, "timeZone must be nil or non-empty string")
+        yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
         return
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        yield bad("spec.timeZone", zone, f"unknown time zone {zone}")
+        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")

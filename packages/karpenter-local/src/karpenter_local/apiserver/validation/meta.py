@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.complaints import Complaint, bad, forbidden, required
+from karpenter_local.apiserver.field_errors import FieldError, forbidden, invalid, required
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
+# All annotations of an object together: https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
 _MAX_ANNOTATIONS = 256 * 1024
 
 _NAME_RULES: dict[str, Callable[[str], names.Sentences]] = {
@@ -35,7 +36,7 @@ _IMMUTABLE = (
 )
 
 
-def create(resource: Resource, value: Object) -> Iterator[Complaint]:
+def create(resource: APIResource, value: Object) -> Iterator[FieldError]:
     """Yield what is wrong with a new object's metadata."""
     meta = value["metadata"]
     name = meta.get("name", "")
@@ -44,18 +45,18 @@ def create(resource: Resource, value: Object) -> Iterator[Complaint]:
     else:
         rule = _NAME_RULES.get(resource.table, names.subdomain)
         for sentence in rule(name):
-            yield bad("metadata.name", name, sentence)
+            yield invalid("metadata.name", name, sentence)
     if meta.get("labels") or meta.get("annotations") or meta.get("ownerReferences") or meta.get("finalizers"):
         yield from _contents(meta, "metadata")
 
 
-def update(resource: Resource, value: Object, old: Object) -> Iterator[Complaint]:
+def update(resource: APIResource, value: Object, old: Object) -> Iterator[FieldError]:
     """Yield what is wrong with a changed object's metadata."""
     _ = resource
     meta, before = value["metadata"], old["metadata"]
     for key in _IMMUTABLE:
         if meta.get(key) != before.get(key):
-            yield bad(f"metadata.{key}", meta.get(key), "field is immutable")
+            yield invalid(f"metadata.{key}", meta.get(key), "field is immutable")
     if before.get("deletionTimestamp"):
         added = [
             item for item in meta.get("finalizers") or () if item not in (before.get("finalizers") or ())
@@ -70,43 +71,45 @@ def update(resource: Resource, value: Object, old: Object) -> Iterator[Complaint
         yield from _contents(meta, "metadata")
 
 
-def labels(given: Any, path: str) -> Iterator[Complaint]:
+def labels(given: Any, path: str) -> Iterator[FieldError]:
     """Yield what is wrong with a map of labels."""
     for key, value in (given or {}).items():
         for sentence in names.qualified(key):
-            yield bad(path, key, sentence)
+            yield invalid(path, key, sentence)
         for sentence in names.value(value):
-            yield bad(path, value, sentence)
+            yield invalid(path, value, sentence)
 
 
-def notes(given: Any, path: str) -> Iterator[Complaint]:
+def notes(given: Any, path: str) -> Iterator[FieldError]:
     """Yield what is wrong with a map of annotations."""
     total = 0
     for key, value in (given or {}).items():
         total += len(key) + len(value)
         for sentence in names.qualified(key.lower()):
-            yield bad(path, key, sentence)
+            yield invalid(path, key, sentence)
     if total > _MAX_ANNOTATIONS:
-        yield Complaint(path, "FieldValueTooLong", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
+        yield FieldError(
+            path, "FieldValueTooLong", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
+        )
 
 
-def _contents(meta: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _contents(meta: dict[str, Any], path: str) -> Iterator[FieldError]:
     yield from labels(meta.get("labels"), f"{path}.labels")
     yield from notes(meta.get("annotations"), f"{path}.annotations")
     for index, finalizer in enumerate(meta.get("finalizers") or ()):
         for sentence in names.qualified(finalizer):
-            yield bad(f"{path}.finalizers", finalizer, sentence)
+            yield invalid(f"{path}.finalizers", finalizer, sentence)
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
-            yield bad(f"{path}.finalizers[{index}]", finalizer, why)
+            yield invalid(f"{path}.finalizers[{index}]", finalizer, why)
     controllers = [ref for ref in meta.get("ownerReferences") or () if ref.get("controller")]
     for ref in meta.get("ownerReferences") or ():
         for key in ("apiVersion", "kind", "name", "uid"):
             if not ref.get(key):
                 why = "version must not be empty" if key == "apiVersion" else "must not be empty"
-                yield bad(f"{path}.ownerReferences.{key}", "", why)
+                yield invalid(f"{path}.ownerReferences.{key}", "", why)
     if len(controllers) > 1:
-        yield bad(
+        yield invalid(
             f"{path}.ownerReferences",
             meta["ownerReferences"],
             'Only one reference can have Controller set to true. Found "true" in references for '

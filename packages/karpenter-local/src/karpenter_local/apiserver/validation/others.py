@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter.base.quantity import parse_quantity
-from karpenter_local.apiserver.complaints import Complaint, bad, duplicate, forbidden, required, unsupported
+from karpenter_local.apiserver.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from karpenter_local.apiserver.validation import meta, names
 
 if TYPE_CHECKING:
@@ -13,15 +20,17 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.entry import Object
 
+# https://kubernetes.io/docs/concepts/configuration/configmap/
 _MAX_DATA = 1024 * 1024
 _MAX_PORT = 65535
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+# Larger values are for system classes: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
 _HIGHEST_PRIORITY = 1_000_000_000
 _SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
 
-def config_map(value: Object, old: Object | None) -> Iterator[Complaint]:
+def config_map(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a config map."""
     yield from _data(value, ("data", "binaryData"))
     if old is not None and old.get("immutable"):
@@ -32,12 +41,12 @@ def config_map(value: Object, old: Object | None) -> Iterator[Complaint]:
                 yield forbidden(key, "field is immutable when `immutable` is set")
 
 
-def secret(value: Object, old: Object | None) -> Iterator[Complaint]:
+def secret(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a secret."""
     yield from _data(value, ("data",))
     if old is not None:
         if value.get("type") != old.get("type"):
-            yield bad("type", value.get("type"), "field is immutable")
+            yield invalid("type", value.get("type"), "field is immutable")
         if old.get("immutable"):
             if not value.get("immutable"):
                 yield forbidden("immutable", "field is immutable when `immutable` is set")
@@ -45,19 +54,19 @@ def secret(value: Object, old: Object | None) -> Iterator[Complaint]:
                 yield forbidden("data", "field is immutable when `immutable` is set")
 
 
-def _data(value: Object, keys: tuple[str, ...]) -> Iterator[Complaint]:
+def _data(value: Object, keys: tuple[str, ...]) -> Iterator[FieldError]:
     total = 0
     for part in keys:
         for key, text in (value.get(part) or {}).items():
             total += len(text) if part == "data" and len(keys) > 1 else len(text) * 3 // 4
             for sentence in names.config_key(key):
-                yield bad(f"{part}[{key}]", key, sentence)
+                yield invalid(f"{part}[{key}]", key, sentence)
     if total > _MAX_DATA:
         where = "[]" if len(keys) > 1 else "data"
-        yield Complaint(where, "FieldValueTooLong", f"Too long: may not be more than {_MAX_DATA} bytes")
+        yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {_MAX_DATA} bytes")
 
 
-def service(value: Object, old: Object | None) -> Iterator[Complaint]:
+def service(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a service."""
     spec = value["spec"]
     headless = spec.get("clusterIP") == "None"
@@ -66,7 +75,7 @@ def service(value: Object, old: Object | None) -> Iterator[Complaint]:
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
         yield required("spec.externalName")
     if spec.get("type") not in {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}:
-        yield unsupported(
+        yield not_supported(
             "spec.type", spec.get("type"), ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
         )
     yield from meta.labels(spec.get("selector"), "spec.selector")
@@ -78,10 +87,10 @@ def service(value: Object, old: Object | None) -> Iterator[Complaint]:
             and spec.get("clusterIP") != before["clusterIP"]
             and spec["type"] != "ExternalName"
         ):
-            yield bad("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")
+            yield invalid("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")
 
 
-def _service_ports(ports: list[dict[str, Any]]) -> Iterator[Complaint]:
+def _service_ports(ports: list[dict[str, Any]]) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, port in enumerate(ports):
         path = f"spec.ports[{index}]"
@@ -90,17 +99,19 @@ def _service_ports(ports: list[dict[str, Any]]) -> Iterator[Complaint]:
             yield required(f"{path}.name")
         elif name:
             for sentence in names.label(name):
-                yield bad(f"{path}.name", name, sentence)
+                yield invalid(f"{path}.name", name, sentence)
             if name in seen:
                 yield duplicate(f"{path}.name", name)
             seen.add(name)
         if not 0 < port.get("port", 0) <= _MAX_PORT:
-            yield bad(f"{path}.port", port.get("port", 0), f"must be between 1 and {_MAX_PORT}, inclusive")
+            yield invalid(
+                f"{path}.port", port.get("port", 0), f"must be between 1 and {_MAX_PORT}, inclusive"
+            )
         if port.get("protocol") not in {"TCP", "UDP", "SCTP"}:
-            yield unsupported(f"{path}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"))
+            yield not_supported(f"{path}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"))
 
 
-def node(value: Object, old: Object | None) -> Iterator[Complaint]:
+def node(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a node."""
     spec = value["spec"]
     taints = spec.get("taints") or []
@@ -109,15 +120,15 @@ def node(value: Object, old: Object | None) -> Iterator[Complaint]:
         path = f"metadata.taints[{index}]"  # sic
         key, effect = taint.get("key", ""), taint.get("effect", "")
         for sentence in names.qualified(key):
-            yield bad(f"{path}.key", key, sentence)
+            yield invalid(f"{path}.key", key, sentence)
         for sentence in names.value(taint.get("value", "")):
-            yield bad(f"{path}.value", taint.get("value", ""), sentence)
+            yield invalid(f"{path}.value", taint.get("value", ""), sentence)
         if not effect:
             yield required(f"{path}.effect")
         elif effect not in _EFFECTS:
-            yield unsupported(f"{path}.effect", effect, _EFFECTS)
+            yield not_supported(f"{path}.effect", effect, _EFFECTS)
         if (key, effect) in seen:
-            yield Complaint(
+            yield FieldError(
                 path,
                 "FieldValueDuplicate",
                 f"{duplicate(path, taint).message}: taints must be unique by key and effect pair",
@@ -133,7 +144,7 @@ def node(value: Object, old: Object | None) -> Iterator[Complaint]:
             yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
 
 
-def claim(value: Object, old: Object | None) -> Iterator[Complaint]:
+def claim(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a claim for storage."""
     spec = value["spec"]
     if old is None:
@@ -142,7 +153,7 @@ def claim(value: Object, old: Object | None) -> Iterator[Complaint]:
         if asked is None:
             yield required("spec.resources[storage]")
         elif parse_quantity(asked).nanos <= 0:
-            yield bad("spec.resources[storage]", asked, "must be greater than zero")
+            yield invalid("spec.resources[storage]", asked, "must be greater than zero")
     elif _frozen(spec, old["spec"]):
         loose = "resources.requests and volumeAttributesClassName for bound claims"
         yield forbidden("spec", f"spec is immutable after creation except {loose}")
@@ -158,16 +169,16 @@ def _frozen(spec: dict[str, Any], before: dict[str, Any]) -> bool:
     return any(spec.get(key) != before.get(key) for key in {*spec, *before} - loose)
 
 
-def _access_modes(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _access_modes(spec: dict[str, Any], path: str) -> Iterator[FieldError]:
     modes = spec.get("accessModes") or ()
     if not modes:
         yield required(path, "at least 1 access mode is required")
     for mode in modes:
         if mode not in _MODES:
-            yield unsupported(path, mode, _MODES)
+            yield not_supported(path, mode, _MODES)
 
 
-def volume(value: Object, old: Object | None) -> Iterator[Complaint]:
+def volume(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a volume."""
     spec = value["spec"]
     if not spec.get("accessModes"):
@@ -178,7 +189,7 @@ def volume(value: Object, old: Object | None) -> Iterator[Complaint]:
     if not capacity:
         yield required("spec.capacity")
     if "storage" not in capacity or len(capacity) > 1:
-        yield unsupported("spec.capacity", capacity or None, ("storage",))
+        yield not_supported("spec.capacity", capacity or None, ("storage",))
     sources = {
         key
         for key, part in spec.items()
@@ -188,7 +199,7 @@ def volume(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield required("spec", "must specify a volume type")
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in {"Retain", "Delete", "Recycle"}:
-        yield unsupported("spec.persistentVolumeReclaimPolicy", policy, ("Delete", "Recycle", "Retain"))
+        yield not_supported("spec.persistentVolumeReclaimPolicy", policy, ("Delete", "Recycle", "Retain"))
     if old is not None:
         before = old["spec"]
         changed = [key for key in sources if key in before and spec.get(key) != before.get(key)]
@@ -198,24 +209,24 @@ def volume(value: Object, old: Object | None) -> Iterator[Complaint]:
             )
 
 
-def storage_class(value: Object, old: Object | None) -> Iterator[Complaint]:
+def storage_class(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a storage class."""
     if not value.get("provisioner"):
         yield required("provisioner")
     if value.get("reclaimPolicy") not in {"Delete", "Retain"}:
-        yield unsupported("reclaimPolicy", value.get("reclaimPolicy"), ("Delete", "Retain"))
+        yield not_supported("reclaimPolicy", value.get("reclaimPolicy"), ("Delete", "Retain"))
     if value.get("volumeBindingMode") not in {"Immediate", "WaitForFirstConsumer"}:
         known = ("Immediate", "WaitForFirstConsumer")
-        yield unsupported("volumeBindingMode", value.get("volumeBindingMode"), known)
+        yield not_supported("volumeBindingMode", value.get("volumeBindingMode"), known)
     if old is not None:
         for key in ("parameters", "provisioner", "volumeBindingMode"):
             if value.get(key) != old.get(key):
-                yield bad(key, value.get(key), "field is immutable")
+                yield invalid(key, value.get(key), "field is immutable")
         if value.get("reclaimPolicy") != old.get("reclaimPolicy"):
             yield forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden.")
 
 
-def priority_class(value: Object, old: Object | None) -> Iterator[Complaint]:
+def priority_class(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a priority class."""
     name, number = value["metadata"].get("name", ""), value.get("value", 0)
     if old is None and name.startswith("system-") and _SYSTEM_PRIORITIES.get(name) != number:
@@ -231,19 +242,19 @@ def priority_class(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield forbidden("value", why)
     policy = value.get("preemptionPolicy")
     if policy not in {"Never", "PreemptLowerPriority"}:
-        yield unsupported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+        yield not_supported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
     if old is not None:
         for key in ("value", "preemptionPolicy"):
             if value.get(key) != old.get(key):
                 yield forbidden(key, "may not be changed in an update.")
 
 
-def binding(value: Object, old: Object | None) -> Iterator[Complaint]:
+def binding(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a binding of a role."""
     ref = value.get("roleRef") or {}
     known = ("ClusterRole",) if value["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
     if ref.get("kind") not in known:
-        yield unsupported("roleRef.kind", ref.get("kind", ""), known)
+        yield not_supported("roleRef.kind", ref.get("kind", ""), known)
     if not ref.get("name"):
         yield required("roleRef.name")
     for index, subject in enumerate(value.get("subjects") or ()):
@@ -251,7 +262,7 @@ def binding(value: Object, old: Object | None) -> Iterator[Complaint]:
         if not subject.get("name"):
             yield required(f"{path}.name")
         if subject.get("kind") not in {"User", "Group", "ServiceAccount"}:
-            yield unsupported(f"{path}.kind", subject.get("kind", ""), ("ServiceAccount", "User", "Group"))
+            yield not_supported(f"{path}.kind", subject.get("kind", ""), ("ServiceAccount", "User", "Group"))
         elif (
             subject["kind"] == "ServiceAccount"
             and not subject.get("namespace")
@@ -259,10 +270,10 @@ def binding(value: Object, old: Object | None) -> Iterator[Complaint]:
         ):
             yield required(f"{path}.namespace")
     if old is not None and ref != old.get("roleRef"):
-        yield bad("roleRef", ref, "cannot change roleRef")
+        yield invalid("roleRef", ref, "cannot change roleRef")
 
 
-def role(value: Object, old: Object | None) -> Iterator[Complaint]:
+def role(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a role."""
     _ = old
     for index, rule in enumerate(value.get("rules") or ()):
@@ -272,10 +283,10 @@ def role(value: Object, old: Object | None) -> Iterator[Complaint]:
         if rule.get("nonResourceURLs"):
             if value["kind"] == "Role":
                 why = "namespaced rules cannot apply to non-resource URLs"
-                yield bad(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
+                yield invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
             if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
                 why = "rules cannot apply to both regular resources and non-resource URLs"
-                yield bad(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
+                yield invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
             continue
         if not rule.get("apiGroups"):
             yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
@@ -283,25 +294,25 @@ def role(value: Object, old: Object | None) -> Iterator[Complaint]:
             yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
-def lease(value: Object, old: Object | None) -> Iterator[Complaint]:
+def lease(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a lease."""
     _ = old
     spec = value.get("spec") or {}
     seconds = spec.get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
-        yield bad("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
     if (spec.get("leaseTransitions") or 0) < 0:
-        yield bad("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0")
+        yield invalid("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0")
 
 
-def event(value: Object, old: Object | None) -> Iterator[Complaint]:
+def event(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with an event."""
     if old is not None:
         return
     about = (value.get("involvedObject") or {}).get("namespace", "")
     space = value["metadata"].get("namespace", "")
     if about != space and not (not about and space == "default"):
-        yield bad("involvedObject.namespace", about, "does not match event.namespace")
+        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
     if value.get("eventTime"):  # a reporter that keeps a series says who it is and what it did
         for field in ("reportingComponent", "reportingInstance", "action", "reason"):
             if not value.get(field):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.complaints import bad, forbidden, required, unsupported
+from karpenter_local.apiserver.field_errors import forbidden, invalid, not_supported, required
 from karpenter_local.apiserver.validation import meta, names, quantities
 from karpenter_local.apiserver.validation.containers import containers
 from karpenter_local.apiserver.validation.scheduling import placement
@@ -14,8 +14,8 @@ from karpenter_local.apiserver.validation.volumes import volumes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter_local.apiserver.complaints import Complaint
     from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.field_errors import FieldError
 
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -35,7 +35,7 @@ _CHANGES = (
 )
 
 
-def pod(value: Object, old: Object | None) -> Iterator[Complaint]:
+def pod(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a new pod, or with a change of one."""
     if old is None:
         yield from pod_spec(value["spec"], "spec")
@@ -44,7 +44,7 @@ def pod(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield from _update(value["spec"], old["spec"])
 
 
-def template(value: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[Complaint]:
+def template(value: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[FieldError]:
     """Yield what is wrong with a pod template whose pods will also have the `claimed` volumes."""
     given = value.get("metadata") or {}
     yield from meta.labels(given.get("labels"), f"{path}.labels")
@@ -52,16 +52,16 @@ def template(value: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -
     yield from pod_spec(value.get("spec") or {}, f"{path}.spec", claimed=claimed)
 
 
-def pod_spec(spec: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[Complaint]:
+def pod_spec(spec: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[FieldError]:
     """Yield what is wrong with the spec of a pod, wherever it is."""
     if spec.get("volumes"):
         yield from volumes(spec["volumes"], f"{path}.volumes")
     known = {volume.get("name", "") for volume in spec.get("volumes") or ()}.union(claimed)
     yield from containers(spec, path, known)
     if spec.get("restartPolicy") not in _RESTART:
-        yield unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART)
+        yield not_supported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART)
     if spec.get("dnsPolicy") not in _DNS:
-        yield unsupported(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS)
+        yield not_supported(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS)
     yield from placement(spec, path)
     if spec.get("resources"):
         yield from quantities.requirements(spec["resources"], f"{path}.resources")
@@ -70,22 +70,22 @@ def pod_spec(spec: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) ->
     yield from _scalars(spec, path)
 
 
-def _scalars(spec: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _scalars(spec: dict[str, Any], path: str) -> Iterator[FieldError]:
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 0 < deadline <= _MAX_DEADLINE:
         why = f"must be between 1 and {_MAX_DEADLINE}, inclusive"
-        yield bad(f"{path}.activeDeadlineSeconds", deadline, why)
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, why)
     for key, rule in _NAMES:
         text = spec.get(key)
         if text:
             for sentence in rule(text):
-                yield bad(f"{path}.{key}", text, sentence)
+                yield invalid(f"{path}.{key}", text, sentence)
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:
         yield required(f"{path}.terminationGracePeriodSeconds")
 
 
-def _update(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Complaint]:
+def _update(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[FieldError]:
     """Yield what an update of a pod must not change: nearly everything."""
     if len(spec.get("containers") or ()) != len(before.get("containers") or ()):
         yield forbidden("spec.containers", "pod updates may not add or remove containers")
@@ -102,16 +102,16 @@ def _update(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Complaint]
         yield forbidden("spec", _CHANGES)
 
 
-def _deadline(now: int | None, was: int | None) -> Iterator[Complaint]:
+def _deadline(now: int | None, was: int | None) -> Iterator[FieldError]:
     if now == was:
         return
     path = "spec.activeDeadlineSeconds"
     if now is None:
-        yield bad(path, now, "must not update from a positive integer to nil value")
+        yield invalid(path, now, "must not update from a positive integer to nil value")
     elif now < 0 or now > _MAX_DEADLINE:
-        yield bad(path, now, f"must be between 0 and {_MAX_DEADLINE}, inclusive")
+        yield invalid(path, now, f"must be between 0 and {_MAX_DEADLINE}, inclusive")
     elif was is not None and now > was:
-        yield bad(path, now, "must be less than or equal to previous value")
+        yield invalid(path, now, "must be less than or equal to previous value")
 
 
 def _only_added(now: list[dict[str, Any]], was: list[dict[str, Any]]) -> bool:
@@ -121,7 +121,7 @@ def _only_added(now: list[dict[str, Any]], was: list[dict[str, Any]]) -> bool:
     return all(any(bare(item) == bare(old) for item in now) for old in was)
 
 
-def _gates(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Complaint]:
+def _gates(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[FieldError]:
     was = {gate["name"] for gate in before.get("schedulingGates") or ()}
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate.get("name") not in was:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter.base.quantity import Quantity, parse_quantity
-from karpenter_local.apiserver.complaints import bad, required
+from karpenter_local.apiserver.field_errors import invalid, required
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.complaints import Complaint
+    from karpenter_local.apiserver.field_errors import FieldError
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE = "hugepages-"
 
 
-def requirements(given: dict[str, Any], path: str) -> Iterator[Complaint]:
+def requirements(given: dict[str, Any], path: str) -> Iterator[FieldError]:
     """Yield what is wrong with requests and limits."""
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
@@ -30,26 +30,26 @@ def requirements(given: dict[str, Any], path: str) -> Iterator[Complaint]:
             if not _overcommits(name) and ("/" in name or name.startswith(_HUGE)):
                 yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         elif parse_quantity(text) > parse_quantity(limit):
-            yield bad(place, text, f"must be less than or equal to {name} limit of {limit}")
+            yield invalid(place, text, f"must be less than or equal to {name} limit of {limit}")
         elif not _overcommits(name) and parse_quantity(text) != parse_quantity(limit):
-            yield bad(place, text, f"must be equal to {name} limit of {limit}")
+            yield invalid(place, text, f"must be equal to {name} limit of {limit}")
 
 
 def _overcommits(name: str) -> bool:
     return name in _STANDARD
 
 
-def _amount(name: str, text: str, path: str) -> Iterator[Complaint]:
+def _amount(name: str, text: str, path: str) -> Iterator[FieldError]:
     for sentence in names.qualified(name):
-        yield bad(path, name, sentence)
+        yield invalid(path, name, sentence)
     if "/" not in name and name not in _STANDARD and not name.startswith(_HUGE):
-        yield bad(path, name, "must be a standard resource type or fully qualified")
-        yield bad(path, name, "must be a standard resource for containers")
+        yield invalid(path, name, "must be a standard resource type or fully qualified")
+        yield invalid(path, name, "must be a standard resource for containers")
     amount = parse_quantity(text)
     if amount < Quantity(0):
-        yield bad(path, text, "must be greater than or equal to 0")
+        yield invalid(path, text, "must be greater than or equal to 0")
     elif "/" in name and not _native(name) and amount.nanos % 10**9:
-        yield bad(path, text, "must be an integer")
+        yield invalid(path, text, "must be an integer")
 
 
 def _native(name: str) -> bool:
@@ -57,10 +57,10 @@ def _native(name: str) -> bool:
     return domain.endswith("kubernetes.io")
 
 
-def amounts(given: dict[str, Any] | None, path: str) -> Iterator[Complaint]:
+def amounts(given: dict[str, Any] | None, path: str) -> Iterator[FieldError]:
     """Yield what is wrong with a plain map of amounts."""
     for name, text in (given or {}).items():
         for sentence in names.qualified(name):
-            yield bad(f"{path}[{name}]", name, sentence)
+            yield invalid(f"{path}[{name}]", name, sentence)
         if parse_quantity(text) < Quantity(0):
-            yield bad(f"{path}[{name}]", text, "must be greater than or equal to 0")
+            yield invalid(f"{path}[{name}]", text, "must be greater than or equal to 0")

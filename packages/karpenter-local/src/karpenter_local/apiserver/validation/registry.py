@@ -9,10 +9,10 @@ from karpenter_local.apiserver.validation import jobs, others, pods, workloads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karpenter_local.apiserver.complaints import Complaint
     from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.field_errors import FieldError
 
-RULES: dict[str, Callable[[Object, Object | None], Iterable[Complaint]]] = {
+RULES: dict[str, Callable[[Object, Object | None], Iterable[FieldError]]] = {
     "pods": pods.pod,
     "configmaps": others.config_map,
     "secrets": others.secret,

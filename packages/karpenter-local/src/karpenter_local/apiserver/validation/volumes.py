@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.complaints import bad, duplicate, forbidden, required
+from karpenter_local.apiserver.field_errors import duplicate, forbidden, invalid, required
 from karpenter_local.apiserver.validation import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.complaints import Complaint
+    from karpenter_local.apiserver.field_errors import FieldError
 
 
-def volumes(given: list[dict[str, Any]] | None, path: str) -> Iterator[Complaint]:
+def volumes(given: list[dict[str, Any]] | None, path: str) -> Iterator[FieldError]:
     """Yield what is wrong with a pod's volumes."""
     seen: set[str] = set()
     for index, volume in enumerate(given or ()):
@@ -23,14 +23,14 @@ def volumes(given: list[dict[str, Any]] | None, path: str) -> Iterator[Complaint
             yield required(f"{place}.name")
         else:
             for sentence in names.label(name):
-                yield bad(f"{place}.name", name, sentence)
+                yield invalid(f"{place}.name", name, sentence)
         if name in seen:
             yield duplicate(f"{place}.name", name)
         seen.add(name)
         yield from _source(volume, place)
 
 
-def _source(volume: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _source(volume: dict[str, Any], path: str) -> Iterator[FieldError]:
     chosen = [key for key, part in volume.items() if key != "name" and part is not None]
     for extra in chosen[1:]:
         yield forbidden(f"{path}.{extra}", "may not specify more than 1 volume type")

@@ -1,11 +1,11 @@
-"""The rules for deployments and their kin."""
+"""The rules for deployments, replica sets, stateful sets, daemon sets and disruption budgets."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.complaints import bad, forbidden, required, unsupported
+from karpenter_local.apiserver.field_errors import forbidden, invalid, not_supported, required
 from karpenter_local.apiserver.selectors import from_object
 from karpenter_local.apiserver.validation.pods import template
 from karpenter_local.apiserver.validation.scheduling import label_selector
@@ -13,8 +13,8 @@ from karpenter_local.apiserver.validation.scheduling import label_selector
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karpenter_local.apiserver.complaints import Complaint
     from karpenter_local.apiserver.entry import Object
+    from karpenter_local.apiserver.field_errors import FieldError
 
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
 _SET_CHANGES = (
@@ -34,26 +34,26 @@ _MAY_CHANGE = frozenset(
 )
 
 
-def not_negative(given: dict[str, Any], path: str, *keys: str) -> Iterator[Complaint]:
+def not_negative(given: dict[str, Any], path: str, *keys: str) -> Iterator[FieldError]:
     """Yield the numbers that are below zero."""
     for key in keys:
         if (given.get(key) or 0) < 0:
-            yield bad(f"{path}.{key}", given[key], "must be greater than or equal to 0")
+            yield invalid(f"{path}.{key}", given[key], "must be greater than or equal to 0")
 
 
-def int_or_percent(value: int | str | None, path: str) -> Iterator[Complaint]:
+def int_or_percent(value: int | str | None, path: str) -> Iterator[FieldError]:
     """Yield what is wrong with a number or a share."""
     if isinstance(value, str) and not _PERCENT(value):
         why = (
             "a valid percent string must be a numeric string followed by an ending '%' "
             "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         )
-        yield bad(path, value, why)
+        yield invalid(path, value, why)
     elif isinstance(value, int) and value < 0:
-        yield bad(path, value, "must be greater than or equal to 0")
+        yield invalid(path, value, "must be greater than or equal to 0")
 
 
-def _common(spec: dict[str, Any], kind: str) -> Iterator[Complaint]:
+def _common(spec: dict[str, Any], kind: str) -> Iterator[FieldError]:
     """Yield what is wrong with the selector and the template that it must match."""
     selector = spec.get("selector")
     given = spec.get("template") or {}
@@ -65,33 +65,33 @@ def _common(spec: dict[str, Any], kind: str) -> Iterator[Complaint]:
         wrong = list(label_selector(selector, "spec.selector"))
         if wrong:
             yield from wrong
-            yield bad("spec.selector", selector, "invalid label selector")
+            yield invalid("spec.selector", selector, "invalid label selector")
             return
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            yield bad("spec.selector", selector, f"empty selector is invalid for {kind}")
+            yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
     conditions = from_object(selector) or ()
     if not all(item.matches(labels) for item in conditions) or selector is None:
         why = "`selector` does not match template `labels`"
-        yield bad("spec.template.metadata.labels", labels or None, why)
+        yield invalid("spec.template.metadata.labels", labels or None, why)
 
 
-def _always(given: dict[str, Any]) -> Iterator[Complaint]:
+def _always(given: dict[str, Any]) -> Iterator[FieldError]:
     spec = given.get("spec") or {}
     policy = spec.get("restartPolicy")
     if policy != "Always":
-        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+        yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
     if spec.get("activeDeadlineSeconds") is not None:
         yield forbidden(
             "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in a workload is not supported"
         )
 
 
-def _fixed(spec: dict[str, Any], before: dict[str, Any], key: str) -> Iterator[Complaint]:
+def _fixed(spec: dict[str, Any], before: dict[str, Any], key: str) -> Iterator[FieldError]:
     if spec.get(key) != before.get(key):
-        yield bad(f"spec.{key}", spec.get(key), "field is immutable")
+        yield invalid(f"spec.{key}", spec.get(key), "field is immutable")
 
 
-def deployment(value: Object, old: Object | None) -> Iterator[Complaint]:
+def deployment(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a deployment."""
     spec = value["spec"]
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
@@ -101,12 +101,12 @@ def deployment(value: Object, old: Object | None) -> Iterator[Complaint]:
     yield from _strategy(spec.get("strategy") or {})
     deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds", 0)
     if deadline is not None and deadline <= ready:
-        yield bad("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+        yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
     if old is not None:
         yield from _fixed(spec, old["spec"], "selector")
 
 
-def _strategy(given: dict[str, Any]) -> Iterator[Complaint]:
+def _strategy(given: dict[str, Any]) -> Iterator[FieldError]:
     path = "spec.strategy"
     match given.get("type"):
         case "Recreate":
@@ -116,28 +116,28 @@ def _strategy(given: dict[str, Any]) -> Iterator[Complaint]:
         case "RollingUpdate":
             yield from _rolling(given.get("rollingUpdate") or {}, f"{path}.rollingUpdate")
         case _:
-            yield unsupported(path, given, ("Recreate", "RollingUpdate"))
+            yield not_supported(path, given, ("Recreate", "RollingUpdate"))
 
 
-def _rolling(given: dict[str, Any], path: str) -> Iterator[Complaint]:
+def _rolling(given: dict[str, Any], path: str) -> Iterator[FieldError]:
     down, up = given.get("maxUnavailable"), given.get("maxSurge")
     yield from int_or_percent(down, f"{path}.maxUnavailable")
     yield from int_or_percent(up, f"{path}.maxSurge")
     if _is_zero(down) and _is_zero(up):
-        yield bad(f"{path}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
+        yield invalid(f"{path}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0")
     yield from _at_most_all(down, f"{path}.maxUnavailable")
 
 
-def _at_most_all(value: int | str | None, path: str) -> Iterator[Complaint]:
+def _at_most_all(value: int | str | None, path: str) -> Iterator[FieldError]:
     if isinstance(value, str) and _PERCENT(value) and int(value[:-1]) > 100:  # noqa: PLR2004  percent
-        yield bad(path, value, "must not be greater than 100%")
+        yield invalid(path, value, "must not be greater than 100%")
 
 
 def _is_zero(value: int | str | None) -> bool:
     return value in {0, "0%", "00%"}
 
 
-def replica_set(value: Object, old: Object | None) -> Iterator[Complaint]:
+def replica_set(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a replica set."""
     spec = value["spec"]
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds")
@@ -148,7 +148,7 @@ def replica_set(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield from _fixed(spec, old["spec"], "selector")
 
 
-def daemon_set(value: Object, old: Object | None) -> Iterator[Complaint]:
+def daemon_set(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a daemon set."""
     spec = value["spec"]
     yield from _common(spec, "daemonset")
@@ -157,7 +157,7 @@ def daemon_set(value: Object, old: Object | None) -> Iterator[Complaint]:
     yield from not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit")
     update = spec.get("updateStrategy") or {}
     if update.get("type") not in {"RollingUpdate", "OnDelete"}:
-        yield unsupported("spec.updateStrategy", update, ("RollingUpdate", "OnDelete"))
+        yield not_supported("spec.updateStrategy", update, ("RollingUpdate", "OnDelete"))
     rolling = update.get("rollingUpdate")
     if update.get("type") == "RollingUpdate" and rolling is not None:
         down, up = rolling.get("maxUnavailable"), rolling.get("maxSurge")
@@ -170,7 +170,7 @@ def daemon_set(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield from _fixed(spec, old["spec"], "selector")
 
 
-def stateful_set(value: Object, old: Object | None) -> Iterator[Complaint]:
+def stateful_set(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a stateful set."""
     spec = value["spec"]
     if old is not None:
@@ -180,10 +180,10 @@ def stateful_set(value: Object, old: Object | None) -> Iterator[Complaint]:
             yield forbidden("spec", _SET_CHANGES)
     if spec.get("podManagementPolicy") not in {"OrderedReady", "Parallel"}:
         why = "must be 'OrderedReady' or 'Parallel'"
-        yield bad("spec.podManagementPolicy", spec.get("podManagementPolicy"), why)
+        yield invalid("spec.podManagementPolicy", spec.get("podManagementPolicy"), why)
     update = spec.get("updateStrategy") or {}
     if update.get("type") not in {"RollingUpdate", "OnDelete"}:
-        yield bad("spec.updateStrategy", update, "must be 'RollingUpdate' or 'OnDelete'")
+        yield invalid("spec.updateStrategy", update, "must be 'RollingUpdate' or 'OnDelete'")
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds")
     yield from _common(spec, "statefulset")
     claimed = [each.get("metadata", {}).get("name", "") for each in spec.get("volumeClaimTemplates") or ()]
@@ -191,7 +191,7 @@ def stateful_set(value: Object, old: Object | None) -> Iterator[Complaint]:
     yield from _always(spec["template"])
 
 
-def replication_controller(value: Object, old: Object | None) -> Iterator[Complaint]:
+def replication_controller(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a replication controller."""
     _ = old
     spec = value["spec"]
@@ -204,13 +204,13 @@ def replication_controller(value: Object, old: Object | None) -> Iterator[Compla
         yield from template(spec["template"], "spec.template")
 
 
-def budget(value: Object, old: Object | None) -> Iterator[Complaint]:
+def budget(value: Object, old: Object | None) -> Iterator[FieldError]:
     """Yield what is wrong with a disruption budget."""
     _ = old
     spec = value["spec"]
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
-        yield bad("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
     for key, given in (("minAvailable", least), ("maxUnavailable", most)):
         yield from int_or_percent(given, f"spec.{key}")
         yield from _at_most_all(given, f"spec.{key}")
@@ -218,4 +218,4 @@ def budget(value: Object, old: Object | None) -> Iterator[Complaint]:
         yield from label_selector(spec["selector"], "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in {"IfHealthyBudget", "AlwaysAllow"}:
-        yield unsupported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))

@@ -1,10 +1,10 @@
-"""Bind: the scheduler's word that a pod goes to a node."""
+"""Bind: the scheduler's assignment of a pod to a node."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.admission.pods import take_place
 from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.writing import draft
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.resources import Resource
+    from karpenter_local.apiserver.resources import APIResource
 
 
-def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, dry_run: bool) -> Response:
+def bind(backend: Backend, resource: APIResource, namespace: str, body: Object, *, dry_run: bool) -> Response:
     """Set a pod's node, once; `resource` is that of pods."""
     name = (body.get("metadata") or {}).get("name", "")
     target = body.get("target") or {}
     node = target.get("name")
     if target.get("kind") not in {None, "", "Node"}:
         why = f'target.kind: Unsupported value: "{target.get("kind")}": supported values: "Node", "<empty>"'
-        raise faults.Fault(500, "", why)
+        raise errors.APIStatusError(500, "", why)
     if not node:
-        raise faults.Fault(500, "", "target.name: Required value")
+        raise errors.APIStatusError(500, "", "target.name: Required value")
     entry = backend.entry(resource, namespace, name)
     if entry is None:
-        raise faults.not_found(resource, name)
+        raise errors.not_found(resource, name)
     value = entry.object()
     meta = value["metadata"]
     asked = (body.get("metadata") or {}).get("uid")
     if asked and asked != meta["uid"]:
-        raise faults.conflict(
+        raise errors.conflict(
             resource,
             name,
             f"Precondition failed: UID in precondition: {asked}, UID in object meta: {meta['uid']}",
@@ -60,9 +60,9 @@ def bind(backend: Backend, resource: Resource, namespace: str, body: Object, *, 
     return reply(success, status=201)
 
 
-def _refused(name: str, why: str) -> faults.Fault:
+def _refused(name: str, why: str) -> errors.APIStatusError:
     message = f'Operation cannot be fulfilled on pods/binding "{name}": {why}'
-    return faults.Fault(409, "Conflict", message, details={"name": name, "kind": "pods/binding"})
+    return errors.APIStatusError(409, "Conflict", message, details={"name": name, "kind": "pods/binding"})
 
 
 def _mark_scheduled(value: Object, now: str) -> None:

@@ -11,11 +11,11 @@ from karpenter_local.apiserver.verbs.selecting import current, selector
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
 
 
-def delete_collection(backend: Backend, call: Call, view: View) -> Response:
+def delete_collection(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Delete each selected object; answer with the list of them."""
     options = read_options(call)
     stored = backend.kept(call.resource)

@@ -1,9 +1,8 @@
 """
 Delete: at once, after a grace period, or when the last finalizer is gone.
 
-Who waits for what: a pod on a node waits for its kubelet to say that it has stopped; an object with
-finalizers waits for whoever put them there; ``propagationPolicy`` is a finalizer that the garbage collector
-answers to.
+A pod on a node waits for its kubelet to report that it has stopped; an object with finalizers waits until
+controllers have removed them; ``propagationPolicy`` becomes a finalizer that the garbage collector removes.
 """
 
 from __future__ import annotations
@@ -14,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.entry import Entry
 from karpenter_local.apiserver.metadata import stamp
 from karpenter_local.apiserver.options import is_dry_run, refuse
 from karpenter_local.apiserver.presenting import reply, reply_raw
 from karpenter_local.apiserver.schema.conform import Mismatch, conform
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 from karpenter_local.apiserver.writing import draft
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.resources import Resource
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.resources import APIResource
+    from karpenter_local.apiserver.views import ResponseView
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -38,7 +37,7 @@ _POLICIES = ("Orphan", "Background", "Foreground")
 _DEFINITION = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a deletion is meant."""
 
     grace: int | None = None
@@ -48,27 +47,27 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What became of it: the object as it is now or was at the end, and whether it is gone."""
+class DeletionResult(msgspec.Struct, frozen=True):
+    """The object as it is now or was at the end, and whether it is gone."""
 
     entry: Entry
     gone: bool
 
 
-def delete(backend: Backend, call: Call, view: View) -> Response:
+def delete(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Delete one object."""
     stored = backend.kept(call.resource)
     entry = backend.entry(stored, call.namespace, call.name)
     options = read_options(call)
     if entry is None:
-        raise faults.not_found(call.resource, call.name)
+        raise errors.not_found(call.resource, call.name)
     outcome = remove(backend, stored, entry, options)
     if not outcome.gone or backend.strategy(stored).returns_deleted:
         return reply_raw(view.one(outcome.entry))
     return reply(success(stored, outcome.entry.object()))
 
 
-def success(resource: Resource, value: Object) -> Object:
+def success(resource: APIResource, value: Object) -> Object:
     """Return the Status that answers a finished delete."""
     details: dict[str, Any] = {"name": value["metadata"]["name"]}
     if resource.group:
@@ -77,7 +76,7 @@ def success(resource: Resource, value: Object) -> Object:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def remove(backend: Backend, resource: Resource, entry: Entry, options: Options) -> Outcome:
+def remove(backend: Backend, resource: APIResource, entry: Entry, options: DeleteOptions) -> DeletionResult:
     """Begin or finish a deletion."""
     value = entry.object()
     meta = value["metadata"]
@@ -93,20 +92,20 @@ def remove(backend: Backend, resource: Resource, entry: Entry, options: Options)
     if grace > 0 or waits or strategy.graceful:
         _begin(backend, meta, grace)
     if grace <= 0 and not waits:
-        return Outcome(_finish(backend, resource, entry, value, options), gone=True)
+        return DeletionResult(_finish(backend, resource, entry, value, options), gone=True)
     if resource.table == "namespaces":
         meta.pop("deletionGracePeriodSeconds", None)
         value["status"] = {**(value.get("status") or {}), "phase": "Terminating"}
     if value == entry.object():
-        return Outcome(entry, gone=False)
+        return DeletionResult(entry, gone=False)
     if options.dry_run:
-        return Outcome(draft(backend, resource, value), gone=False)
+        return DeletionResult(draft(backend, resource, value), gone=False)
     kept = backend.store.put(resource.table, entry.key, value)
     backend.changed(resource, kept)
-    return Outcome(kept, gone=False)
+    return DeletionResult(kept, gone=False)
 
 
-def _check(resource: Resource, meta: dict[str, Any], options: Options) -> None:
+def _check(resource: APIResource, meta: dict[str, Any], options: DeleteOptions) -> None:
     for asked, actual, what, since in (
         (options.uid, meta["uid"], "UID", "deleted and then recreated"),
         (options.revision, meta["resourceVersion"], "ResourceVersion", "modified"),
@@ -116,15 +115,15 @@ def _check(resource: Resource, meta: dict[str, Any], options: Options) -> None:
                 f"the {what} in the precondition ({asked}) does not match the {what} in record ({actual}). "
                 f"The object might have been {since}"
             )
-            kind = faults.qualified(resource.kind, resource.group)
+            kind = errors.qualified(resource.kind, resource.group)
             details = {"name": meta["name"], "kind": resource.kind}
             if resource.group:
                 details["group"] = resource.group
             message = f'Operation cannot be fulfilled on {kind} "{meta["name"]}": {why}'
-            raise faults.Fault(409, "Conflict", message, details=details)
+            raise errors.APIStatusError(409, "Conflict", message, details=details)
 
 
-def _set_policy_finalizers(meta: dict[str, Any], options: Options, *, orphans: bool) -> None:
+def _set_policy_finalizers(meta: dict[str, Any], options: DeleteOptions, *, orphans: bool) -> None:
     before = list(meta.get("finalizers") or ())
     policy = options.policy
     if not policy:
@@ -152,7 +151,9 @@ def _begin(backend: Backend, meta: dict[str, Any], grace: int) -> None:
         meta |= {"deletionTimestamp": moment, "deletionGracePeriodSeconds": grace}
 
 
-def _finish(backend: Backend, resource: Resource, entry: Entry, value: Object, options: Options) -> Entry:
+def _finish(
+    backend: Backend, resource: APIResource, entry: Entry, value: Object, options: DeleteOptions
+) -> Entry:
     if options.dry_run:
         return draft(backend, resource, value)
     gone = backend.store.delete(resource.table, entry.key, value)
@@ -160,13 +161,13 @@ def _finish(backend: Backend, resource: Resource, entry: Entry, value: Object, o
     return gone
 
 
-def read_options(call: Call) -> Options:
+def read_options(call: RequestInfo) -> DeleteOptions:
     """Return the options of a delete, from its body and its query."""
     body: Object = {}
     if call.request.body:
         try:
             body = read(call.request, "DeleteOptions").value
-        except faults.Fault as fault:
+        except errors.APIStatusError as fault:
             plain = re.sub(
                 r"^the object provided is unrecognized \(must be of type DeleteOptions\): ", "", fault.message
             )
@@ -175,17 +176,17 @@ def read_options(call: Call) -> Options:
     return options_from(body, dict(call.request.query))
 
 
-def options_from(body: Object, query: dict[str, str] | None = None) -> Options:
+def options_from(body: Object, query: dict[str, str] | None = None) -> DeleteOptions:
     """Return the options that a ``DeleteOptions`` object and a query spell."""
     query = query or {}
     if body.get("kind") not in {None, "", "DeleteOptions"}:
-        raise faults.bad_request(
+        raise errors.bad_request(
             f"expect delete options, got {body.get('apiVersion')}, Kind={body.get('kind')}"
         )
     try:
-        conform(body, facts().definition(_DEFINITION))
+        conform(body, built_in_types().definition(_DEFINITION))
     except Mismatch as error:
-        raise faults.bad_request(str(error)) from None
+        raise errors.bad_request(str(error)) from None
     grace = body.get("gracePeriodSeconds")
     if grace is None and "gracePeriodSeconds" in query:
         grace = _whole(query["gracePeriodSeconds"])
@@ -205,7 +206,7 @@ def options_from(body: Object, query: dict[str, str] | None = None) -> Options:
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     dry = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
-    return Options(
+    return DeleteOptions(
         grace=grace,
         uid=preconditions.get("uid") or "",
         revision=preconditions.get("resourceVersion") or "",
@@ -218,7 +219,7 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise faults.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def _refuse(message: str, reason: str) -> None:

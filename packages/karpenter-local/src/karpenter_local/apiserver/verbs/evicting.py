@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.selectors import from_object
@@ -19,29 +19,30 @@ if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 PDBS = "poddisruptionbudgets.policy"
+# MaxDisruptedPodSize of the eviction registry: https://github.com/kubernetes/kubernetes
 _MAX_NOTED = 2000
 _RETRY = 10
 
 
-def evict(backend: Backend, call: Call) -> Response:
+def evict(backend: Backend, call: RequestInfo) -> Response:
     """Delete a pod if every budget that covers it allows one more disruption."""
     body = read(call.request, "Eviction").value
     name = (body.get("metadata") or {}).get("name")
     if name not in {None, "", call.name}:
-        raise faults.bad_request("name in URL does not match name in Eviction object")
+        raise errors.bad_request("name in URL does not match name in Eviction object")
     entry = backend.entry(call.resource, call.namespace, call.name)
     if entry is None:
-        raise faults.not_found(call.resource, call.name)
+        raise errors.not_found(call.resource, call.name)
     options = options_from(body.get("deleteOptions") or {}, dict(call.request.query))
     pod = entry.object()
     if not _free_to_go(pod):
         budgets = _covering(backend, entry)
         if len(budgets) > 1:
             why = "This pod has more than one PodDisruptionBudget"
-            raise faults.Fault(500, "", f"{why}, which the eviction subresource does not support.")
+            raise errors.APIStatusError(500, "", f"{why}, which the eviction subresource does not support.")
         for budget in budgets:
             _spend(backend, budget, pod, dry_run=options.dry_run)
     if not options.dry_run:
@@ -52,7 +53,7 @@ def evict(backend: Backend, call: Call) -> Response:
     )
 
 
-def _mark(backend: Backend, call: Call, entry: Entry) -> Entry:
+def _mark(backend: Backend, call: RequestInfo, entry: Entry) -> Entry:
     """Say in the pod's status why it goes."""
     pod = entry.object()
     condition = {
@@ -119,8 +120,8 @@ def _healthy_enough(spec: Object, status: Object, pod: Object) -> bool:
     return bool(current >= desired > 0)
 
 
-def _blocked(why: str) -> faults.Fault:
+def _blocked(why: str) -> errors.APIStatusError:
     cause = {"reason": "DisruptionBudget", "message": why}
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     retry = 0 if "needs" in why else _RETRY
-    return faults.too_many_requests(message, retry_after=retry, causes=[cause])
+    return errors.too_many_requests(message, retry_after=retry, causes=[cause])

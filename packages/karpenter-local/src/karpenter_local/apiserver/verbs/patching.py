@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import bodies, faults, incoming, options
+from karpenter_local.apiserver import bodies, errors, incoming, options
 from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.patches import merge, operations, strategic
 from karpenter_local.apiserver.presenting import reply_raw, warnings
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 from karpenter_local.apiserver.verbs import applying
-from karpenter_local.apiserver.writing import Intent, update
+from karpenter_local.apiserver.writing import WriteOptions, update
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.resources import Resource
-    from karpenter_local.apiserver.schema.facts import Definition
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.resources import APIResource
+    from karpenter_local.apiserver.schema.types import TypeDefinition
+    from karpenter_local.apiserver.views import ResponseView
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
-def patch(backend: Backend, call: Call, view: View) -> Response:
+def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Change what is stored as the body says."""
     bodies.check_size(call.request)
     language = bodies.media_type(call.request.header("content-type"))
     if language not in languages(call.resource):
         if call.resource.custom:
-            raise faults.unsupported_media_type(languages(call.resource))
-        raise faults.Fault(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+            raise errors.unsupported_media_type(languages(call.resource))
+        raise errors.APIStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     options.check(call)
     if language == applying.LANGUAGE:
         return applying.apply(backend, call, view)
@@ -41,17 +41,17 @@ def patch(backend: Backend, call: Call, view: View) -> Response:
     stored = backend.kept(call.resource)
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:
-        raise faults.not_found(call.resource, call.name)
-    definition = facts().of_kind(call.resource.group, call.resource.version, call.resource.kind)
+        raise errors.not_found(call.resource, call.name)
+    definition = built_in_types().of_kind(call.resource.group, call.resource.version, call.resource.kind)
     value = backend.outgoing(call.resource, old.object())
     changed = change(language, value, body, definition)
     try:
         changed, warned = backend.incoming(call, changed, ())
     except incoming.Unfit as error:
         shown = call.request.body if language == STRATEGIC else encode(changed)
-        raise faults.patch_invalid(shown.decode(errors="replace"), error.why) from None
+        raise errors.patch_invalid(shown.decode(errors="replace"), error.why) from None
     check_name(changed, call.name)
-    intent = Intent(
+    intent = WriteOptions(
         manager=call.manager,
         version=call.resource.api_version,
         dry_run=call.dry_run,
@@ -62,14 +62,14 @@ def patch(backend: Backend, call: Call, view: View) -> Response:
     return reply_raw(view.one(entry), headers=warnings(warned))
 
 
-def languages(resource: Resource) -> tuple[str, ...]:
+def languages(resource: APIResource) -> tuple[str, ...]:
     """Return the content types in which a kind takes patches."""
     if resource.custom:
         return JSON_PATCH, MERGE, applying.LANGUAGE
     return JSON_PATCH, MERGE, STRATEGIC, applying.LANGUAGE
 
 
-def change(language: str, value: Object, body: Any, definition: Definition | None) -> Object:
+def change(language: str, value: Object, body: Any, definition: TypeDefinition | None) -> Object:
     """Return `value` as a patch would have it."""
     if language == JSON_PATCH:
         result = operations.apply(value, body)
@@ -79,7 +79,7 @@ def change(language: str, value: Object, body: Any, definition: Definition | Non
         assert definition is not None
         result = strategic.apply(value, body, definition)
     if not isinstance(result, dict):
-        raise faults.patch_invalid(encode(result).decode(), "the patch leaves no object")
+        raise errors.patch_invalid(encode(result).decode(), "the patch leaves no object")
     return result
 
 
@@ -88,7 +88,7 @@ def check_name(value: Object, name: str) -> None:
     meta = value.get("metadata")
     given = meta.get("name") if isinstance(meta, dict) else None
     if given and given != name:
-        raise faults.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({name})"
         )
 
@@ -98,13 +98,13 @@ def read_patch(raw: bytes, language: str) -> Any:
     prefix = "" if language == STRATEGIC else "error decoding patch: "
     try:
         body = bodies.parse_json(raw).value
-    except bodies.Unreadable as error:
+    except bodies.UnreadableBody as error:
         why = str(error).partition("json parse error: ")[2] or str(error)
-        raise faults.bad_request(f"{prefix}{why}") from None
+        raise errors.bad_request(f"{prefix}{why}") from None
     wanted, name = (
         (list, "[]handlers.jsonPatchOp") if language == JSON_PATCH else (dict, "map[string]interface {}")
     )
     if not isinstance(body, wanted):
         got = bodies.json_type(body)
-        raise faults.bad_request(f"{prefix}json: cannot unmarshal {got} into Go value of type {name}")
+        raise errors.bad_request(f"{prefix}json: cannot unmarshal {got} into Go value of type {name}")
     return body

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.options import refuse
 from karpenter_local.apiserver.presenting import reply_raw
 from karpenter_local.apiserver.verbs.selecting import at, current, matching, parse_revision, selector
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.selectors import Selector
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.selectors import ListSelector
+    from karpenter_local.apiserver.views import ResponseView
 
 _FRESH = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."  # noqa: E501  the API's own sentence, clients match on it
 
@@ -32,15 +32,15 @@ class Token(msgspec.Struct):
     v: str = "meta.k8s.io/v1"
 
 
-def get(backend: Backend, call: Call, view: View) -> Response:
+def get(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Return one object."""
     entry = backend.entry(call.resource, call.namespace, call.name)
     if entry is None:
-        raise faults.not_found(call.resource, call.name)
+        raise errors.not_found(call.resource, call.name)
     return reply_raw(view.one(entry))
 
 
-def list_(backend: Backend, call: Call, view: View) -> Response:
+def list_(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Return the objects that the call selects."""
     chosen = selector(backend, call)
     limit = _number(call, "limit")
@@ -62,7 +62,7 @@ def list_(backend: Backend, call: Call, view: View) -> Response:
 
 
 def _entries(
-    backend: Backend, call: Call, chosen: Selector, revision: int, after: str
+    backend: Backend, call: RequestInfo, chosen: ListSelector, revision: int, after: str
 ) -> tuple[list[Entry], int]:
     """Return the rest of the list after a key, at `revision` (zero: now), and the revision that it shows."""
     if revision <= 0 or revision == backend.store.revision:
@@ -73,34 +73,34 @@ def _entries(
         if state is None:
             fresh = _render_token(Token(rv=-1, start=after)) if after else ""
             why = _FRESH if after else f"The resourceVersion for the provided list is too old: {revision}"
-            raise faults.expired(why, continues=fresh)
+            raise errors.expired(why, continues=fresh)
         found = matching([state[key] for key in sorted(state)], chosen)
     if after:
         found = [entry for entry in found if entry.key > after]
     return found, revision
 
 
-def _number(call: Call, name: str) -> int:
+def _number(call: RequestInfo, name: str) -> int:
     text = call.request.parameter(name)
     if not text:
         return 0
     try:
         number = int(text)
     except ValueError:
-        raise faults.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
     return max(number, 0)
 
 
-def _revision(backend: Backend, call: Call, *, continuing: bool) -> int:
+def _revision(backend: Backend, call: RequestInfo, *, continuing: bool) -> int:
     """Return the exact revision to show, or zero for the newest."""
     text = call.request.parameter("resourceVersion")
     match = call.request.parameter("resourceVersionMatch")
-    wrong = _match_complaint(text, match, continuing=continuing)
+    wrong = _match_error(text, match, continuing=continuing)
     if wrong:
         reason = "FieldValueForbidden" if wrong.startswith("Forbidden") else "FieldValueNotSupported"
         refuse("ListOptions", ("resourceVersionMatch", reason, wrong))
     if continuing and text and text != "0":
-        raise faults.bad_request("specifying resource version is not allowed when using continue")
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
     revision = parse_revision(text)
     if revision > backend.store.revision:
         raise too_large(revision, backend.store.revision)
@@ -110,7 +110,7 @@ def _revision(backend: Backend, call: Call, *, continuing: bool) -> int:
     return revision if legacy_exact else 0
 
 
-def _match_complaint(text: str, match: str, *, continuing: bool) -> str:
+def _match_error(text: str, match: str, *, continuing: bool) -> str:
     if not match:
         return ""
     if continuing:
@@ -124,7 +124,7 @@ def _match_complaint(text: str, match: str, *, continuing: bool) -> str:
     return ""
 
 
-def too_large(asked: int, newest: int) -> faults.Fault:
+def too_large(asked: int, newest: int) -> errors.APIStatusError:
     """The client has seen more than the server: it must wait or start anew."""
     message = f"Too large resource version: {asked}, current: {newest}"
     details = {
@@ -132,7 +132,7 @@ def too_large(asked: int, newest: int) -> faults.Fault:
         "retryAfterSeconds": 1,
     }
     headers = (("retry-after", "1"),)
-    return faults.Fault(504, "Timeout", f"Timeout: {message}", details=details, headers=headers)
+    return errors.APIStatusError(504, "Timeout", f"Timeout: {message}", details=details, headers=headers)
 
 
 def _render_token(token: Token) -> str:
@@ -144,9 +144,9 @@ def _parse_token(text: str) -> Token:
         padded = text + "=" * (-len(text) % 4)
         token = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise faults.bad_request("invalid continue token: it is not one of this server's") from None
+        raise errors.bad_request("invalid continue token: it is not one of this server's") from None
     if token.v != "meta.k8s.io/v1":
-        raise faults.bad_request(
+        raise errors.bad_request(
             f'invalid continue token: server does not recognize this encoded version "{token.v}"'
         )
     return token

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 _WHY = {
     "log": "has no logs",
@@ -21,9 +21,9 @@ _WHY = {
 }
 
 
-def refusal(backend: Backend, call: Call) -> faults.Fault:
+def refusal(backend: Backend, call: RequestInfo) -> errors.APIStatusError:
     """Return why not, if there is such an object at all."""
     if backend.entry(call.resource, call.namespace, call.name) is None:
-        return faults.not_found(call.resource, call.name)
+        return errors.not_found(call.resource, call.name)
     subject = f"{call.resource.singular} {call.name} {_WHY[call.subresource]}"
-    return faults.not_implemented(f"{subject}: the embedded cluster simulates nodes and runs no containers")
+    return errors.not_implemented(f"{subject}: the embedded cluster simulates nodes and runs no containers")

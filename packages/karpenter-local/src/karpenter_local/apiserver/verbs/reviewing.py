@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import access, bodies, faults, incoming
+from karpenter_local.apiserver import access, bodies, errors, incoming
 from karpenter_local.apiserver.presenting import reply, warnings
 from karpenter_local.apiserver.verbs.binding import bind
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 
-def review(backend: Backend, call: Call) -> Response:
+def review(backend: Backend, call: RequestInfo) -> Response:
     """Answer a question: a binding, or a review of who someone is or what they may do."""
     body = bodies.read(call.request, call.resource.kind)
     value, warned = incoming.built_in(call, body.value, body.repeated)
@@ -41,38 +41,38 @@ def review(backend: Backend, call: Call) -> Response:
     return reply(value, status=201, headers=warnings(warned))
 
 
-def _answer(backend: Backend, call: Call, value: Object) -> dict[str, Any]:
+def _answer(backend: Backend, call: RequestInfo, value: Object) -> dict[str, Any]:
     spec = value.get("spec") or {}
     user = backend.user(call.request) if call.resource.plural.startswith("self") else _subject(spec)
     asked = _question(spec)
     if call.namespace and call.namespace != asked.namespace:
-        raise faults.bad_request(f"spec.resourceAttributes.namespace must match namespace: {call.namespace}")
+        raise errors.bad_request(f"spec.resourceAttributes.namespace must match namespace: {call.namespace}")
     why = access.allows(backend.store, user, asked)
     return {"allowed": True, "reason": why} if why else {"allowed": False}
 
 
-def _subject(spec: Object) -> access.User:
+def _subject(spec: Object) -> access.UserInfo:
     name = spec.get("user") or ""
     groups = tuple(spec.get("groups") or ())
     if not name and not groups:
-        raise faults.bad_request("at least one of user or group must be specified")
-    return access.User(name, groups)
+        raise errors.bad_request("at least one of user or group must be specified")
+    return access.UserInfo(name, groups)
 
 
-def _question(spec: Object) -> access.Question:
+def _question(spec: Object) -> access.AuthorizerAttributes:
     wanted, page = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (wanted is None) == (page is None):
-        raise faults.bad_request(
+        raise errors.bad_request(
             "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         )
     if page is not None:
-        return access.Question(verb=page.get("verb", ""), path=page.get("path", ""))
+        return access.AuthorizerAttributes(verb=page.get("verb", ""), path=page.get("path", ""))
     assert wanted is not None
     keys = ("verb", "group", "resource", "subresource", "name", "namespace")
-    return access.Question(**{key: wanted.get(key) or "" for key in keys})
+    return access.AuthorizerAttributes(**{key: wanted.get(key) or "" for key in keys})
 
 
-def _info(user: access.User) -> dict[str, Any]:
+def _info(user: access.UserInfo) -> dict[str, Any]:
     return {"username": user.name, "groups": list(user.groups)}
 
 

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver import bodies, faults, options
-from karpenter_local.apiserver.complaints import bad
+from karpenter_local.apiserver import bodies, errors, options
 from karpenter_local.apiserver.custom.definition import ScalePaths
+from karpenter_local.apiserver.field_errors import invalid
 from karpenter_local.apiserver.managed.owners import Conflicts
 from karpenter_local.apiserver.managed.tracker import Author
 from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.schema.conform import Mismatch, conform
-from karpenter_local.apiserver.schema.facts import facts
+from karpenter_local.apiserver.schema.types import built_in_types
 from karpenter_local.apiserver.tables.columns import dig, selector
 from karpenter_local.apiserver.verbs import applying
 from karpenter_local.apiserver.verbs.patching import change, languages, read_patch
-from karpenter_local.apiserver.writing import Intent, update
+from karpenter_local.apiserver.writing import WriteOptions, update
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
 
 _BUILT_IN = ScalePaths(spec="spec.replicas", status="status.replicas")
 _DEFINITION = "io.k8s.api.autoscaling.v1.Scale"
 
 
-def scale(backend: Backend, call: Call, view: View) -> Response:
+def scale(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Show or set how many replicas an object wants."""
     _ = view
     stored = backend.kept(call.resource)
@@ -39,7 +39,7 @@ def scale(backend: Backend, call: Call, view: View) -> Response:
     wanted = _read(call) if call.verb == "update" else None
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:
-        raise faults.not_found(call.resource, call.name)
+        raise errors.not_found(call.resource, call.name)
     value = old.object()
     if call.verb == "get":
         return reply(render(call, paths, value))
@@ -49,7 +49,7 @@ def scale(backend: Backend, call: Call, view: View) -> Response:
         wanted = _patched(call, render(call, paths, value))
     _check(call, wanted, value)
     _set(value, paths.spec, wanted["spec"].get("replicas", 0))
-    intent = Intent(
+    intent = WriteOptions(
         manager=call.manager,
         version=call.resource.api_version,
         dry_run=call.dry_run,
@@ -59,7 +59,7 @@ def scale(backend: Backend, call: Call, view: View) -> Response:
     return reply(render(call, paths, entry.object()))
 
 
-def _applied(backend: Backend, call: Call, paths: ScalePaths, old: Entry) -> Response:
+def _applied(backend: Backend, call: RequestInfo, paths: ScalePaths, old: Entry) -> Response:
     """Let a client own the number of replicas, through the scale."""
     given = bodies.parse_yaml(call.request.body).value
     wanted = _conformed(call, given if isinstance(given, dict) else {})
@@ -71,15 +71,15 @@ def _applied(backend: Backend, call: Call, paths: ScalePaths, old: Entry) -> Res
     try:
         result = backend.owners.apply(stored, live, part, author, force=call.flag("force"))
     except Conflicts as conflicts:
-        raise faults.apply_conflict(conflicts.causes) from None
-    intent = Intent(
+        raise errors.apply_conflict(conflicts.causes) from None
+    intent = WriteOptions(
         manager=author.manager, dry_run=call.dry_run, subresource="scale", applied=result.managers
     )
     entry = update(backend, stored, backend.normal(stored, result.value), old, intent)
     return reply(render(call, paths, entry.object()))
 
 
-def render(call: Call, paths: ScalePaths, value: Object) -> Object:
+def render(call: RequestInfo, paths: ScalePaths, value: Object) -> Object:
     """Return an object's scale."""
     meta = value["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -98,7 +98,7 @@ def render(call: Call, paths: ScalePaths, value: Object) -> Object:
     }
 
 
-def _selector(call: Call, paths: ScalePaths, value: Object) -> str:
+def _selector(call: RequestInfo, paths: ScalePaths, value: Object) -> str:
     if call.resource.custom:
         return str(dig(value, paths.selector) or "") if paths.selector else ""
     given = dig(value, "spec.selector")
@@ -108,45 +108,45 @@ def _selector(call: Call, paths: ScalePaths, value: Object) -> str:
     return "" if text == "<none>" else text
 
 
-def _read(call: Call) -> Object:
+def _read(call: RequestInfo) -> Object:
     body = bodies.read(call.request, "Scale").value
     return _conformed(call, body)
 
 
-def _patched(call: Call, current: Object) -> Object:
+def _patched(call: RequestInfo, current: Object) -> Object:
     bodies.check_size(call.request)
     language = bodies.media_type(call.request.header("content-type"))
     if language not in languages(call.resource):
-        raise faults.Fault(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+        raise errors.APIStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     body = read_patch(call.request.body, language)
-    return _conformed(call, change(language, current, body, facts().definition(_DEFINITION)))
+    return _conformed(call, change(language, current, body, built_in_types().definition(_DEFINITION)))
 
 
-def _conformed(call: Call, value: Object) -> Object:
+def _conformed(call: RequestInfo, value: Object) -> Object:
     try:
-        conform(value, facts().definition(_DEFINITION))
+        conform(value, built_in_types().definition(_DEFINITION))
     except Mismatch as error:
-        raise faults.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from None
+        raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from None
     name = value["metadata"].get("name")
     if not name:
-        raise faults.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         )
     if name != call.name:
-        raise faults.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({call.name})"
         )
     return value
 
 
-def _check(call: Call, wanted: Object, value: Object) -> None:
+def _check(call: RequestInfo, wanted: Object, value: Object) -> None:
     replicas = wanted["spec"].get("replicas", 0)
     if replicas < 0:
-        complaint = bad("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise faults.invalid("Scale", "autoscaling", call.name, [complaint])
+        error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", "autoscaling", call.name, [error])
     revision = wanted["metadata"].get("resourceVersion")
     if revision and revision != value["metadata"]["resourceVersion"]:
-        raise faults.conflict(call.resource, call.name)
+        raise errors.conflict(call.resource, call.name)
 
 
 def _set(value: Object, path: str, number: int) -> None:

@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults, fields
+from karpenter_local.apiserver import errors, fields
 from karpenter_local.apiserver.entry import key_of
-from karpenter_local.apiserver.selectors import Requirement, Selector, parse_fields, parse_labels
+from karpenter_local.apiserver.selectors import ListSelector, SelectorRequirement, parse_fields, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry
-    from karpenter_local.apiserver.request import Call
+    from karpenter_local.apiserver.request import RequestInfo
 
 
-def selector(backend: Backend, call: Call) -> Selector:
+def selector(backend: Backend, call: RequestInfo) -> ListSelector:
     """Return the call's label and field selectors."""
     labels_text = call.request.parameter("labelSelector")
     fields_text = call.request.parameter("fieldSelector")
     labels = parse_labels(labels_text) if labels_text else ()
-    chosen: list[Requirement] = []
+    chosen: list[SelectorRequirement] = []
     if fields_text:
         resource = call.resource
         known = {*fields.known(resource.table), *backend.selectable(resource)}
         if resource.table == "events":
             known |= {f"regarding.{name.partition('.')[2]}" for name in known if name.startswith("involved")}
         parsed = parse_fields(fields_text, known, custom=resource.custom)
-        chosen.extend(Requirement(fields.renamed(item.key), item.operator, item.values) for item in parsed)
+        chosen.extend(
+            SelectorRequirement(fields.renamed(item.key), item.operator, item.values) for item in parsed
+        )
     if call.name:
-        chosen.append(Requirement("metadata.name", "in", frozenset({call.name})))
-    return Selector(labels, tuple(chosen))
+        chosen.append(SelectorRequirement("metadata.name", "in", frozenset({call.name})))
+    return ListSelector(labels, tuple(chosen))
 
 
-def current(backend: Backend, call: Call, chosen: Selector) -> list[Entry]:
+def current(backend: Backend, call: RequestInfo, chosen: ListSelector) -> list[Entry]:
     """Return the entries that exist now and match, in the API's order."""
     table = backend.store.table(call.resource.table)
     if chosen.only_name is not None and (call.namespace or not call.resource.namespaced):
@@ -46,7 +48,7 @@ def current(backend: Backend, call: Call, chosen: Selector) -> list[Entry]:
     return [entry for entry in found if chosen.matches(entry)] if chosen else found
 
 
-def at(backend: Backend, call: Call, revision: int) -> dict[str, Entry] | None:
+def at(backend: Backend, call: RequestInfo, revision: int) -> dict[str, Entry] | None:
     """Return all entries of the call at `revision`, or None when that is forgotten."""
     table = backend.store.table(call.resource.table)
     changes = table.history.since(revision)
@@ -70,10 +72,10 @@ def parse_revision(text: str) -> int:
         return 0
     if not (text.isascii() and text.isdigit()):
         why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise faults.bad_request(f"invalid resource version: resourceVersion: {why}")
+        raise errors.bad_request(f"invalid resource version: resourceVersion: {why}")
     return int(text)
 
 
-def matching(entries: Sequence[Entry], chosen: Selector) -> list[Entry]:
+def matching(entries: Sequence[Entry], chosen: ListSelector) -> list[Entry]:
     """Return those that match."""
     return [entry for entry in entries if chosen.matches(entry)] if chosen else list(entries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.verbs.binding import bind
 from karpenter_local.apiserver.verbs.evicting import evict
@@ -17,11 +17,11 @@ from karpenter_local.apiserver.verbs.updating import put
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
 
 
-def answer(backend: Backend, call: Call, view: View) -> Response:
+def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Answer a request for a subresource."""
     match call.subresource:
         case "status" | "finalize" | "resize":
@@ -31,7 +31,7 @@ def answer(backend: Backend, call: Call, view: View) -> Response:
         case "binding":
             body = read(call.request, "Binding").value
             if (body.get("metadata") or {}).get("name") != call.name:
-                raise faults.bad_request("name in URL does not match name in Binding object")
+                raise errors.bad_request("name in URL does not match name in Binding object")
             return bind(backend, call.resource, call.namespace, body, dry_run=call.dry_run)
         case "eviction":
             return evict(backend, call)

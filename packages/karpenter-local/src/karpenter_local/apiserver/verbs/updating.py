@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults, metadata, options
+from karpenter_local.apiserver import errors, metadata, options
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.presenting import reply_raw, warnings
-from karpenter_local.apiserver.writing import Intent, create, update
+from karpenter_local.apiserver.writing import WriteOptions, create, update
 
 if TYPE_CHECKING:
     from karpenter.kube.transport import Response
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
 
 
-def put(backend: Backend, call: Call, view: View) -> Response:
+def put(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Replace what is stored, if it is still what the client has seen."""
     options.check(call)
     body = read(call.request, call.resource.kind)
@@ -24,14 +24,14 @@ def put(backend: Backend, call: Call, view: View) -> Response:
     meta = metadata.of(value)
     given = meta.get("name")
     if not given:
-        raise faults.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         )
     if given != call.name:
-        raise faults.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({given}) does not match the name on the URL ({call.name})"
         )
-    intent = Intent(
+    intent = WriteOptions(
         manager=call.manager,
         version=call.resource.api_version,
         dry_run=call.dry_run,
@@ -41,7 +41,7 @@ def put(backend: Backend, call: Call, view: View) -> Response:
     old = backend.entry(stored, call.namespace, call.name)
     if old is None:
         if call.subresource or not backend.strategy(stored).create_on_update:
-            raise faults.not_found(call.resource, call.name)
+            raise errors.not_found(call.resource, call.name)
         meta["name"] = call.name
         entry = create(backend, stored, call.namespace, value, intent)
         return reply_raw(view.one(entry), status=201, headers=warnings(warned))

@@ -1,16 +1,16 @@
 """
 Watch: a list that goes on.
 
-A watch is a cursor into the kind's :class:`~karpenter_local.apiserver.history.History`. It owns no queue: a client
-that reads slowly falls behind in the history, and when the history has moved past it, its stream ends.
-Events leave in batches, so that a burst costs one wake-up per watcher and not one per event.
+A watch is a cursor into the kind's :class:`~karpenter_local.apiserver.watch_cache.History`. It owns no
+queue: a client that reads slowly falls behind in the history, and when the history has moved past it, its
+stream ends. Events leave in batches, so that a burst costs one wake-up per watcher and not one per event.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver import faults
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.entry import Entry, encode
 from karpenter_local.apiserver.options import refuse
 from karpenter_local.apiserver.verbs.selecting import current, parse_revision, selector
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from karpenter_local.apiserver.backend import Backend
-    from karpenter_local.apiserver.history import Change
-    from karpenter_local.apiserver.request import Call
-    from karpenter_local.apiserver.views import View
+    from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.views import ResponseView
+    from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
+# --min-request-timeout of kube-apiserver:
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 LONGEST = 1800.0
 """Seconds after which a watch ends, unless the client asked for another limit."""
+# kube-apiserver sends bookmarks about once a minute:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 BOOKMARK_EVERY = 60.0
 _BATCH = 512
 
@@ -32,7 +36,7 @@ _BATCH = 512
 class Watch:
     """One accepted watch."""
 
-    def __init__(self, backend: Backend, call: Call, view: View) -> None:
+    def __init__(self, backend: Backend, call: RequestInfo, view: ResponseView) -> None:
         self._backend = backend
         self._clock = backend.clock
         self._view = view
@@ -83,7 +87,7 @@ class Watch:
             if lines:
                 yield lines
 
-    async def _take(self, changes: Sequence[Change]) -> list[bytes]:
+    async def _take(self, changes: Sequence[WatchCacheEvent]) -> list[bytes]:
         """Return the events for some changes, once those are safe."""
         self._cursor += len(changes)
         newest = changes[-1].entry.revision
@@ -112,7 +116,7 @@ class Watch:
         finally:
             await batches.aclose()
 
-    def _lines(self, changes: Sequence[Change]) -> list[bytes]:
+    def _lines(self, changes: Sequence[WatchCacheEvent]) -> list[bytes]:
         found = []
         for change in changes:
             if change.entry.revision <= self._after or not change.entry.key.startswith(self._prefix):
@@ -122,7 +126,7 @@ class Watch:
                 found.append(line)
         return found
 
-    def _line(self, change: Change) -> bytes | None:
+    def _line(self, change: WatchCacheEvent) -> bytes | None:
         """Return the event that a watcher with a selector sees: objects enter and leave its sight."""
         before = change.before is not None and self._selector.matches(change.before)
         after = change.type != "DELETED" and self._selector.matches(change.entry)
@@ -142,7 +146,7 @@ class Watch:
         return bookmark(self._call, self._after)
 
 
-def bookmark(call: Call, revision: int, *, initial_end: bool = False) -> bytes:
+def bookmark(call: RequestInfo, revision: int, *, initial_end: bool = False) -> bytes:
     """Return a bookmark event: nothing but a revision to resume at."""
     meta: dict[str, object] = {"resourceVersion": str(revision)}
     if not call.resource.custom:
@@ -153,17 +157,17 @@ def bookmark(call: Call, revision: int, *, initial_end: bool = False) -> bytes:
     return encode({"type": "BOOKMARK", "object": body})
 
 
-def too_old(asked: int, oldest: int) -> faults.Fault:
+def too_old(asked: int, oldest: int) -> errors.APIStatusError:
     """The watch would have to start before what is remembered."""
-    return faults.expired(f"too old resource version: {asked} ({oldest})")
+    return errors.expired(f"too old resource version: {asked} ({oldest})")
 
 
-def error_line(fault: faults.Fault) -> bytes:
-    """Return a watch's last words."""
+def error_line(fault: errors.APIStatusError) -> bytes:
+    """Return the error event that ends a watch."""
     return encode({"type": "ERROR", "object": fault.status()})
 
 
-def _last_seen(change: Change) -> Entry:
+def _last_seen(change: WatchCacheEvent) -> Entry:
     """Return the object as the watcher last saw it, at the revision that took it out of sight."""
     before = change.before
     assert before is not None
@@ -172,7 +176,7 @@ def _last_seen(change: Change) -> Entry:
     return Entry(before.key, change.entry.revision, encode(value), before.labels, before.fields)
 
 
-def _wants_initial(call: Call) -> bool:
+def _wants_initial(call: RequestInfo) -> bool:
     given = call.request.parameter("sendInitialEvents")
     match = call.request.parameter("resourceVersionMatch")
     field, causes = "resourceVersionMatch", []
@@ -192,20 +196,22 @@ def _wants_initial(call: Call) -> bool:
     return call.request.parameter("resourceVersion") in {"", "0"}
 
 
-def _asked(call: Call) -> int:
+def _asked(call: RequestInfo) -> int:
     """Return the revision to start after; what is no number is, oddly, the API's own fault."""
     try:
         return parse_revision(call.request.parameter("resourceVersion"))
-    except faults.Fault as fault:
-        raise faults.Fault(500, "", fault.message.removeprefix("invalid resource version: ")) from None
+    except errors.APIStatusError as fault:
+        raise errors.APIStatusError(
+            500, "", fault.message.removeprefix("invalid resource version: ")
+        ) from None
 
 
-def _seconds(call: Call) -> float:
+def _seconds(call: RequestInfo) -> float:
     text = call.request.parameter("timeoutSeconds")
     if not text:
         return LONGEST
     try:
         seconds = int(text)
     except ValueError:
-        raise faults.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
     return float(seconds) if seconds > 0 else LONGEST

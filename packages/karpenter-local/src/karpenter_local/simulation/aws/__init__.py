@@ -1,12 +1,10 @@
 """
-The embedded AWS above a made-up cluster: the provider of production, and everything that AWS does to it.
+Simulated runs on the embedded AWS: the provider of production, and everything that AWS does to it.
 
-    :mod:`.mishaps`     what goes wrong on AWS, as values
-    :mod:`.misfortune`  how much of it, and when
-    :mod:`.weather`     what goes wrong with calls at the moment
-    :mod:`.line`        one operator's line to AWS
-    :mod:`.sky`         the embedded AWS, its machines, and letting mishaps happen
+    :mod:`.faults`   what goes wrong on AWS, as values, and when
+    :mod:`.network`  the calls of one operator to AWS, and what goes wrong with them
+    :mod:`.cloud`    the embedded AWS: injecting its faults, and what must hold there
 
-Calls are answered in process and in the event loop, where they take virtual time: the same seed lives the
-same life here, too.
+Calls are answered in process and in the event loop, where they take virtual time: the same seed gives the
+same run, byte for byte, here too.
 """

@@ -1,72 +1,75 @@
-"""The embedded AWS above a made-up cluster: an account, machines that boot from user data, mishaps."""
+"""
+The embedded AWS of a simulated run: nine instance types, quick instances, the faults of AWS, and an
+invariant.
+
+Every machine that was launched became the machine of a NodeClaim. An answer that was lost is found again by
+its tags, by the same operator or by the next one. Not judged are runs in which two operators led at once, and
+those in which EC2 hid what it had launched for longer than an operator waits for it: then a second machine is
+launched, and the first one is terminated.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack
 from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import structlog
 
-from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import NODEPOOL, SPOT
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
+from karpenter.cloud.aws.instance.launch import SETTLING
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.cloud.cloudprovider import Machine, ProviderContext, ProviderId
-from karpenter.cloud.errors import CloudError
-from karpenter.operator.run import Objects
+from karpenter.cloud.cloudprovider import Machine, ProviderId
 from karpenter_local.aws.account import Shelf
 from karpenter_local.aws.account import Trouble as Shortage
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
-from karpenter_local.aws.happenings import Doomed, Launched
-from karpenter_local.aws.inprocess import AwsInProcess
+from karpenter_local.aws.events import InterruptionScheduled, InstanceLaunched
 from karpenter_local.aws.inventory import Inventory
 from karpenter_local.aws.mail import post
-from karpenter_local.aws.power import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
-from karpenter_local.aws.room import MachineRoom, Pace, Reach
-from karpenter_local.aws.site import Site, prepare
-from karpenter_local.simulation.aws.faults import Ail, BadAws, BadPost, HideInstances, Rubbish, RunShort
-from karpenter_local.simulation.aws.network import Line, Weather
-from karpenter_local.simulation.aws.paid import Paid
-from karpenter_local.simulation.aws.places import REGION
+from karpenter_local.aws.instancestate import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
+from karpenter_local.aws.room import Pace
+from karpenter_local.sandbox.options import AwsOptions
+from karpenter_local.simulation.aws.faults import (
+    REGION,
+    BadAws,
+    BadMessages,
+    BadQueue,
+    HideInstances,
+    ImpairInstance,
+    RunShort,
+)
+from karpenter_local.simulation.aws.network import AwsCallFaults, FaultyAws
 from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
+from karpenter_local.simulation.invariants.invariant import Invariant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from karpenter.base.clock import Clock
-    from karpenter.cloud.aws.operator import Assembled
-    from karpenter.cloud.cloudprovider import CloudProvider
+    from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
-    from karpenter.kube.client import Client
     from karpenter_local.aws.commands import Command
-    from karpenter_local.aws.happenings import Happening
-    from karpenter_local.simulation.aws.network import Trouble
+    from karpenter_local.aws.events import AccountEvent
+    from karpenter_local.aws.site import Site
+    from karpenter_local.simulation.aws.network import AwsCallFault
     from karpenter_local.simulation.cloud import Later
-    from karpenter_local.simulation.faults import Mishap
-    from karpenter_local.simulation.invariants.rule import Ledger, Rule
-    from karpenter_local.simulation.network import Wire
-    from karpenter_local.simulation.world import World
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.faults import InjectedFault
+    from karpenter_local.simulation.invariants.invariant import ViolationLog
+    from karpenter_local.simulation.mirror import ObjectWrite
+    from karpenter_local.simulation.network import FaultyTransport
 
-log = structlog.stdlib.get_logger(__name__)
-
-CLUSTER: Final = "simulation"
 _FAMILIES: Final = ("c5", "m5", "r5")
 _SIZES: Final = ("large", "xlarge", "2xlarge")
 TYPES: Final = tuple(f"{family}.{size}" for family in _FAMILIES for size in _SIZES)
-"""What is sold: enough to choose among, and quick to choose from."""
+"""The instance types that are sold: enough to choose among, and quick to choose from."""
 
 _PACE: Final = Pace(pending=2.0, boot=6.0, shutdown=4.0)
 _NOTICE: Final = 120.0
 _NEVER: Final = float("inf")
-_AGAIN: Final = 5.0
-"""Seconds after which an operator that AWS did not let begin is started again."""
-
-_ALL_TROUBLES: Final[tuple[Trouble, ...]] = ("throttled", "error", "unreachable", "lost")
-_LAUNCHES: Final[dict[str, tuple[Trouble, ...]]] = {
+_ALL_CALL_FAULTS: Final[tuple[AwsCallFault, ...]] = ("throttled", "error", "unreachable", "lost")
+_LAUNCHES: Final[dict[str, tuple[AwsCallFault, ...]]] = {
     "fail": ("throttled", "throttled"),
     "hang": ("silent", "silent"),
     "lose": ("lost for good",),
@@ -75,7 +78,7 @@ _LAUNCHES: Final[dict[str, tuple[Trouble, ...]]] = {
 """What happens to a launch, which is sent twice."""
 
 _CHECKS: Final = frozenset({"instance", "system"})
-_MAIL: Final[dict[str, Callable[..., Command]]] = {"retire": Retire, "rebalance": Rebalance}
+_MESSAGES: Final[dict[str, Callable[..., Command]]] = {"retire": Retire, "rebalance": Rebalance}
 
 
 @cache
@@ -84,152 +87,144 @@ def _catalog() -> Catalog:
     return msgspec.structs.replace(whole, types=tuple(each for each in whole.types if each.name in TYPES))
 
 
-class AwsSky:
-    """The embedded AWS."""
+def aws_options() -> AwsOptions:
+    """Return the embedded AWS of a simulated run."""
+    return AwsOptions(region=REGION, types=TYPES, pace=_PACE, in_process=True)
 
-    node_class: Mapping[str, str] = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._stack = AsyncExitStack()
+class SimulatedAws:
+    """The embedded AWS, and what goes wrong with it."""
+
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
+        self._cloud = simulated.sandbox.aws
         self.catalog = _catalog()
         self._cores = {each.name: each.capacity["cpu"] for each in self.catalog.types}
-        self.weather = Weather()
-        self._lines: list[Line] = []
+        self.call_faults = AwsCallFaults()
+        self._inventory: Inventory
         self.launched: list[str] = []
         """Every instance that there ever was."""
 
         self.longest_lag = 0.0
         """For how long EC2 hid what it had launched, at most."""
 
-    async def begin(self, world: World) -> None:
-        """Build an account, let machines come and go there, and make a class of machines."""
-        server = self._stack.enter_context(AwsInProcess(seed=str(world.seed)))
-        self.site = Site(server, cluster=CLUSTER, region=REGION, types=TYPES)
-        self._stack.callback(self.site.close)
-        self._account = self.site.account
-        self._inventory = Inventory(self._account)
-        self._account.subscribe(self._note)
-        reach = Reach(cluster=CLUSTER, endpoint=f"https://{CLUSTER}.example", authority="c2ltdWxhdGlvbg==")
-        self.site.serve(reach)
-        self._room = await self._stack.enter_async_context(
-            MachineRoom(
-                self._account,
-                reach,
-                client=world.cluster.connect("kubelet"),
-                kubelets=world.cluster.fleet,
-                clock=world.clock,
-                pace=_PACE,
-            )
-        )
-        body = {"metadata": {"name": self.node_class["name"]}, "spec": self.site.estate.node_class()}
-        await world.client.create(EC2NodeClass, body)
-        self._account.forget_calls()  # from here on, calls are those of the operator
+    @property
+    def node_class(self) -> Mapping[str, str]:
+        """The nodeClassRef of NodePools."""
+        return self._cloud.node_class
 
-    async def end(self) -> None:
-        """Stop."""
-        await self._stack.aclose()
+    @property
+    def site(self) -> Site:
+        """The account with the resources of the cluster."""
+        return self._cloud.site
+
+    async def start(self) -> None:
+        """Follow the account."""
+        self._inventory = Inventory(self.site.account)
+        self.site.account.subscribe(self._note)
 
     def machines(self) -> Sequence[Machine]:
-        """Return what really exists, in the order of launch."""
-        claims = {each.status.provider_id: each.metadata.uid for each in self._world.mirror.claims.values()}
+        """Return the machines that exist, in the order of launch."""
+        claims = {
+            each.status.provider_id: each.metadata.uid for each in self._simulated.mirror.claims.values()
+        }
         return [self._machine(each, claims) for each in self._inventory.all() if each.state != TERMINATED]
 
-    def open(self, client: Client, *, clock: Clock, chance: Random, wire: Wire) -> AwsAccount:
-        """Return what an operator has here."""
-        line = Line(self.site.clients, self._account, weather=self.weather, chance=chance, wire=wire)
-        self._lines.append(line)
-        around = ProviderContext(clock=clock, chance=chance, cluster=CLUSTER, objects=Objects(client))
-        return AwsAccount(line, self.site.assemble(line, around, long_poll=0))
+    def aws(self, site: Site, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+        """Return how an operator calls AWS."""
+        return FaultyAws(
+            site.clients, site.account, call_faults=self.call_faults, chance=chance, transport=transport
+        )
 
-    def strike(self, mishap: Mishap, later: Later) -> bool:  # noqa: C901  one case for every mishap
-        """Let a mishap happen that is about the cloud; return whether it was."""
-        match mishap:
+    def inject(self, fault: InjectedFault, later: Later) -> bool:  # noqa: C901  one case for every fault
+        """Inject a fault of the cloud; return whether it was one."""
+        match fault:
             case SellOut() | RunShort():
-                self._run_short(mishap, later)
+                self._run_short(fault, later)
             case BadLaunch(kind="never join" | "slow" as kind, count=count):
-                self._room.setbacks += [_NEVER if kind == "never join" else 60.0] * count
+                self._cloud.machine_room.setbacks += [_NEVER if kind == "never join" else 60.0] * count
             case BadLaunch(kind=kind, count=count):
-                self.weather.waiting["CreateFleet"] += [*_LAUNCHES[kind]] * count
+                self.call_faults.waiting["CreateFleet"] += [*_LAUNCHES[kind]] * count
             case BadCloud() | BadAws():
-                self._spoil(mishap, later)
+                self._fail_calls(fault, later)
             case HideInstances(lag=lag, seconds=seconds):
-                self._account.lag = lag
+                self._cloud.site.account.lag = lag
                 self.longest_lag = max(self.longest_lag, lag)
-                later(seconds, lambda: setattr(self._account, "lag", 0.0))
-            case BadPost(seconds=seconds):
-                self._account.post = self._dice(mishap)
-                later(seconds, lambda: setattr(self._account, "post", None))
-            case Rubbish(texts=texts):
+                later(seconds, lambda: setattr(self._cloud.site.account, "lag", 0.0))
+            case BadQueue(seconds=seconds):
+                self._cloud.site.account.post = self._chance(fault)
+                later(seconds, lambda: setattr(self._cloud.site.account, "post", None))
+            case BadMessages(texts=texts):
                 for each in texts:
-                    post(self._account, each)
+                    post(self._cloud.site.account, each)
             case Drift():
-                self.site.control.perform(ReleaseAmi())
-            case LoseMachine(pick=pick) | Ail(pick=pick):
-                self._disturb(mishap, pick)
+                self._cloud.control.perform(ReleaseAmi())
+            case LoseMachine(pick=pick) | ImpairInstance(pick=pick):
+                self._disturb(fault, pick)
             case _:
                 return False
         return True
 
-    def rules(self, ledger: Ledger) -> Sequence[Rule]:
+    def recover(self) -> None:
+        """End every fault."""
+        self.call_faults.recover()
+        account = self.site.account
+        account.lag = 0.0
+        account.post = None
+        account.restock()
+        self._cloud.machine_room.setbacks.clear()
+
+    def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
         """Return what must hold on AWS."""
-        return [Paid(self._world, ledger, self)]
+        return [LaunchedOnceInvariant(self._simulated, violations, self)]
 
-    def relent(self) -> None:
-        """Let everything be well from now on."""
-        self.weather.calm()
-        self._account.lag = 0.0
-        self._account.post = None
-        self._account.restock()
-        self._room.setbacks.clear()
-
-    def _note(self, happening: Happening) -> None:
-        if isinstance(happening, Launched):
+    def _note(self, happening: AccountEvent) -> None:
+        if isinstance(happening, InstanceLaunched):
             self.launched.append(happening.instance)
 
-    def _run_short(self, mishap: SellOut | RunShort, later: Later) -> None:
-        shelf = Shelf(zone=mishap.zone, capacity_type=getattr(mishap, "capacity_type", ""))
-        code = mishap.code if isinstance(mishap, RunShort) else Shortage().code
+    def _run_short(self, fault: SellOut | RunShort, later: Later) -> None:
+        shelf = Shelf(zone=fault.zone, capacity_type=getattr(fault, "capacity_type", ""))
+        code = fault.code if isinstance(fault, RunShort) else Shortage().code
         if code:
-            self._account.sell_out(shelf, Shortage(code=code))
-        elif isinstance(mishap, RunShort):
+            self._cloud.site.account.sell_out(shelf, Shortage(code=code))
+        elif isinstance(fault, RunShort):
             running = sum(
                 shelf.holds(capacity_type_of(each), each.instance_type, each.placement.zone)
                 for each in self._inventory.all()
                 if not is_leaving(each)
             )
-            self._account.limit(shelf, running + mishap.left)
-        later(mishap.seconds, lambda: self._account.restock(shelf))
+            self._cloud.site.account.limit(shelf, running + fault.left)
+        later(fault.seconds, lambda: self._cloud.site.account.restock(shelf))
 
-    def _spoil(self, mishap: BadCloud | BadAws, later: Later) -> None:
-        self.weather.share = mishap.share
-        self.weather.kinds = mishap.kinds if isinstance(mishap, BadAws) else _ALL_TROUBLES
-        self.weather.chance = self._dice(mishap)
-        later(mishap.seconds, lambda: setattr(self.weather, "chance", None))
+    def _fail_calls(self, fault: BadCloud | BadAws, later: Later) -> None:
+        self.call_faults.share = fault.share
+        self.call_faults.kinds = fault.kinds if isinstance(fault, BadAws) else _ALL_CALL_FAULTS
+        self.call_faults.chance = self._chance(fault)
+        later(fault.seconds, lambda: setattr(self.call_faults, "chance", None))
 
-    def _disturb(self, mishap: LoseMachine | Ail, pick: float) -> None:
+    def _disturb(self, fault: LoseMachine | ImpairInstance, pick: float) -> None:
         found = [each for each in self._inventory.all() if not is_leaving(each)]
         if not found:
             return
         chosen = found[int(pick * len(found))]
-        perform = self.site.control.perform
-        match mishap:
+        perform = self._cloud.control.perform
+        match fault:
             case LoseMachine(announced=True):
-                self._world.doomed.add(_provider_id(chosen))
+                self._simulated.taken.add(_provider_id(chosen))
                 if capacity_type_of(chosen) == SPOT:
                     perform(Interrupt(instance=chosen.id))
                 else:
                     perform(Retire(instance=chosen.id))
-                    self._account.tell(Doomed(chosen.id, _NOTICE))
+                    self._cloud.site.account.tell(InterruptionScheduled(chosen.id, _NOTICE))
             case LoseMachine():
                 perform(Kill(instance=chosen.id))
-            case Ail(what=what):
+            case ImpairInstance(what=what):
                 if what in _CHECKS:
-                    self._world.broken.add(_provider_id(chosen))
+                    self._simulated.broken.add(_provider_id(chosen))
                 if what != "rebalance":
-                    self._world.doomed.add(_provider_id(chosen))
-                told = _MAIL.get(what)
-                perform(told(instance=chosen.id) if told else Impair(instance=chosen.id, what=what))
+                    self._simulated.taken.add(_provider_id(chosen))
+                message = _MESSAGES.get(what)
+                perform(message(instance=chosen.id) if message else Impair(instance=chosen.id, what=what))
 
     def _machine(self, instance: Any, claims: Mapping[str, str]) -> Machine:
         tags = {each["key"]: each["value"] for each in instance.get_tags()}
@@ -244,35 +239,35 @@ class AwsSky:
 
     def _claim(self, tags: Mapping[str, str]) -> str:
         """Return the uid of the claim that waits for a machine with these tags."""
-        waiting = (each for each in self._world.mirror.claims.values() if not each.status.provider_id)
+        waiting = (each for each in self._simulated.mirror.claims.values() if not each.status.provider_id)
         return next((each.metadata.uid for each in waiting if is_launched_for(tags, each.metadata.uid)), "")
 
-    def _dice(self, mishap: Mishap) -> Random:
-        return Random(f"{self._world.seed}/{mishap.at}")  # noqa: S311  a simulation's dice
+    def _chance(self, fault: InjectedFault) -> Random:
+        return Random(f"{self._simulated.sandbox.seed}/{fault.at}")  # noqa: S311  chance, not secrets
 
 
-class AwsAccount:
-    """What one operator has on the embedded AWS."""
+class LaunchedOnceInvariant(Invariant):
+    """No machine is launched that does not become the machine of a NodeClaim."""
 
-    def __init__(self, line: Line, made: Assembled) -> None:
-        self._line = line
-        self._made = made
-        self.provider: CloudProvider = made.provider
+    name = "launched once"
 
-    async def begin(self) -> None:
-        """Let the provider ask what it has to know; where AWS does not tell, the operator begins anew."""
-        while True:
-            try:
-                await prepare(self._made)
-            except CloudError as error:
-                log.warning("operator.did_not_begin", error=str(error))
-                await asyncio.sleep(_AGAIN)
-            else:
-                return
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog, cloud: SimulatedAws) -> None:
+        super().__init__(simulated, violations)
+        self._cloud = cloud
+        self._named: set[str] = set()
 
-    def end(self) -> None:
-        """Carry nothing to AWS from now on."""
-        self._line.sever()
+    def on_write(self, write: ObjectWrite) -> None:
+        """Note which machines became those of claims."""
+        if isinstance(write.after, NodeClaim) and write.after.status.provider_id:
+            self._named.add(write.after.status.provider_id.rpartition("/")[2])
+
+    def unsettled(self) -> Iterable[str]:
+        """Return the machines that never had a NodeClaim."""
+        if self.simulated.contested_until or self._cloud.longest_lag >= SETTLING:
+            return
+        for number in self._cloud.launched:
+            if number not in self._named:
+                yield f"machine {number} was launched, and is that of no claim"
 
 
 def _provider_id(instance: Any) -> ProviderId:

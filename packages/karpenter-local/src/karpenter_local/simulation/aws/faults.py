@@ -1,52 +1,60 @@
 """
-What goes wrong on AWS beyond what goes wrong in every cloud: each at a moment, each sayable in a line.
+What goes wrong on AWS beyond what goes wrong in every cloud, as values, and when in a run it does.
 
-How much goes wrong on AWS in a made-up life, and when: beside what goes wrong in every cloud.
+Scenarios on AWS are those of other clouds, moved to the zones of a region.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter_local.simulation.aws.places import ZONES
-from karpenter_local.simulation.fault_schedule import drawn
-from karpenter_local.simulation.faults import Mishap
+import msgspec
+
+from karpenter_local.simulation.fault_schedule import draw
+from karpenter_local.simulation.faults import InjectedFault
+from karpenter_local.simulation.workload import ZONES as KWOK_ZONES
 
 if TYPE_CHECKING:
     from random import Random
 
-    from karpenter_local.simulation.aws.network import Trouble
-    from karpenter_local.simulation.fault_schedule import Kind, Severity
+    from karpenter_local.simulation.aws.network import AwsCallFault
+    from karpenter_local.simulation.fault_schedule import FaultKind, Severity
+    from karpenter_local.simulation.scenario import Step
 
 
-class BadAws(Mishap, frozen=True):
+REGION: Final = "us-west-2"
+ZONES: Final = tuple(f"{REGION}{each}" for each in "abc")
+_ZONE_OF: Final = {zone: ZONES[number % len(ZONES)] for number, zone in enumerate(KWOK_ZONES)}
+
+
+class BadAws(InjectedFault, frozen=True):
     """Some of the calls to AWS go wrong for a while."""
 
     seconds: float
     share: float
-    kinds: tuple[Trouble, ...]
+    kinds: tuple[AwsCallFault, ...]
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"{self.share:.0%} of calls to AWS go wrong for {self.seconds:.0f} s ({', '.join(self.kinds)})"
 
 
-class HideInstances(Mishap, frozen=True):
+class HideInstances(InjectedFault, frozen=True):
     """For a while EC2 does not show what it has just launched."""
 
     lag: float
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         return f"EC2 shows instances {self.lag:.0f} s after their launch, for {self.seconds:.0f} s"
 
 
-class RunShort(Mishap, frozen=True):
+class RunShort(InjectedFault, frozen=True):
     """A fleet gets a part of what it asks for: some offerings are short for a while."""
 
     code: str
-    """How fleets are told; nothing means that so many can be had, and no more."""
+    """The error code that fleets get; empty means that so many can be launched, and no more."""
 
     left: int
     zone: str
@@ -54,47 +62,47 @@ class RunShort(Mishap, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
+        """Return the fault as a line."""
         what = " ".join(filter(None, (self.capacity_type, self.zone))) or "everything"
         how = self.code or f"{self.left} left"
         return f"EC2 is short of {what} for {self.seconds:.0f} s ({how})"
 
 
-class BadPost(Mishap, frozen=True):
-    """For a while mail of the interruption queue is late, comes twice, and in another order."""
+class BadQueue(InjectedFault, frozen=True):
+    """For a while messages of the interruption queue are late, repeated, and in another order."""
 
     seconds: float
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
-        return f"the queue tells things late, twice and in another order for {self.seconds:.0f} s"
+        """Return the fault as a line."""
+        return f"the queue delivers late, twice and in another order for {self.seconds:.0f} s"
 
 
-class Rubbish(Mishap, frozen=True):
-    """Messages that nobody can read come into the queue."""
+class BadMessages(InjectedFault, frozen=True):
+    """Messages that cannot be read come into the queue."""
 
     texts: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
-        return f"{len(self.texts)} messages come that nobody can read"
+        """Return the fault as a line."""
+        return f"{len(self.texts)} messages come that cannot be read"
 
 
-class Ail(Mishap, frozen=True):
+class ImpairInstance(InjectedFault, frozen=True):
     """EC2 says that something is wrong with a machine: a check fails, or its hardware will be retired."""
 
     pick: float
     """Which of all, from 0 to 1."""
 
     what: str
-    """instance, system, the code of an event, or retire or rebalance: what the queue tells."""
+    """instance, system, the code of an event, or retire or rebalance, which come over the queue."""
 
     def __str__(self) -> str:
-        """Return the mishap as a line."""
-        return f"machine number {self.pick:.2f} is not well: {self.what}"
+        """Return the fault as a line."""
+        return f"machine number {self.pick:.2f} is impaired: {self.what}"
 
 
-_TROUBLES: Final[tuple[Trouble, ...]] = (
+_CALL_FAULTS: Final[tuple[AwsCallFault, ...]] = (
     "throttled",
     "throttled",
     "error",
@@ -115,7 +123,7 @@ _CODES: Final = (
 )
 _WARNING: Final = '"version":"0","source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning"'
 _CHANGE: Final = '"version":"0","source":"aws.ec2","detail-type":"EC2 Instance State-change Notification"'
-_RUBBISH: Final = (
+_BAD_MESSAGES: Final = (
     "{",
     "null",
     "[]",
@@ -127,26 +135,26 @@ _RUBBISH: Final = (
     f'{{{_CHANGE},"time":"soon","detail":{{"instance-id":"i-0123456789abcdef0","state":"stopped"}}}}',
     '{"version":"0","source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2"}}',
 )
-_AILMENTS: Final = ("instance", "system", "instance-retirement", "retire", "retire", "rebalance")
+_IMPAIRMENTS: Final = ("instance", "system", "instance-retirement", "retire", "retire", "rebalance")
 
 
-def aws_mishaps(chance: Random, seconds: float, severity: Severity) -> list[Mishap]:
-    """Return what goes wrong on AWS in a life of so many seconds."""
-    return drawn(_ALL, chance, seconds, severity)
+def draw_aws_faults(chance: Random, seconds: float, severity: Severity) -> list[InjectedFault]:
+    """Return the faults of AWS in a run of so many seconds."""
+    return draw(_ALL, chance, seconds, severity)
 
 
-def _bad_aws(chance: Random, at: float) -> Mishap:
-    kinds = tuple(chance.sample(_TROUBLES, chance.randint(1, 4)))
+def _bad_aws(chance: Random, at: float) -> InjectedFault:
+    kinds = tuple(chance.sample(_CALL_FAULTS, chance.randint(1, 4)))
     share = chance.choice((0.05, 0.3, 0.6, 1.0))
     return BadAws(at=at, seconds=chance.choice((5.0, 30.0, 120.0)), share=share, kinds=kinds)
 
 
-def _hide(chance: Random, at: float) -> Mishap:
+def _hide(chance: Random, at: float) -> InjectedFault:
     lag = chance.choice((2.0, 4.0, 15.0, 45.0))
     return HideInstances(at=at, lag=lag, seconds=chance.choice((60.0, 300.0)))
 
 
-def _run_short(chance: Random, at: float) -> Mishap:
+def _run_short(chance: Random, at: float) -> InjectedFault:
     return RunShort(
         at=at,
         code=chance.choice(_CODES),
@@ -157,17 +165,23 @@ def _run_short(chance: Random, at: float) -> Mishap:
     )
 
 
-def _rubbish(chance: Random, at: float) -> Mishap:
-    return Rubbish(at=at, texts=tuple(chance.sample(_RUBBISH, chance.randint(1, 5))))
+def _bad_messages(chance: Random, at: float) -> InjectedFault:
+    return BadMessages(at=at, texts=tuple(chance.sample(_BAD_MESSAGES, chance.randint(1, 5))))
 
 
-_ALL: Final[tuple[Kind, ...]] = (
+_ALL: Final[tuple[FaultKind, ...]] = (
     _bad_aws,
     _bad_aws,
     _hide,
     _run_short,
     _run_short,
-    _rubbish,
-    lambda chance, at: BadPost(at=at, seconds=chance.choice((60.0, 300.0))),
-    lambda chance, at: Ail(at=at, pick=chance.random(), what=chance.choice(_AILMENTS)),
+    _bad_messages,
+    lambda chance, at: BadQueue(at=at, seconds=chance.choice((60.0, 300.0))),
+    lambda chance, at: ImpairInstance(at=at, pick=chance.random(), what=chance.choice(_IMPAIRMENTS)),
 )
+
+
+def move_to_aws(step: Step) -> Step:
+    """Return the same step in the zones of AWS."""
+    zone = getattr(step, "zone", "")
+    return msgspec.structs.replace(step, zone=_ZONE_OF[zone]) if zone in _ZONE_OF else step

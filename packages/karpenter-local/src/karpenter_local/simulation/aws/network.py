@@ -1,11 +1,9 @@
 """
-One operator's line to AWS, in the event loop: calls take virtual time, and everything can go wrong with them.
+The calls of one operator to AWS, in the event loop: they take virtual time, and everything can go wrong.
 
 What the SDK does in threads and in real time is done here instead: a call that was throttled, not answered or
-answered with a fault of AWS's own is sent again, as often and after as long as the SDK would. When the
-operator dies its line is cut: what was sent may have been carried out, and no answer comes back.
-
-What goes wrong with calls to AWS at the moment: some share of all, or the next ones of an operation.
+answered with an error of AWS itself is sent again, as often and after as long as the SDK would. When the
+operator dies its calls are cut off: what was sent may have been carried out, and no answer comes back.
 """
 
 from __future__ import annotations
@@ -17,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from karpenter.cloud.aws.errors import NoResponse, NoCredentials, AwsApiError
+from karpenter.cloud.aws.errors import AwsApiError, NoCredentials, NoResponse
 from karpenter.cloud.aws.sdk import (
     ATTEMPTS,
     CONNECT_SECONDS,
-    NO_RESPONSE,
     FLEET_ATTEMPTS,
+    NO_RESPONSE,
     READ_SECONDS,
     ApiAttempt,
-    AwsApi,
     ApiCall,
+    AwsApi,
 )
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter_local.aws import faults
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.sdk import ApiResponse, AwsClients
     from karpenter_local.aws.account import Account
-    from karpenter_local.simulation.network import Wire
+    from karpenter_local.simulation.network import FaultyTransport
 
 
 T = TypeVar("T")
@@ -49,38 +47,44 @@ _LONGEST_PAUSE: Final = 20.0
 _READING: Final = ("Describe", "Get", "List", "Receive")
 _BUSY: Final = "503"
 _REFUSALS: Final[dict[str | None, faults.Fault]] = {
-    "throttled": faults.Refuse(code="RequestLimitExceeded", status=int(_BUSY)),
-    "error": faults.Refuse(code="InternalError", status=500),
+    "throttled": faults.RefuseCall(code="RequestLimitExceeded", status=int(_BUSY)),
+    "error": faults.RefuseCall(code="InternalError", status=500),
     "lost for good": faults.LoseAnswer(),
 }
-"""Troubles that AWS itself tells, or causes."""
+"""Faults that AWS itself answers with, or causes."""
 
 _DONE: Final = frozenset({"failing", "lost", "deaf"})
-"""Troubles with calls that were carried out."""
+"""Faults of calls that were carried out."""
 
 
-class Line(AwsApi):
-    """Asks the embedded AWS in virtual time."""
+class FaultyAws(AwsApi):
+    """Calls the embedded AWS in virtual time."""
 
     def __init__(
-        self, clients: AwsClients, account: Account, *, weather: Weather, chance: Random, wire: Wire
+        self,
+        clients: AwsClients,
+        account: Account,
+        *,
+        call_faults: AwsCallFaults,
+        chance: Random,
+        transport: FaultyTransport,
     ) -> None:
-        """The `wire` to the API server counts what the operator writes, on this line, too."""
+        """The `transport` to the API server counts the writes of the operator, those to AWS too."""
         super().__init__(clients)
         self._account = account
-        self._weather = weather
+        self._call_faults = call_faults
         self._chance = chance
-        self._wire = wire
+        self._transport = transport
         self._severed = False
         self._stuck: list[asyncio.Task[Any] | None] = []
-        """Whoever waits for an answer that does not come: held, since nobody else may."""
+        """Tasks that wait for an answer that does not come: a reference keeps them from being collected."""
 
-    def sever(self) -> None:
+    def close(self) -> None:
         """Carry nothing from now on."""
         self._severed = True
-        self.close()
+        super().close()
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def call(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """Call an operation, as often as the SDK would."""
         if operation == "ReceiveMessage" and not has_mail(self._account):
             return {}
@@ -95,21 +99,21 @@ class Line(AwsApi):
             return await self._persist(service, operation, parameters, called)
         finally:
             called.seconds = loop.time() - began
-            self.note(called)
+            self.on_call(called)
 
     async def run(self, service: str, work: Callable[[Any], T]) -> T:
         """Let a function ask one service a lot, at once."""
         if self._severed:
             await self._hang()
         await self._pass()
-        if self._weather.pick("") is not None:
+        if self._call_faults.pick("") is not None:
             raise NoResponse(action=service, because="the simulation says no")
         made: list[ApiCall] = []
         try:
             return self._run(service, work, made)
         finally:
             for each in made:
-                self.note(each)
+                self.on_call(each)
 
     async def _persist(
         self, service: str, operation: str, parameters: dict[str, Any], called: ApiCall
@@ -137,12 +141,12 @@ class Line(AwsApi):
         if self._severed:
             await self._hang()
         action = f"{service}:{operation}"
-        if not operation.startswith(_READING) and (end := self._wire.count()):
+        if not operation.startswith(_READING) and (end := self._transport.count()):
             self._severed = True
             if end == "after":
                 self._call(service, operation, parameters, [])
             await self._hang()
-        kind = self._weather.pick(operation)
+        kind = self._call_faults.pick(operation)
         await self._pass()
         if kind == "unreachable":
             await asyncio.sleep(CONNECT_SECONDS)
@@ -158,10 +162,12 @@ class Line(AwsApi):
             await self._lose(action, kind)
         return answer
 
-    async def _lose(self, action: str, kind: Trouble | None) -> NoReturn:
+    async def _lose(self, action: str, kind: AwsCallFault | None) -> NoReturn:
         """Lose the answer to what was carried out."""
         if kind == "failing":
-            raise AwsApiError(action=action, code="InternalError", message="the simulation says no", status=500)
+            raise AwsApiError(
+                action=action, code="InternalError", message="the simulation says no", status=500
+            )
         if kind == "deaf":
             await asyncio.sleep(READ_SECONDS)
         raise NoResponse(action=action, because="the connection was closed")
@@ -170,7 +176,7 @@ class Line(AwsApi):
         """Wait for an answer that does not come."""
         self._stuck.append(asyncio.current_task())
         await asyncio.Future[None]()
-        raise AssertionError("nobody ends this wait")
+        raise AssertionError("this wait has no end")
 
     async def _pass(self) -> None:
         """Let a little time pass."""
@@ -184,7 +190,7 @@ def _is_passing(error: CloudError) -> bool:
     if isinstance(error, NoCredentials):
         return False
     if isinstance(error, AwsApiError):
-        return error.is_fault_of_server
+        return error.is_server_error
     return isinstance(error, NoResponse | Throttled)
 
 
@@ -195,23 +201,25 @@ def _code(error: CloudError) -> str:
     return str(error.status) if isinstance(error, AwsApiError) else NO_RESPONSE
 
 
-Trouble = Literal["throttled", "error", "failing", "unreachable", "lost", "silent", "deaf", "lost for good"]
+AwsCallFault = Literal[
+    "throttled", "error", "failing", "unreachable", "lost", "silent", "deaf", "lost for good"
+]
 """
 Too many calls; an error of AWS's own; the same though it was done; no connection; done with the answer lost;
 no answer ever; no answer ever though it was done; done, and the answer is lost however often it is asked for.
 """
 
 
-class Weather(msgspec.Struct, kw_only=True):
+class AwsCallFaults(msgspec.Struct, kw_only=True):
     """What goes wrong with calls."""
 
     share: float = 0.0
-    kinds: tuple[Trouble, ...] = ()
+    kinds: tuple[AwsCallFault, ...] = ()
     chance: Random | None = None
-    waiting: dict[str, list[Trouble]] = msgspec.field(default_factory=lambda: defaultdict(list))
-    """Troubles that wait for calls of an operation."""
+    waiting: dict[str, list[AwsCallFault]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    """Faults of the next calls of an operation."""
 
-    def pick(self, operation: str) -> Trouble | None:
+    def pick(self, operation: str) -> AwsCallFault | None:
         """Return what goes wrong with a call, if anything does."""
         if self.waiting.get(operation):
             return self.waiting[operation].pop(0)
@@ -219,7 +227,7 @@ class Weather(msgspec.Struct, kw_only=True):
             return None
         return self.chance.choice(self.kinds)
 
-    def calm(self) -> None:
-        """Let calls go well from now on."""
+    def recover(self) -> None:
+        """End every fault."""
         self.chance = None
         self.waiting.clear()

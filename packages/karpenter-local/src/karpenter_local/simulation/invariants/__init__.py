@@ -1,5 +1,8 @@
 """
-What must always hold, one noun per file. :mod:`.book` says what a rule is; :mod:`.all` lists them.
+What must always hold in a simulated run, and what must hold once it has settled.
 
-A rule trusts nobody: it judges by the API server's own writes and by what really exists in the cloud.
+    :mod:`.invariant`   what an invariant is, and the log of violations
+    :mod:`.machines`    machines, NodeClaims, nodes, limits and sizes of NodePools
+    :mod:`.disruption`  budgets, protected pods, replacements
+    :mod:`.workloads`   pods, buffers, overlays, and how often the operator writes
 """

@@ -1,6 +1,6 @@
-"""Pods, pools, machines and nodes in few words, for tests that want to be read."""
+"""Builders of pods, NodePools, instance types and nodes for tests."""
 
-from karpenter_local.testing.builders.clusters import Standing, node, problem
+from karpenter_local.testing.builders.clusters import NodeWithPods, node, problem
 from karpenter_local.testing.builders.machines import (
     CAPACITY_TYPES,
     CORES,
@@ -12,10 +12,11 @@ from karpenter_local.testing.builders.machines import (
     offerings,
     pool,
 )
+from karpenter_local.testing.builders.manifests import manifest_pod
 from karpenter_local.testing.builders.pods import (
-    NO_WISHES,
-    Wishes,
-    company,
+    NO_PREFERENCES,
+    Preferences,
+    affinity_term,
     need,
     only,
     pod,
@@ -29,14 +30,15 @@ from karpenter_local.testing.builders.pods import (
 __all__ = [
     "CAPACITY_TYPES",
     "CORES",
-    "NO_WISHES",
+    "NO_PREFERENCES",
     "RESERVATION",
     "RULES",
     "ZONES",
-    "Standing",
-    "Wishes",
-    "company",
+    "NodeWithPods",
+    "Preferences",
+    "affinity_term",
     "instance_type",
+    "manifest_pod",
     "need",
     "node",
     "offering",

@@ -1,4 +1,4 @@
-"""Nodes that are there already, and whole problems, in few words."""
+"""Builders of existing nodes and of whole problems."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS: Final = Options()
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is there, and the pods that run on it."""
+class NodeWithPods(msgspec.Struct, frozen=True, kw_only=True):
+    """An existing node, and the pods that are bound to it."""
 
     existing: ExistingNode
     pods: tuple[Pod, ...] = ()
@@ -47,7 +47,7 @@ def node(
     volume_limits: Mapping[str, int] | None = None,
     quiet: bool = False,
     takes_pods: bool = True,
-) -> Standing:
+) -> NodeWithPods:
     """Return a node with `free` room (4 cores, 8 GiB and 110 pods by default) beside the `pods` on it."""
     room = {"cpu": "4", "memory": "8Gi", "pods": "110", **(free or {})}
     own = {
@@ -69,13 +69,13 @@ def node(
         volume_limits=volume_limits or {},
         quiet=quiet,
     )
-    return Standing(existing=existing, pods=pods, takes_pods=takes_pods)
+    return NodeWithPods(existing=existing, pods=pods, takes_pods=takes_pods)
 
 
 def problem(
     *pods: Pod | Iterable[Pod],
     pools: Sequence[Pool] = (),
-    nodes: Sequence[Standing] = (),
+    nodes: Sequence[NodeWithPods] = (),
     daemons: Sequence[Pod] = (),
     volumes: Mapping[str, PodVolumes] | None = None,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
@@ -83,7 +83,7 @@ def problem(
     spread_defaults: Mapping[str, tuple[TopologySpreadConstraint, ...]] | None = None,
     options: Options = DEFAULT_OPTIONS,
 ) -> Problem:
-    """Return everything the solver needs to know, from pods (and sequences of pods) and what there is."""
+    """Return a problem of pods (and sequences of pods), nodes and NodePools."""
     wanted: list[Pod] = []
     for each in pods:
         wanted.extend((each,) if isinstance(each, Pod) else each)

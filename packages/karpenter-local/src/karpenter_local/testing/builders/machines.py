@@ -1,8 +1,8 @@
 """
-Instance types and pools in few words.
+Builders of instance types and NodePools.
 
-Types are sold in every zone and both ways unless a test says otherwise, spot at 60 % of
-the price. Every type says which reservation it belongs to, usually to none.
+Types have spot and on-demand offerings in every zone unless a test says otherwise, spot at 60 % of the
+price. Every type names its reservation, usually none.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Pods in few words, and what they may say about nodes and about each other.
+Builders of pods and of their constraints.
 
 Amounts are written as manifests write them (``"500m"``, ``"2Gi"``), label keys in full.
 """
@@ -64,7 +64,7 @@ def spread(
     taints_policy: str | None = None,
     match_label_keys: tuple[str, ...] = (),
 ) -> TopologySpreadConstraint:
-    """Return the wish that pods labelled `app` are spread over the values of `key`."""
+    """Return a topology spread constraint for pods labelled `app` over the values of `key`."""
     return TopologySpreadConstraint(
         max_skew=skew,
         topology_key=key,
@@ -77,7 +77,7 @@ def spread(
     )
 
 
-def company(
+def affinity_term(
     key: str,
     *,
     app: str,
@@ -85,7 +85,7 @@ def company(
     namespace_selector: LabelSelector | None = None,
     match_label_keys: tuple[str, ...] = (),
 ) -> PodAffinityTerm:
-    """Return a term that means pods labelled `app` in the same domain of `key`."""
+    """Return an affinity term that selects pods labelled `app` in the same domain of `key`."""
     return PodAffinityTerm(
         topology_key=key,
         label_selector=selecting(app=app),
@@ -105,15 +105,15 @@ def taint(key: str, effect: str = labels.NO_SCHEDULE) -> Taint:
     return Taint(key=key, effect=effect)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod would rather have, each with its weight."""
+class Preferences(msgspec.Struct, frozen=True, kw_only=True):
+    """The preferences of a pod, each with its weight."""
 
     nodes: tuple[tuple[int, Sequence[NodeSelectorRequirement]], ...] = ()
     near: tuple[tuple[int, PodAffinityTerm], ...] = ()
     apart: tuple[tuple[int, PodAffinityTerm], ...] = ()
 
 
-NO_WISHES: Final = Wishes()
+NO_PREFERENCES: Final = Preferences()
 
 
 def pod(
@@ -130,7 +130,7 @@ def pod(
     terms: Sequence[Sequence[NodeSelectorRequirement]] = (),
     near: Sequence[PodAffinityTerm] = (),
     apart: Sequence[PodAffinityTerm] = (),
-    prefers: Wishes = NO_WISHES,
+    prefers: Preferences = NO_PREFERENCES,
     tolerations: Iterable[Toleration] = (),
     spreads: Iterable[TopologySpreadConstraint] = (),
     ports: Iterable[int] = (),
@@ -178,7 +178,7 @@ def _affinity(
     terms: Sequence[Sequence[NodeSelectorRequirement]],
     near: Sequence[PodAffinityTerm],
     apart: Sequence[PodAffinityTerm],
-    prefers: Wishes,
+    prefers: Preferences,
 ) -> Affinity | None:
     required = NodeSelector(node_selector_terms=tuple(map(_term, terms))) if terms else None
     preferred = tuple(PreferredSchedulingTerm(weight=w, preference=_term(t)) for w, t in prefers.nodes)
@@ -186,7 +186,7 @@ def _affinity(
         required_during_scheduling_ignored_during_execution=required,
         preferred_during_scheduling_ignored_during_execution=preferred,
     )
-    if not (terms or near or apart or prefers != NO_WISHES):
+    if not (terms or near or apart or prefers != NO_PREFERENCES):
         return None
     return Affinity(
         node_affinity=sides if terms or prefers.nodes else None,

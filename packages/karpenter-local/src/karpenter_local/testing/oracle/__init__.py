@@ -1,9 +1,9 @@
 """
-The slow twin of the solver: one pod at a time, plain loops, nothing remembered.
+The oracle: a slow second implementation of the solver, one pod at a time, in plain loops, with no caches.
 
 Pods are taken in the order of their size. Each is tried on every node there is, then on
 every claim of this run, the emptiest first, then on a new claim of every pool in turn; the
-first that takes it gets it. A pod that nobody takes gives up one preference and tries
+first that takes it gets it. A pod that nothing takes gives up one preference and tries
 again, and in the end goes to the back of the queue, until a whole round brings nothing.
 Whatever can be worked out from what has been placed is worked out anew each time.
 
@@ -26,6 +26,6 @@ Shares nothing with the solver but the values of a problem and the algebra of la
 resources and taints, so that a mistake in one shows in the other.
 """
 
-from karpenter_local.testing.oracle.search import Outcome, slow_solve
+from karpenter_local.testing.oracle.search import OraclePlan, slow_solve
 
-__all__ = ["Outcome", "slow_solve"]
+__all__ = ["OraclePlan", "slow_solve"]

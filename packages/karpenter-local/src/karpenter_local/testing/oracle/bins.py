@@ -15,7 +15,7 @@ from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
-from karpenter_local.testing.oracle.reading import alternatives
+from karpenter_local.testing.oracle.preferences import alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ class NodeBin:
         return frozenset({self.node.labels[key]} if key in self.node.labels else ())
 
 
-class Claim:
+class OracleClaim:
     """A machine that this run would launch."""
 
     def __init__(self, pool: Pool, number: int) -> None:
@@ -74,8 +74,8 @@ class Claim:
         self.sold = list(pool.types)
         """What it could become if only its labels counted, and not what is on it."""
 
-        self.least = {each.key: each.min_values for each in pool.requirements if each.min_values}
-        self.anchors: list[InstanceType] = []
+        self.min_values = {each.key: each.min_values for each in pool.requirements if each.min_values}
+        self.counted_types: list[InstanceType] = []
         """What it would be bought as, the cheapest that holds its pods, and what it must be able to be."""
 
         self.held: frozenset[str] = frozenset()

@@ -19,15 +19,15 @@ from karpenter.core.model.resources import fits, pod_requests
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.problem import NO_VOLUMES
 from karpenter_local.testing.oracle.bins import (
-    Claim,
     NodeBin,
+    OracleClaim,
     daemons_on,
     fitting_offerings,
     has_room,
     reserved_ids,
 )
-from karpenter_local.testing.oracle.reading import Reading
-from karpenter_local.testing.oracle.topology import Topology
+from karpenter_local.testing.oracle.preferences import OraclePreferences
+from karpenter_local.testing.oracle.topology import OracleTopology
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Pool, Problem
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class OraclePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the oracle decided, in a form that can be compared with a plan."""
 
     placed: dict[str, tuple[str, ...]]
@@ -54,14 +54,14 @@ class NoReservedCapacity(Exception):  # noqa: N818  not an error of the program:
     """Reserved machines would suit, but none is left: the pod waits rather than buying elsewhere."""
 
 
-def slow_solve(problem: Problem) -> Outcome:
+def slow_solve(problem: Problem) -> OraclePlan:
     """Place every pod of a problem, one at a time."""
     search = _Search(problem)
     refused = search.run(problem.pods)
     if refused and search.strict and search.reserved_left:
         search.strict = False
         refused = search.run(refused)
-    return Outcome(
+    return OraclePlan(
         placed={each.name: tuple(p.key for p in each.pods) for each in search.nodes if each.pods},
         claims=tuple((each.pool.name, tuple(p.key for p in each.pods)) for each in search.claims),
         refused=frozenset(pod.key for pod in refused),
@@ -69,15 +69,15 @@ def slow_solve(problem: Problem) -> Outcome:
     )
 
 
-class Fit(msgspec.Struct, frozen=True):
+class ClaimFit(msgspec.Struct, frozen=True):
     """How a claim would change by taking a pod."""
 
     requirements: Requirements
     types: list[InstanceType]
     sold: list[InstanceType]
     held: frozenset[str]
-    least: dict[str, int]
-    anchors: list[InstanceType]
+    min_values: dict[str, int]
+    counted_types: list[InstanceType]
 
 
 class _Search:
@@ -87,9 +87,9 @@ class _Search:
         self.problem = problem
         self.options = problem.options
         self.known = problem.rules.well_known
-        self.topology = Topology(problem)
+        self.topology = OracleTopology(problem)
         self.nodes = [NodeBin(node) for node in problem.nodes]
-        self.claims: list[Claim] = []
+        self.claims: list[OracleClaim] = []
         self.reserved_left = _reservations(problem)
         self.strict = problem.options.reserved == "strict"
         """Whether a pod that reserved capacity would suit waits for it rather than buying elsewhere."""
@@ -110,43 +110,47 @@ class _Search:
     def _place(self, pod: Pod) -> bool:
         """Place one pod, giving up its preferences one by one."""
         spreads = pod.spec.topology_spread_constraints or self.problem.spread_defaults.get(pod.key, ())
-        reading = Reading(pod, spreads, respect=self.options.preferences == "Respect")
+        preferences = OraclePreferences(pod, spreads, respect=self.options.preferences == "Respect")
         avoided = any(t.effect == PREFER_NO_SCHEDULE for pool in self.problem.pools for t in pool.taints)
         while True:
             try:
-                if reading.contradicts_itself():
+                if preferences.contradicts_itself():
                     pass
-                elif self._on_node(reading) or self._on_claim(reading) or self._on_new_claim(reading):
+                elif (
+                    self._on_node(preferences)
+                    or self._on_claim(preferences)
+                    or self._on_new_claim(preferences)
+                ):
                     return True
             except NoReservedCapacity:
                 return False
-            if not reading.relax(some_pool_is_avoided=avoided):
+            if not preferences.relax(some_pool_is_avoided=avoided):
                 return False
 
     # Nodes that are there.
 
-    def _on_node(self, reading: Reading) -> bool:
+    def _on_node(self, preferences: OraclePreferences) -> bool:
         for node in self.nodes:
-            if self._node_takes(node, reading):
-                node.pods.append(reading.pod)
-                self.topology.record(reading.pod, node)
+            if self._node_takes(node, preferences):
+                node.pods.append(preferences.pod)
+                self.topology.record(preferences.pod, node)
                 return True
         return False
 
-    def _node_takes(self, node: NodeBin, reading: Reading) -> bool:
-        pod = reading.pod
+    def _node_takes(self, node: NodeBin, preferences: OraclePreferences) -> bool:
+        pod = preferences.pod
         if node.node.quiet and pod.key in self.problem.moved:
             return False
-        if not tolerates(reading.tolerations, node.taints) or not self._attaches(node, pod):
+        if not tolerates(preferences.tolerations, node.taints) or not self._attaches(node, pod):
             return False
         if first_conflict(host_ports(pod), node.ports()) or not fits(pod_requests(pod), node.free()):
             return False
-        if not node.requirements.accepts(reading.requirements):
+        if not node.requirements.accepts(preferences.requirements):
             return False
         places = self.problem.volumes.get(pod.key, NO_VOLUMES).alternatives
         if places and not any(node.requirements.accepts(each) for each in places):
             return False
-        return self.topology.permits_node(reading, node)
+        return self.topology.permits_node(preferences, node)
 
     def _attaches(self, node: NodeBin, pod: Pod) -> bool:
         for driver, most in node.node.volume_limits.items():
@@ -160,33 +164,33 @@ class _Search:
 
     # Claims of this run, and new ones.
 
-    def _on_claim(self, reading: Reading) -> bool:
+    def _on_claim(self, preferences: OraclePreferences) -> bool:
         for claim in sorted(self.claims, key=lambda each: len(each.pods)):
             try:
-                found = self._fit(claim, reading, is_new=False)
+                found = self._fit(claim, preferences, is_new=False)
             except NoReservedCapacity:
                 continue
             if found is not None:
-                self._take(claim, reading.pod, found)
+                self._take(claim, preferences.pod, found)
                 return True
         return False
 
-    def _on_new_claim(self, reading: Reading) -> bool:
+    def _on_new_claim(self, preferences: OraclePreferences) -> bool:
         for pool in self.problem.pools:
             if len(self._claims_of(pool)) >= pool.limits.get(NODES, sys.maxsize):
                 continue
-            claim = Claim(pool, len(self.claims) + 1)
-            found = self._fit(claim, reading, is_new=True)
+            claim = OracleClaim(pool, len(self.claims) + 1)
+            found = self._fit(claim, preferences, is_new=True)
             if found is not None:
                 self.claims.append(claim)
-                self._take(claim, reading.pod, found)
+                self._take(claim, preferences.pod, found)
                 return True
         return False
 
-    def _take(self, claim: Claim, pod: Pod, fit: Fit) -> None:
+    def _take(self, claim: OracleClaim, pod: Pod, fit: ClaimFit) -> None:
         claim.pods.append(pod)
-        claim.requirements, claim.least = fit.requirements, fit.least
-        claim.types, claim.sold, claim.anchors = fit.types, fit.sold, fit.anchors
+        claim.requirements, claim.min_values = fit.requirements, fit.min_values
+        claim.types, claim.sold, claim.counted_types = fit.types, fit.sold, fit.counted_types
         for each in claim.held - fit.held:
             self.reserved_left[each] += 1
         for each in fit.held - claim.held:
@@ -194,20 +198,22 @@ class _Search:
         claim.held = fit.held
         self.topology.record(pod, claim)
 
-    def _fit(self, claim: Claim, reading: Reading, *, is_new: bool) -> Fit | None:
+    def _fit(self, claim: OracleClaim, preferences: OraclePreferences, *, is_new: bool) -> ClaimFit | None:
         """Return how a claim would change by taking a pod, or None when it cannot take it."""
-        pod = reading.pod
-        if not tolerates(reading.tolerations, claim.taints) or first_conflict(host_ports(pod), claim.ports()):
+        pod = preferences.pod
+        if not tolerates(preferences.tolerations, claim.taints) or first_conflict(
+            host_ports(pod), claim.ports()
+        ):
             return None
-        if not claim.requirements.accepts(reading.requirements, self.known):
+        if not claim.requirements.accepts(preferences.requirements, self.known):
             return None
         refusal: NoReservedCapacity | None = None
-        for requirements in self._ways(claim, reading):
+        for requirements in self._narrowed_requirements(claim, preferences):
             sold = self._sold(claim, pod, requirements)
             names = {kind.name for kind in sold}
             roomy = [k for k in claim.types if k.name in names and self._has_room(claim, k, pod)]
             types = [kind for kind in roomy if self._is_within_limits(claim, kind)]
-            if not types or self._least(claim, types, is_new=is_new) is None:
+            if not types or self._min_values(claim, types, is_new=is_new) is None:
                 continue
             try:
                 held = self._reserve(claim, types, requirements)
@@ -215,23 +221,25 @@ class _Search:
                 refusal = error
                 continue
             types = [kind for kind in types if self._offers(kind, requirements, held)]
-            least = self._least(claim, types, is_new=is_new)
-            if types and least is not None:
-                anchors = self._anchors(types, requirements, held, least)
-                return Fit(requirements, roomy, sold, held, least, anchors)
+            min_values = self._min_values(claim, types, is_new=is_new)
+            if types and min_values is not None:
+                counted_types = self._counted_types(types, requirements, held, min_values)
+                return ClaimFit(requirements, roomy, sold, held, min_values, counted_types)
         if refusal is not None:
             raise refusal
         return None
 
-    def _ways(self, claim: Claim, reading: Reading) -> Iterator[Requirements]:
-        own = claim.requirements.intersect(reading.requirements)
-        for place in self.problem.volumes.get(reading.pod.key, NO_VOLUMES).alternatives or (None,):
+    def _narrowed_requirements(
+        self, claim: OracleClaim, preferences: OraclePreferences
+    ) -> Iterator[Requirements]:
+        own = claim.requirements.intersect(preferences.requirements)
+        for place in self.problem.volumes.get(preferences.pod.key, NO_VOLUMES).alternatives or (None,):
             if place is None:
-                yield from self.topology.ways(reading, claim, own)
+                yield from self.topology.narrowed_requirements(preferences, claim, own)
             elif own.accepts(place, self.known):
-                yield from self.topology.ways(reading, claim, own.intersect(place))
+                yield from self.topology.narrowed_requirements(preferences, claim, own.intersect(place))
 
-    def _sold(self, claim: Claim, pod: Pod, requirements: Requirements) -> list[InstanceType]:
+    def _sold(self, claim: OracleClaim, pod: Pod, requirements: Requirements) -> list[InstanceType]:
         """Return the types that can be had with these labels and whose daemons leave the pod its ports."""
         return [
             kind
@@ -242,22 +250,26 @@ class _Search:
             )
         ]
 
-    def _has_room(self, claim: Claim, kind: InstanceType, pod: Pod) -> bool:
+    def _has_room(self, claim: OracleClaim, kind: InstanceType, pod: Pod) -> bool:
         return has_room(kind, [*claim.pods, pod], self._daemons(claim.pool, kind))
 
     def _daemons(self, pool: Pool, kind: InstanceType) -> list[Pod]:
         return daemons_on(kind, pool, self.problem.daemons, self.known)
 
-    def _least(self, claim: Claim, types: list[InstanceType], *, is_new: bool) -> dict[str, int] | None:
+    def _min_values(
+        self, claim: OracleClaim, types: list[InstanceType], *, is_new: bool
+    ) -> dict[str, int] | None:
         """Return how much choice the claim must keep; None when `types` do not give it."""
-        choice = {key: _choice(types, key) for key in claim.least}
-        if all(choice[key] >= least for key, least in claim.least.items()):
-            return claim.least
+        choice = {key: _choice(types, key) for key in claim.min_values}
+        if all(choice[key] >= min_values for key, min_values in claim.min_values.items()):
+            return claim.min_values
         if is_new and self.options.min_values == "BestEffort":
-            return {key: min(choice[key], least) for key, least in claim.least.items()}
+            return {key: min(choice[key], min_values) for key, min_values in claim.min_values.items()}
         return None
 
-    def _reserve(self, claim: Claim, types: list[InstanceType], requirements: Requirements) -> frozenset[str]:
+    def _reserve(
+        self, claim: OracleClaim, types: list[InstanceType], requirements: Requirements
+    ) -> frozenset[str]:
         """Return the reservations that the claim would hold."""
         suiting = {each for kind in types for each in reserved_ids(kind, requirements, self.known)}
         held = frozenset(each for each in suiting if each in claim.held or self.reserved_left[each] > 0)
@@ -273,34 +285,38 @@ class _Search:
             if (each.reservation_id in held if held else each.capacity_type != RESERVED)
         ]
 
-    def _anchors(
+    def _counted_types(
         self,
         types: list[InstanceType],
         requirements: Requirements,
         held: frozenset[str],
-        least: dict[str, int],
+        min_values: dict[str, int],
     ) -> list[InstanceType]:
         """Return the cheapest type, and as many of the next as it takes for the choice there must be."""
         order = sorted(types, key=lambda kind: min(o.price for o in self._offers(kind, requirements, held)))
         for count in range(1, len(order)):
-            if all(_choice(order[:count], key) >= wanted for key, wanted in least.items()):
+            if all(_choice(order[:count], key) >= wanted for key, wanted in min_values.items()):
                 return order[:count]
         return order
 
-    def price(self, claim: Claim) -> float:
+    def price(self, claim: OracleClaim) -> float:
         """Return the price of the machine that a claim would be bought as."""
-        return min(each.price for each in self._offers(claim.anchors[0], claim.requirements, claim.held))
+        return min(
+            each.price for each in self._offers(claim.counted_types[0], claim.requirements, claim.held)
+        )
 
     # Limits.
 
-    def _claims_of(self, pool: Pool) -> list[Claim]:
+    def _claims_of(self, pool: Pool) -> list[OracleClaim]:
         return [claim for claim in self.claims if claim.pool is pool]
 
-    def _is_within_limits(self, claim: Claim, kind: InstanceType) -> bool:
+    def _is_within_limits(self, claim: OracleClaim, kind: InstanceType) -> bool:
         """Say whether a claim may become a type, beside what the other claims of its pool take."""
-        others = [each.anchors for each in self._claims_of(claim.pool) if each is not claim]
+        others = [each.counted_types for each in self._claims_of(claim.pool) if each is not claim]
         for name, most in claim.pool.limits.items():
-            taken = sum(max(anchor.capacity.get(name, 0) for anchor in anchors) for anchors in others)
+            taken = sum(
+                max(anchor.capacity.get(name, 0) for anchor in counted_types) for counted_types in others
+            )
             if name != NODES and kind.capacity.get(name, 0) + taken > most:
                 return False
         return True

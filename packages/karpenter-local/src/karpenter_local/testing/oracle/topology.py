@@ -19,8 +19,8 @@ from karpenter.api.pod import Toleration
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, Selector, parse_selector
 from karpenter.core.model.taints import tolerates
-from karpenter_local.testing.oracle.bins import Claim, fitting_offerings, is_open, possible_values
-from karpenter_local.testing.oracle.reading import alternatives, required_apart
+from karpenter_local.testing.oracle.bins import OracleClaim, fitting_offerings, is_open, possible_values
+from karpenter_local.testing.oracle.preferences import alternatives, required_anti_affinity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
     from karpenter.core.scheduling.problem import Problem
     from karpenter_local.testing.oracle.bins import NodeBin
-    from karpenter_local.testing.oracle.reading import Reading
+    from karpenter_local.testing.oracle.preferences import OraclePreferences
 
 
-class Kind(Enum):
+class OracleTopologyType(Enum):
     """What a rule asks for."""
 
     SPREAD = "spread"
-    NEAR = "near"
-    APART = "apart"
+    POD_AFFINITY = "near"
+    POD_ANTI_AFFINITY = "apart"
     KEPT_OFF = "kept off"
 
 
-class Rule(msgspec.Struct, frozen=True):
+class TopologyRule(msgspec.Struct, frozen=True):
     """Which pods are meant, and what is asked about them per value of a label."""
 
-    kind: Kind
+    kind: OracleTopologyType
     key: str
     namespaces: frozenset[str] | None
     """None means every namespace."""
@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True):
     tolerations: tuple[Toleration, ...] | None = None
     """Which nodes count, by their taints; None means that taints do not matter."""
 
-    def means(self, pod: Pod) -> bool:
+    def selects(self, pod: Pod) -> bool:
         """Say whether the rule is about `pod`."""
         near_enough = self.namespaces is None or pod.metadata.namespace in self.namespaces
         return near_enough and self.selector.matches(pod.metadata.labels)
@@ -76,51 +76,56 @@ class Rule(msgspec.Struct, frozen=True):
         return not self.nodes or any(labels.accepts(each) for each in self.nodes)
 
 
-class Placement(NamedTuple):
+class OraclePlacement(NamedTuple):
     """A pod of this run and its bin, as it was when the pod came."""
 
     pod: Pod
-    bin: NodeBin | Claim
+    bin: NodeBin | OracleClaim
     labels: Requirements
     sold: tuple[str, ...]
     """The names of the types that could be had by their labels."""
 
 
-class Topology:
+class OracleTopology:
     """What has been placed, and what that permits."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.known = problem.rules.well_known
-        self.placed: list[Placement] = []
+        self.placed: list[OraclePlacement] = []
         self.topology_nodes = {place.name: place for place in problem.topology_nodes}
 
-    def record(self, pod: Pod, where: NodeBin | Claim) -> None:
+    def record(self, pod: Pod, where: NodeBin | OracleClaim) -> None:
         """Take note that `pod` is now in a bin."""
-        sold = tuple(kind.name for kind in where.sold) if isinstance(where, Claim) else ()
-        self.placed.append(Placement(pod, where, where.requirements, sold))
+        sold = tuple(kind.name for kind in where.sold) if isinstance(where, OracleClaim) else ()
+        self.placed.append(OraclePlacement(pod, where, where.requirements, sold))
 
     # What a pod is bound by.
 
-    def rules_of(self, reading: Reading) -> list[Rule]:
+    def rules_of(self, preferences: OraclePreferences) -> list[TopologyRule]:
         """Return the rules a pod states, and those of others that keep it off."""
-        pod = reading.pod
-        rules = [self._spread(pod, each) for each in reading.spreads if each.label_selector is not None]
-        rules += [self._term(pod, each, Kind.NEAR) for each in reading.all_near()]
-        rules += [self._term(pod, each, Kind.APART) for each in reading.all_apart()]
+        pod = preferences.pod
+        rules = [self._spread(pod, each) for each in preferences.spreads if each.label_selector is not None]
+        rules += [
+            self._term(pod, each, OracleTopologyType.POD_AFFINITY) for each in preferences.all_pod_affinity()
+        ]
+        rules += [
+            self._term(pod, each, OracleTopologyType.POD_ANTI_AFFINITY)
+            for each in preferences.all_pod_anti_affinity()
+        ]
         owners = [each.pod for each in self.problem.bound_pods] + list(self.problem.pods)
         for owner in owners:
-            for term in required_apart(owner):
-                rule = self._term(owner, term, Kind.KEPT_OFF)
-                if rule.means(pod) and rule not in rules:
+            for term in required_anti_affinity_of(owner):
+                rule = self._term(owner, term, OracleTopologyType.KEPT_OFF)
+                if rule.selects(pod) and rule not in rules:
                     rules.append(rule)
         return rules
 
-    def _spread(self, pod: Pod, spread: TopologySpreadConstraint) -> Rule:
+    def _spread(self, pod: Pod, spread: TopologySpreadConstraint) -> TopologyRule:
         honours = spread.node_affinity_policy != "Ignore"
         asks = [each for each in alternatives(pod) if len(each)] if honours else []
-        return Rule(
-            Kind.SPREAD,
+        return TopologyRule(
+            OracleTopologyType.SPREAD,
             spread.topology_key,
             frozenset({pod.metadata.namespace}),
             parse_selector(_narrowed(spread.label_selector, pod, spread.match_label_keys, ())),
@@ -130,9 +135,9 @@ class Topology:
             pod.spec.tolerations if spread.node_taints_policy == "Honor" else None,
         )
 
-    def _term(self, pod: Pod, term: PodAffinityTerm, kind: Kind) -> Rule:
+    def _term(self, pod: Pod, term: PodAffinityTerm, kind: OracleTopologyType) -> TopologyRule:
         selector = _narrowed(term.label_selector, pod, term.match_label_keys, term.mismatch_label_keys)
-        return Rule(kind, term.topology_key, self._namespaces(pod, term), parse_selector(selector))
+        return TopologyRule(kind, term.topology_key, self._namespaces(pod, term), parse_selector(selector))
 
     def _namespaces(self, pod: Pod, term: PodAffinityTerm) -> frozenset[str] | None:
         if term.namespace_selector is None:
@@ -145,14 +150,14 @@ class Topology:
 
     # What there is.
 
-    def counts(self, rule: Rule) -> dict[str, int]:
+    def counts(self, rule: TopologyRule) -> dict[str, int]:
         """Return how many pods a rule finds in each domain, also in those that are merely possible."""
-        counts = dict.fromkeys(self._universe(rule), 0)
+        counts = dict.fromkeys(self._possible_domains(rule), 0)
         for domain in self._taken(rule):
             counts[domain] = counts.get(domain, 0) + 1
         return counts
 
-    def _universe(self, rule: Rule) -> Iterator[str]:
+    def _possible_domains(self, rule: TopologyRule) -> Iterator[str]:
         if rule.key == HOSTNAME:
             return
         for pool in self.problem.pools:
@@ -164,10 +169,10 @@ class Topology:
             ):
                 yield place.labels[rule.key]
 
-    def _taken(self, rule: Rule) -> Iterator[str]:
-        for located in self.problem.bound_pods:
-            place = self.topology_nodes.get(located.node)
-            if place is None or not self._concerns(rule, located.pod):
+    def _taken(self, rule: TopologyRule) -> Iterator[str]:
+        for bound in self.problem.bound_pods:
+            place = self.topology_nodes.get(bound.node)
+            if place is None or not self._concerns(rule, bound.pod):
                 continue
             domain = place.name if rule.key == HOSTNAME else place.labels.get(rule.key)
             if domain is not None and rule.counts_node(Requirements.from_labels(place.labels), place.taints):
@@ -176,74 +181,84 @@ class Topology:
             if self._concerns(rule, each.pod) and rule.counts_node(each.labels, each.bin.taints):
                 yield from self._domains_of(rule, each)
 
-    def _concerns(self, rule: Rule, pod: Pod) -> bool:
+    def _concerns(self, rule: TopologyRule, pod: Pod) -> bool:
         """Say whether a rule counts `pod`: it means the pod, or (kept off) the pod states it."""
-        if rule.kind is Kind.KEPT_OFF:
-            return any(self._term(pod, term, Kind.KEPT_OFF) == rule for term in required_apart(pod))
-        return rule.means(pod)
+        if rule.kind is OracleTopologyType.KEPT_OFF:
+            return any(
+                self._term(pod, term, OracleTopologyType.KEPT_OFF) == rule
+                for term in required_anti_affinity_of(pod)
+            )
+        return rule.selects(pod)
 
-    def _domains_of(self, rule: Rule, each: Placement) -> frozenset[str]:
-        if rule.kind in {Kind.APART, Kind.KEPT_OFF}:  # wherever it could still have gone
+    def _domains_of(self, rule: TopologyRule, each: OraclePlacement) -> frozenset[str]:
+        if rule.kind in {
+            OracleTopologyType.POD_ANTI_AFFINITY,
+            OracleTopologyType.KEPT_OFF,
+        }:  # wherever it could still have gone
             return self._then(each, rule.key)
         now = each.bin.domains(rule.key)
         return now if len(now) == 1 else frozenset()
 
-    def _then(self, each: Placement, key: str) -> frozenset[str]:
-        if key == HOSTNAME or not isinstance(each.bin, Claim):
+    def _then(self, each: OraclePlacement, key: str) -> frozenset[str]:
+        if key == HOSTNAME or not isinstance(each.bin, OracleClaim):
             return each.bin.domains(key)
         types = [kind for kind in each.bin.pool.types if kind.name in each.sold]
         return possible_values(each.bin.pool, types, each.labels, key)
 
     # What that permits.
 
-    def permitted(self, rule: Rule, reading: Reading) -> dict[str, int] | None:
+    def allowed_domains(self, rule: TopologyRule, preferences: OraclePreferences) -> dict[str, int] | None:
         """Return the domains a rule lets a pod into, with their counts; None stands for a first domain."""
         counts = self.counts(rule)
-        mine = {d: c for d, c in counts.items() if reading.strict[rule.key].allows(d)}
+        mine = {d: c for d, c in counts.items() if preferences.strict[rule.key].allows(d)}
         match rule.kind:
-            case Kind.SPREAD:
-                least = min(mine.values(), default=0) if len(mine) >= rule.min_domains else 0
-                extra = 1 if rule.means(reading.pod) else 0
-                return {d: c for d, c in mine.items() if c + extra - least <= rule.skew}
-            case Kind.NEAR:
+            case OracleTopologyType.SPREAD:
+                min_values = min(mine.values(), default=0) if len(mine) >= rule.min_domains else 0
+                extra = 1 if rule.selects(preferences.pod) else 0
+                return {d: c for d, c in mine.items() if c + extra - min_values <= rule.skew}
+            case OracleTopologyType.POD_AFFINITY:
                 taken = {d: c for d, c in mine.items() if c}
-                return None if not taken and rule.means(reading.pod) else taken
+                return None if not taken and rule.selects(preferences.pod) else taken
             case _:
                 return {d: c for d, c in mine.items() if not c}
 
-    def permits_host(self, rule: Rule, reading: Reading, where: NodeBin | Claim) -> bool:
+    def permits_host(
+        self, rule: TopologyRule, preferences: OraclePreferences, where: NodeBin | OracleClaim
+    ) -> bool:
         """Say whether a rule about single nodes lets a pod into a bin."""
         counts = self.counts(rule)
         here = counts.get(where.name, 0)
         match rule.kind:
-            case Kind.SPREAD:
-                return here + (1 if rule.means(reading.pod) else 0) <= rule.skew
-            case Kind.NEAR:
-                return here > 0 or (rule.means(reading.pod) and not any(counts.values()))
+            case OracleTopologyType.SPREAD:
+                return here + (1 if rule.selects(preferences.pod) else 0) <= rule.skew
+            case OracleTopologyType.POD_AFFINITY:
+                return here > 0 or (rule.selects(preferences.pod) and not any(counts.values()))
             case _:
                 return here == 0
 
-    def permits_node(self, reading: Reading, where: NodeBin) -> bool:
+    def permits_node(self, preferences: OraclePreferences, where: NodeBin) -> bool:
         """Say whether every rule lets a pod onto a node."""
-        for rule in self.rules_of(reading):
+        for rule in self.rules_of(preferences):
             if rule.key == HOSTNAME:
-                if not self.permits_host(rule, reading, where):
+                if not self.permits_host(rule, preferences, where):
                     return False
                 continue
             domains = where.domains(rule.key)
-            allowed = self.permitted(rule, reading)
+            allowed = self.allowed_domains(rule, preferences)
             if not domains or (allowed is not None and not domains & allowed.keys()):
                 return False
         return True
 
-    def ways(self, reading: Reading, claim: Claim, requirements: Requirements) -> Iterator[Requirements]:
+    def narrowed_requirements(
+        self, preferences: OraclePreferences, claim: OracleClaim, requirements: Requirements
+    ) -> Iterator[Requirements]:
         """Yield what a claim may be narrowed to, best first, so that every rule lets a pod in."""
-        rules = self.rules_of(reading)
-        if not all(self.permits_host(rule, reading, claim) for rule in rules if rule.key == HOSTNAME):
+        rules = self.rules_of(preferences)
+        if not all(self.permits_host(rule, preferences, claim) for rule in rules if rule.key == HOSTNAME):
             return
         keys = list(dict.fromkeys(rule.key for rule in rules if rule.key != HOSTNAME))
         options = [
-            self._options(key, [r for r in rules if r.key == key], reading, claim, requirements)
+            self._options(key, [r for r in rules if r.key == key], preferences, claim, requirements)
             for key in keys
         ]
         for combination in product(*options):
@@ -252,22 +267,27 @@ class Topology:
                 yield requirements.intersect(narrow)
 
     def _options(
-        self, key: str, rules: list[Rule], reading: Reading, claim: Claim, requirements: Requirements
+        self,
+        key: str,
+        rules: list[TopologyRule],
+        preferences: OraclePreferences,
+        claim: OracleClaim,
+        requirements: Requirements,
     ) -> list[Requirements]:
         if is_open(claim.pool, requirements, key):
             allowed = {d for rule in rules for d in self.counts(rule) if requirements[key].allows(d)}
         else:
             allowed = set(possible_values(claim.pool, claim.sold, requirements, key))
-        crowd: dict[str, int] = {}
+        total: dict[str, int] = {}
         one_only = False
         for rule in rules:
-            found = self.permitted(rule, reading)
-            one_only |= found is None or rule.kind is Kind.SPREAD
+            found = self.allowed_domains(rule, preferences)
+            one_only |= found is None or rule.kind is OracleTopologyType.SPREAD
             if found is None:
-                found = {d: 0 for d in self.counts(rule) if reading.strict[key].allows(d)}
-            elif rule.kind is Kind.SPREAD:
+                found = {d: 0 for d in self.counts(rule) if preferences.strict[key].allows(d)}
+            elif rule.kind is OracleTopologyType.SPREAD:
                 for domain, count in found.items():
-                    crowd[domain] = crowd.get(domain, 0) + count
+                    total[domain] = total.get(domain, 0) + count
             allowed &= found.keys()
         if not allowed:
             return []
@@ -276,10 +296,10 @@ class Topology:
         prices = {
             d: self._price(claim, requirements, Requirements.only(key, frozenset({d}))) for d in allowed
         }
-        order = sorted(allowed, key=lambda d: (crowd.get(d, 0), prices[d], d))
+        order = sorted(allowed, key=lambda d: (total.get(d, 0), prices[d], d))
         return [Requirements.only(key, frozenset({domain})) for domain in order]
 
-    def _price(self, claim: Claim, requirements: Requirements, there: Requirements) -> float:
+    def _price(self, claim: OracleClaim, requirements: Requirements, there: Requirements) -> float:
         narrowed = requirements.intersect(there)
         offered = [o.price for kind in claim.sold for o in fitting_offerings(kind, narrowed, self.known)]
         return min(offered, default=0.0)

@@ -1,5 +1,5 @@
 """
-Problems that nobody would think of: hypothesis strategies for whole scheduling problems.
+Random problems: hypothesis strategies for whole scheduling problems.
 
 Everything is small, so that a failure can be read: a handful of types in up to three zones,
 one to three pools, a few nodes with pods on them, and pods made from a few templates with
@@ -9,6 +9,6 @@ not hold for.
 
 from karpenter_local.testing.problems.described import described
 from karpenter_local.testing.problems.mix import EVERYTHING, Mix
-from karpenter_local.testing.problems.whole import problems
+from karpenter_local.testing.problems.problems import problems
 
 __all__ = ["EVERYTHING", "Mix", "described", "problems"]

@@ -10,7 +10,17 @@ from karpenter.api import labels
 from karpenter.api.meta import LabelSelector
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.problem import PodVolumes
-from karpenter_local.testing.builders import CORES, ZONES, Wishes, company, need, only, pod, spread, tolerate
+from karpenter_local.testing.builders import (
+    CORES,
+    ZONES,
+    Preferences,
+    affinity_term,
+    need,
+    only,
+    pod,
+    spread,
+    tolerate,
+)
 from karpenter_local.testing.problems.mix import (
     APPS,
     DOMAIN_KEYS,
@@ -70,7 +80,7 @@ def bounds(draw: st.DrawFn) -> NodeSelectorRequirement:
 
 
 @st.composite
-def companions(draw: st.DrawFn, mix: Mix) -> PodAffinityTerm:
+def affinity_terms(draw: st.DrawFn, mix: Mix) -> PodAffinityTerm:
     """Return a term about the pods of some app in a domain of some label."""
     own = {"match_label_keys": ("app",)} if mix.policies and draw(seldom(6)) else {}
     where: dict[str, object] = {}
@@ -85,7 +95,7 @@ def companions(draw: st.DrawFn, mix: Mix) -> PodAffinityTerm:
             case _:
                 pass
     key = draw(st.sampled_from(_domain_keys(mix)))
-    return company(key, app=draw(st.sampled_from(APPS)), **own, **where)  # type: ignore[arg-type]
+    return affinity_term(key, app=draw(st.sampled_from(APPS)), **own, **where)  # type: ignore[arg-type]
 
 
 def _domain_keys(mix: Mix) -> tuple[str, ...]:
@@ -94,7 +104,7 @@ def _domain_keys(mix: Mix) -> tuple[str, ...]:
 
 @st.composite
 def spreads(draw: st.DrawFn, mix: Mix, *, anyway: bool) -> TopologySpreadConstraint:
-    """Return a wish to be spread."""
+    """Return a topology spread constraint."""
     key = draw(st.sampled_from(_domain_keys(mix)))
     policed = mix.policies and draw(seldom(4))
     return spread(
@@ -116,17 +126,19 @@ def tolerations(draw: st.DrawFn) -> list[Toleration]:
 
 
 @st.composite
-def wishes(draw: st.DrawFn, mix: Mix) -> Wishes:
+def preferences(draw: st.DrawFn, mix: Mix) -> Preferences:
     """Return preferences, often none."""
     if not mix.preferences or not draw(seldom(3)):
-        return Wishes()
+        return Preferences()
     weights = st.integers(1, 3)
-    return Wishes(
+    return Preferences(
         nodes=tuple(
             draw(st.lists(st.tuples(weights, st.lists(conditions(), min_size=1, max_size=2)), max_size=2))
         ),
-        near=tuple(draw(st.lists(st.tuples(weights, companions(mix)), max_size=1))) if mix.affinity else (),
-        apart=tuple(draw(st.lists(st.tuples(weights, companions(mix)), max_size=2)))
+        near=tuple(draw(st.lists(st.tuples(weights, affinity_terms(mix)), max_size=1)))
+        if mix.affinity
+        else (),
+        apart=tuple(draw(st.lists(st.tuples(weights, affinity_terms(mix)), max_size=2)))
         if mix.anti_affinity
         else (),
     )
@@ -150,9 +162,9 @@ def templates(draw: st.DrawFn, mix: Mix, number: int, cpu: int, memory: str) -> 
         namespace=draw(st.sampled_from(NAMESPACES)) if mix.namespaces else NAMESPACES[0],
         on={key: draw(st.sampled_from(VALUES[key]))} if draw(seldom(5)) else None,
         terms=draw(terms) if draw(seldom(3)) else (),
-        near=[draw(companions(mix))] if mix.affinity and draw(seldom(5)) else (),
-        apart=[draw(companions(mix))] if mix.anti_affinity and draw(seldom(5)) else (),
-        prefers=draw(wishes(mix)),
+        near=[draw(affinity_terms(mix))] if mix.affinity and draw(seldom(5)) else (),
+        apart=[draw(affinity_terms(mix))] if mix.anti_affinity and draw(seldom(5)) else (),
+        prefers=draw(preferences(mix)),
         tolerations=draw(tolerations()) if mix.taints else (),
         spreads=spread_over,
         ports=draw(st.lists(st.sampled_from(PORTS), max_size=1)) if mix.ports and draw(seldom(5)) else (),

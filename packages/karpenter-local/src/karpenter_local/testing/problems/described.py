@@ -1,4 +1,4 @@
-"""A problem in a few lines, for whoever has to find out why it went wrong."""
+"""Describes a problem in a few lines, for reading a failure."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _lines(problem: Problem) -> Iterator[str]:
         yield f"{len(keys)} x {keys[0]}: {text}"
     for node in problem.nodes:
         yield f"node: {msgspec.json.encode(node).decode()}"
-    for place in problem.topology_nodes:
-        yield f"place {place.name}: {dict(place.labels)} {place.taints or ''}"
-    for located in problem.bound_pods:
-        yield f"on {located.node}: {located.pod.key} {_pod(located.pod)}"
+    for each in problem.topology_nodes:
+        yield f"topology node {each.name}: {dict(each.labels)} {each.taints or ''}"
+    for bound in problem.bound_pods:
+        yield f"on {bound.node}: {bound.pod.key} {_pod(bound.pod)}"
     for pool in problem.pools:
         kinds = [kind.name for kind in pool.types]
         yield f"pool {pool.name}: {pool.requirements} {kinds} {pool.taints or ''} {dict(pool.limits) or ''}"

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from karpenter.api import labels
 from karpenter.core.model.hostportusage import HostPort
 from karpenter_local.testing.builders import ZONES, instance_type, node, offering, only, pod, pool, taint
-from karpenter_local.testing.problems.demand import companions, conditions
+from karpenter_local.testing.problems.demand import affinity_terms, conditions
 from karpenter_local.testing.problems.mix import APPS, DRIVER, GPU, NAMESPACES, TEAM, TEAMS, seldom
 
 if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.core.model.catalog import InstanceType, Offering
     from karpenter.core.scheduling.problem import Pool
-    from karpenter_local.testing.builders import Standing
+    from karpenter_local.testing.builders import NodeWithPods
     from karpenter_local.testing.problems.mix import Mix
 
 CORES: Final = (2, 4, 8, 16)
@@ -117,14 +117,14 @@ def _taints(draw: st.DrawFn, mix: Mix) -> tuple[Taint, ...]:
 
 
 @st.composite
-def nodes(draw: st.DrawFn, mix: Mix, number: int) -> Standing:
+def nodes(draw: st.DrawFn, mix: Mix, number: int) -> NodeWithPods:
     """Return a node with up to three pods on it, perhaps tainted, perhaps full."""
     bound = [
         pod(
             f"bound-{number}-{position}",
             app=draw(st.sampled_from(APPS)),
             namespace=draw(st.sampled_from(NAMESPACES)) if mix.namespaces else "default",
-            apart=[draw(companions(mix))] if mix.anti_affinity and draw(seldom(5)) else (),
+            apart=[draw(affinity_terms(mix))] if mix.anti_affinity and draw(seldom(5)) else (),
         )
         for position in range(draw(st.integers(0, 3)))
     ]

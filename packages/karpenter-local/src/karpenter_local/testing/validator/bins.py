@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Plan, Problem
 
 
-class Launch(msgspec.Struct, frozen=True):
+class PossibleLaunch(msgspec.Struct, frozen=True):
     """One way in which a new node could come up."""
 
     kind: InstanceType
@@ -33,7 +33,7 @@ class Launch(msgspec.Struct, frozen=True):
     """Everything that would be known of the node's labels."""
 
 
-class OldBin(msgspec.Struct, frozen=True):
+class ExistingBin(msgspec.Struct, frozen=True):
     """An existing node and the pods that are to join it."""
 
     node: ExistingNode
@@ -66,7 +66,7 @@ class NewBin(msgspec.Struct, frozen=True):
     new: NewNode
     pool: Pool
     pods: tuple[Pod, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[PossibleLaunch, ...]
 
     @property
     def name(self) -> str:
@@ -95,7 +95,7 @@ class NewBin(msgspec.Struct, frozen=True):
         return frozenset(value for labels in self.possibilities for value in _finite(labels, key))
 
 
-Bin = OldBin | NewBin
+Bin = ExistingBin | NewBin
 
 
 def _finite(labels: Requirements, key: str) -> frozenset[str]:
@@ -107,7 +107,7 @@ def bins_of(problem: Problem, plan: Plan) -> list[Bin]:
     pods = {pod.key: pod for pod in problem.pods}
     pools = {pool.name: pool for pool in problem.pools}
     found: list[Bin] = [
-        OldBin(node, tuple(pods[key] for key in plan.placed.get(node.name, ()) if key in pods))
+        ExistingBin(node, tuple(pods[key] for key in plan.placed.get(node.name, ()) if key in pods))
         for node in problem.nodes
     ]
     for new in plan.new_nodes:
@@ -118,7 +118,7 @@ def bins_of(problem: Problem, plan: Plan) -> list[Bin]:
     return found
 
 
-def _launches(problem: Problem, pool: Pool, new: NewNode) -> Iterator[Launch]:
+def _launches(problem: Problem, pool: Pool, new: NewNode) -> Iterator[PossibleLaunch]:
     settled = Requirements.from_labels(new.labels)
     for kind in pool.types:
         if kind.name not in new.instance_types or kind.requirements.conflict(new.requirements):
@@ -128,4 +128,4 @@ def _launches(problem: Problem, pool: Pool, new: NewNode) -> Iterator[Launch]:
                 offering.requirements, problem.rules.well_known
             ):
                 labels = new.requirements.intersect(kind.requirements).intersect(offering.requirements)
-                yield Launch(kind, offering, labels.intersect(settled))
+                yield PossibleLaunch(kind, offering, labels.intersect(settled))

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from karpenter_local.testing.validator import fits, machines
-from karpenter_local.testing.validator.bins import NewBin, OldBin, bins_of
-from karpenter_local.testing.validator.company import company_of
-from karpenter_local.testing.validator.duty import duty_of
+from karpenter_local.testing.validator.bins import ExistingBin, NewBin, bins_of
+from karpenter_local.testing.validator.refusals import wrong_refusals
+from karpenter_local.testing.validator.topology import topology_violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +28,17 @@ def _problems(problem: Problem, plan: Plan) -> Iterator[str]:
         yield from fits.each_pod(problem, where)
         yield from fits.ports_of(problem, where)
         yield from fits.room_of(problem, where)
-        yield from fits.volumes_of(problem, where) if isinstance(where, OldBin) else _machine(problem, where)
+        yield from (
+            fits.volumes_of(problem, where) if isinstance(where, ExistingBin) else _machine(problem, where)
+        )
     new = [where for where in bins if isinstance(where, NewBin)]
     for pool in problem.pools:
         yield from machines.limits_of(pool, new)
     yield from machines.reservations_of(problem, new)
     yield from machines.cost_of(plan)
-    yield from company_of(problem, bins)
+    yield from topology_violations(problem, bins)
     refused = {each.pod for each in plan.refusals}
-    yield from duty_of(problem, bins, [pod for pod in problem.pods if pod.key in refused])
+    yield from wrong_refusals(problem, bins, [pod for pod in problem.pods if pod.key in refused])
 
 
 def _machine(problem: Problem, where: NewBin) -> Iterator[str]:
@@ -48,7 +50,7 @@ def _machine(problem: Problem, where: NewBin) -> Iterator[str]:
 
 
 def _accounts(problem: Problem, plan: Plan) -> Iterator[str]:
-    """Yield pods that are nowhere, or in two places, or that nobody asked about."""
+    """Yield pods of the problem that the plan lacks or names twice, and pods that only the plan names."""
     seen = Counter(each.pod for each in plan.refusals)
     seen.update(key for keys in plan.placed.values() for key in keys)
     seen.update(key for new in plan.new_nodes for key in new.pods)

@@ -11,8 +11,8 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, merge, pod_requests
 from karpenter.core.model.taints import first_untolerated, tolerates
 from karpenter.core.scheduling.problem import NO_VOLUMES
-from karpenter_local.testing.validator.bins import NewBin, OldBin
-from karpenter_local.testing.validator.stated import node_terms, tolerations
+from karpenter_local.testing.validator.bins import ExistingBin, NewBin
+from karpenter_local.testing.validator.constraints import node_terms, tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.scheduling.problem import Problem
-    from karpenter_local.testing.validator.bins import Bin, Launch
+    from karpenter_local.testing.validator.bins import Bin, PossibleLaunch
 
 _READY: Final = Requirements.from_labels({REGISTERED: "true", INITIALIZED: "true"})
 _AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
@@ -34,15 +34,15 @@ def each_pod(problem: Problem, where: Bin) -> Iterator[str]:
         unwelcome = first_untolerated(tolerations(problem, pod), where.taints)
         if unwelcome is not None:
             yield f"{pod.key} does not tolerate {unwelcome.key} of {where.name}"
-        places = problem.volumes.get(pod.key, NO_VOLUMES).alternatives
+        nodes = problem.volumes.get(pod.key, NO_VOLUMES).alternatives
         for labels in where.possibilities:
             if not any(satisfied(labels, wanted, known) for wanted in node_terms(pod)):
                 yield f"{pod.key} needs other labels than {where.name} would have: {labels}"
                 break
-            if places and not any(satisfied(labels, wanted, known) for wanted in places):
+            if nodes and not any(satisfied(labels, wanted, known) for wanted in nodes):
                 yield f"{pod.key} cannot reach its volumes from {where.name}: {labels}"
                 break
-        if isinstance(where, OldBin) and where.node.quiet and pod.key in problem.moved:
+        if isinstance(where, ExistingBin) and where.node.quiet and pod.key in problem.moved:
             yield f"{pod.key} is moved to {where.name}, which is in its quiet time"
 
 
@@ -64,12 +64,12 @@ def satisfied(labels: Requirements, wanted: Requirements, known: AbstractSet[str
 def ports_of(problem: Problem, where: Bin) -> Iterator[str]:
     """Yield which host ports are taken twice in a bin."""
     taken: list[tuple[str, HostPort]] = []
-    if isinstance(where, OldBin):
+    if isinstance(where, ExistingBin):
         taken += [(where.name, port) for port in where.node.ports]
     for pod in where.pods:
         for port in host_ports(pod):
             for owner, other in taken:
-                if port.clashes_with(other):
+                if port.conflicts_with(other):
                     yield f"{pod.key} and {owner} both want port {port} of {where.name}"
         taken += [(pod.key, port) for port in host_ports(pod)]
     if isinstance(where, NewBin):
@@ -79,7 +79,7 @@ def ports_of(problem: Problem, where: Bin) -> Iterator[str]:
                     yield f"the daemon {daemon.key} wants a port of a pod on {where.name}"
 
 
-def volumes_of(problem: Problem, where: OldBin) -> Iterator[str]:
+def volumes_of(problem: Problem, where: ExistingBin) -> Iterator[str]:
     """Yield which drivers of an existing node would have to attach too much."""
     for driver, most in where.node.volume_limits.items():
         wanted = [
@@ -93,7 +93,7 @@ def volumes_of(problem: Problem, where: OldBin) -> Iterator[str]:
 def room_of(problem: Problem, where: Bin) -> Iterator[str]:
     """Yield where pods, and the daemons that come with a new node, have no room."""
     asked = merge(pod_requests(pod) for pod in where.pods)
-    if isinstance(where, OldBin):
+    if isinstance(where, ExistingBin):
         if where.pods and not fits(asked, where.node.free):
             yield f"{where.name} has {dict(where.node.free)} left, its new pods want {asked}"
         return
@@ -106,7 +106,7 @@ def room_of(problem: Problem, where: Bin) -> Iterator[str]:
             yield f"{where.name} as {launch.kind.name} has too little room for {total}"
 
 
-def daemons_of(problem: Problem, where: NewBin, launch: Launch) -> list[Pod]:
+def daemons_of(problem: Problem, where: NewBin, launch: PossibleLaunch) -> list[Pod]:
     """Return the daemons that would run on a new node if it came up this way."""
     labels = launch.labels.intersect(_READY)
     return [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.model.requirement import Requirement
     from karpenter.core.scheduling.problem import Plan, Pool, Problem
-    from karpenter_local.testing.validator.bins import Launch, NewBin
+    from karpenter_local.testing.validator.bins import NewBin, PossibleLaunch
 
 _CENTS: Final = 1e-9
 
@@ -55,7 +55,7 @@ def labels_of(where: NewBin) -> Iterator[str]:
             yield f"{where.name} allows more of {wanted.key} than its pool {pool.name}"
 
 
-def _states(launch: Launch, key: str) -> Requirement:
+def _states(launch: PossibleLaunch, key: str) -> Requirement:
     return (
         launch.offering.requirements if key in launch.offering.requirements else launch.kind.requirements
     )[key]

@@ -1,7 +1,7 @@
 """
 CustomResourceDefinitions, generated from the structs of our kinds.
 
-The structs say what their fields are, what is allowed in them and what they mean; :mod:`.schemas`
-turns that into OpenAPI, :mod:`.prose` finds the words, and :mod:`.definitions` adds what a
-definition says about a kind as a whole. Nothing here is needed to read or write objects.
+The structs state the type, the constraints and the description of every field. :mod:`.definitions` turns
+them into CustomResourceDefinitions, :mod:`.reference` into the reference pages. Reading and writing objects
+needs nothing of this package.
 """

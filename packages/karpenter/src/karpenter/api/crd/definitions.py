@@ -1,14 +1,10 @@
 """
-The definitions of our kinds: names, columns, subresources, and the schema of each.
+The CustomResourceDefinitions of Karpenter's kinds: names, printer columns, subresources and schemas.
 
-The words of a definition: the docstrings of structs, and those below their fields.
-
-Python keeps the docstring of a class but not those below fields, so they are read from the source.
-
-From a struct to its structural OpenAPI schema, everything inlined.
-
-Fields without a default are required. What a field's type cannot say (bounds, patterns, rules,
-defaults) stands beside it in :mod:`karpenter.api.constraints`.
+A struct becomes a structural OpenAPI schema with everything inlined. Fields without a default are required.
+What a type cannot state (bounds, patterns, rules, defaults) is in the annotation of the field, see
+:mod:`karpenter.api.constraints`. Descriptions are the docstrings of structs and the strings below their
+fields. Python keeps no docstrings of fields, so these are read from the source.
 """
 
 import ast
@@ -153,7 +149,7 @@ def object_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return schema
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PrinterColumn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A column that ``kubectl get`` prints; those of priority 1 only with ``-o wide``."""
 
     name: str
@@ -163,11 +159,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Left out unless it is 1, as a server does: for a 0, every ``kubectl apply`` would find a change."""
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True):
+class CustomResourceDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """What a definition says about a kind besides its schema."""
 
     kind: Kind
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     categories: tuple[str, ...] = ("karpenter",)
     short_names: tuple[str, ...] = ()
     scale: tuple[str, str] | None = None
@@ -184,27 +180,27 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind.group}_{self.kind.plural}.yaml"
 
 
-def _text(name: str, path: str, *, priority: int | UnsetType = UNSET) -> Column:
-    return Column(name=name, json_path=path, priority=priority)
+def _text(name: str, path: str, *, priority: int | UnsetType = UNSET) -> PrinterColumn:
+    return PrinterColumn(name=name, json_path=path, priority=priority)
 
 
-def _number(name: str, path: str, *, priority: int | UnsetType = UNSET) -> Column:
-    return Column(name=name, json_path=path, type="integer", priority=priority)
+def _number(name: str, path: str, *, priority: int | UnsetType = UNSET) -> PrinterColumn:
+    return PrinterColumn(name=name, json_path=path, type="integer", priority=priority)
 
 
-def _condition(name: str, *, priority: int | UnsetType = UNSET) -> Column:
+def _condition(name: str, *, priority: int | UnsetType = UNSET) -> PrinterColumn:
     return _text(name, f'.status.conditions[?(@.type=="{name}")].status', priority=priority)
 
 
-def _label(name: str, label: str, *, priority: int | UnsetType = UNSET) -> Column:
+def _label(name: str, label: str, *, priority: int | UnsetType = UNSET) -> PrinterColumn:
     escaped = label.replace(".", "\\.")
     return _text(name, f".metadata.labels.{escaped}", priority=priority)
 
 
-_AGE = Column(name="Age", json_path=".metadata.creationTimestamp", type="date")
+_AGE = PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date")
 
-DEFINITIONS: tuple[Definition, ...] = (
-    Definition(
+DEFINITIONS: tuple[CustomResourceDefinition, ...] = (
+    CustomResourceDefinition(
         kind=kind_of(CapacityBuffer),
         categories=("autoscaling",),
         short_names=("cb",),
@@ -218,17 +214,17 @@ DEFINITIONS: tuple[Definition, ...] = (
             _AGE,
         ),
     ),
-    Definition(
+    CustomResourceDefinition(
         kind=kind_of(EC2NodeClass),
         short_names=("ec2nc", "ec2ncs"),
         columns=(_condition("Ready"), _AGE, _text("Role", ".spec.role", priority=1)),
     ),
-    Definition(
+    CustomResourceDefinition(
         kind=kind_of(KWOKNodeClass),
         short_names=("kwoknc", "kwokncs"),
         columns=(_condition("Ready"), _AGE),
     ),
-    Definition(
+    CustomResourceDefinition(
         kind=kind_of(NodeClaim),
         columns=(
             _label("Type", "node.kubernetes.io/instance-type"),
@@ -244,12 +240,12 @@ DEFINITIONS: tuple[Definition, ...] = (
             _condition("Drifted", priority=1),
         ),
     ),
-    Definition(
+    CustomResourceDefinition(
         kind=kind_of(NodeOverlay),
         short_names=("overlays",),
         columns=(_condition("Ready"), _AGE, _number("Weight", ".spec.weight", priority=1)),
     ),
-    Definition(
+    CustomResourceDefinition(
         kind=kind_of(NodePool),
         scale=(".spec.replicas", ".status.nodes"),
         columns=(
@@ -265,7 +261,7 @@ DEFINITIONS: tuple[Definition, ...] = (
 )
 
 
-def render(definition: Definition) -> dict[str, Any]:
+def render(definition: CustomResourceDefinition) -> dict[str, Any]:
     """Return the CustomResourceDefinition as plain data."""
     kind = definition.kind
     names = {
@@ -290,7 +286,7 @@ def render(definition: Definition) -> dict[str, Any]:
     }
 
 
-def _version(definition: Definition) -> dict[str, Any]:
+def _version(definition: CustomResourceDefinition) -> dict[str, Any]:
     subresources: dict[str, Any] = {"status": {}}
     if definition.scale is not None:
         wanted, actual = definition.scale
@@ -305,6 +301,6 @@ def _version(definition: Definition) -> dict[str, Any]:
     }
 
 
-def definition_of(kind: Kind) -> Definition | None:
+def definition_of(kind: Kind) -> CustomResourceDefinition | None:
     """Return the definition of a kind; none when the kind is not ours."""
     return next((each for each in DEFINITIONS if each.kind == kind), None)

@@ -1,8 +1,8 @@
 """
-The reference page of a kind, written from its definition.
+The reference page of a kind, generated from its CustomResourceDefinition.
 
-One table of fields with their types, defaults and meaning; then what is allowed in each; then the
-rules. Nothing is told here that the definition does not say.
+One table of fields with types, defaults and descriptions, then the constraints of each field, then the CEL
+rules. The page says nothing that the definition does not say.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from karpenter.api.crd.definitions import Definition, render
+from karpenter.api.crd.definitions import CustomResourceDefinition, render
 
 _HEAD = (
     "This page is written by `karpenter crds --write docs/reference --output markdown`; "
@@ -19,7 +19,7 @@ _HEAD = (
 _COMMON = frozenset({"apiVersion", "kind", "metadata"})
 
 
-class Field(msgspec.Struct, frozen=True):
+class FieldRow(msgspec.Struct, frozen=True):
     """One field of a kind: where it is, its schema, and whether it must be there."""
 
     path: str
@@ -27,7 +27,7 @@ class Field(msgspec.Struct, frozen=True):
     required: bool
 
 
-def render_page(definition: Definition) -> str:
+def render_page(definition: CustomResourceDefinition) -> str:
     """Return the page as Markdown."""
     plain = render(definition)
     schema = plain["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -63,24 +63,24 @@ def render_page(definition: Definition) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _other_names(definition: Definition) -> str:
+def _other_names(definition: CustomResourceDefinition) -> str:
     others = [f"`{name}`" for name in (*definition.short_names, *definition.categories)]
     return f", also as {', '.join(others)}"
 
 
-def _fields(schema: dict[str, Any], path: str = "") -> Iterator[Field]:
+def _fields(schema: dict[str, Any], path: str = "") -> Iterator[FieldRow]:
     required = schema.get("required", ())
     for name, each in schema.get("properties", {}).items():
         if not path and name in _COMMON:
             continue
         place = f"{path}.{name}" if path else name
-        yield Field(place, each, name in required)
+        yield FieldRow(place, each, name in required)
         yield from _fields(each, place)
         if "items" in each:
             yield from _fields(each["items"], f"{place}[]")
 
 
-def _row(field: Field) -> str:
+def _row(field: FieldRow) -> str:
     mark = " *" if field.required else ""
     default = f"`{_inline(field.schema['default'])}`" if "default" in field.schema else ""
     meaning = " ".join(field.schema.get("description", "").split())
@@ -97,7 +97,7 @@ def _type(schema: dict[str, Any]) -> str:
     return "time" if schema.get("format") == "date-time" else str(schema["type"])
 
 
-def _allowed(fields: Iterable[Field]) -> Iterator[str]:
+def _allowed(fields: Iterable[FieldRow]) -> Iterator[str]:
     for field in fields:
         facts = [*_facts(field.schema), *_facts_below(field.schema)]
         if facts:
@@ -139,7 +139,7 @@ def _counts(schema: dict[str, Any]) -> Iterator[str]:
         yield f"at most {schema['maxProperties']} entries"
 
 
-def _rules(fields: Iterable[Field]) -> Iterator[str]:
+def _rules(fields: Iterable[FieldRow]) -> Iterator[str]:
     found = False
     for field in fields:
         for rule in field.schema.get("x-kubernetes-validations", ()):

@@ -1,54 +1,53 @@
 """
-Structural schemas: what a CustomResourceDefinition says about its objects, enforced.
+Structural schemas of CustomResourceDefinitions: pruning, defaulting and validation of objects.
 
-Works on plain data and a plain schema, for any definition, ours or not. The usual order is
-:func:`take_out_unknown` (or report), :func:`fill_in`, then :func:`check`; texts and order of the
-problems are those of a Kubernetes API server.
+Works on plain data and a plain schema, of any definition. The usual order is :func:`prune_unknown_fields`,
+:func:`apply_defaults`, then :func:`check`; texts and order of the problems are those of a Kubernetes API
+server. Knows nothing of kinds, of storage or of HTTP. The caller checks metadata other than names.
 
-Knows nothing of our kinds, of storage or of HTTP. Metadata other than names is left to the caller.
+See https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 
-Names are loaded when they are asked for, since whoever only wants to state a problem
-(:mod:`.problems`, :mod:`.paths`) has no use for the parts that evaluate rules.
+Names are imported on first use, so that an importer of :mod:`.field` alone does not load the CEL library.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from karpenter.api.schema.defaulting import fill_in, take_out_unknown
+    from karpenter.api.schema.defaulting import apply_defaults, prune_unknown_fields
     from karpenter.api.schema.field import FieldProblem
     from karpenter.api.schema.rules import check_rules, find_bad_rules
-    from karpenter.api.schema.structural import ABSENT, Rule, Schema, load
+    from karpenter.api.schema.structural import ABSENT, Schema, ValidationRule, load
     from karpenter.api.schema.validation import check, check_lists, check_value
 
 __all__ = [
     "ABSENT",
     "FieldProblem",
-    "Rule",
     "Schema",
+    "ValidationRule",
+    "apply_defaults",
     "check",
     "check_lists",
     "check_rules",
     "check_value",
-    "fill_in",
     "find_bad_rules",
     "load",
-    "take_out_unknown",
+    "prune_unknown_fields",
 ]
 
 _HOMES = {
     "ABSENT": "structural",
     "FieldProblem": "field",
-    "Rule": "structural",
+    "ValidationRule": "structural",
     "Schema": "structural",
     "check": "validation",
     "check_lists": "validation",
     "check_rules": "rules",
     "check_value": "validation",
-    "fill_in": "defaulting",
+    "apply_defaults": "defaulting",
     "find_bad_rules": "rules",
     "load": "structural",
-    "take_out_unknown": "defaulting",
+    "prune_unknown_fields": "defaulting",
 }
 
 

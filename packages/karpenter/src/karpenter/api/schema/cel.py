@@ -1,26 +1,17 @@
 r"""
-The CEL library, loaded when the first expression is.
+CEL expressions as Kubernetes evaluates them, and regular expressions in RE2.
 
-Importing it brings its own command line along, with an event loop and a terminal; whoever only
-reads objects, or decides, has no use for these.
+An expression is compiled once and run many times. The functions that Kubernetes adds to CEL are here for
+text, regular expressions, lists and quantities (https://kubernetes.io/docs/reference/using-api/cel/).
+Functions over URLs, IP addresses, versions and authorisation are not; an expression that calls one is
+refused when its schema is read, so that no object is ever checked by half a rule.
 
-CEL expressions, compiled once and run many times.
+A quantity is a map with one entry inside CEL, because the library passes on plain data only.
 
-An expression that uses what we cannot evaluate is refused here, when its schema is read, so that
-no object is ever judged by half a rule.
+Patterns of schemas are RE2: linear in time, and unanchored unless they say so. Python's ``re`` is not used
+for them, because it takes exponential time on some patterns and reads ``$`` and ``\d`` differently.
 
-The functions that Kubernetes adds to CEL, for rules that use them.
-
-Here are those over text, regular expressions, lists and quantities. Functions over URLs, IP
-addresses, versions and authorisation are not here; a rule that calls one is refused when it is
-compiled (:mod:`.programs`), not when an object is judged by it.
-
-A quantity travels through CEL as a map with one entry, since the library passes on plain data only.
-
-Regular expressions as Kubernetes reads them: RE2, linear in time, unanchored unless they say so.
-
-Python's own engine is not used for the patterns of schemas: it takes exponential time on some of
-them, and reads ``$`` and ``\d`` differently. The engine that comes with the CEL library does not.
+The CEL library is imported with the first expression: it brings its own command line, which costs start time.
 """
 
 import math
@@ -40,12 +31,13 @@ from karpenter.base.quantity import NANOS, QuantityError, parse_quantity
 
 @cache
 def engine() -> Any:
-    """Return the library, which is told not to log what it raises as an error anyway."""
+    """Return the CEL library. Its log is off, because it logs every error that it also raises."""
     logging = import_module("logging")
     logging.getLogger("cel").setLevel(logging.CRITICAL)
     return import_module("cel")
 
 
+# RE2 classes are ASCII: https://github.com/google/re2/wiki/Syntax
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\f\\r "}
 _LONGEST_KEPT = 512
 

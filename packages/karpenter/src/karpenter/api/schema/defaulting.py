@@ -1,14 +1,11 @@
 """
-What a schema fills in: absent fields that have a default, and nulls that stand for absent ones.
+Defaulting and pruning by a structural schema. Nothing is changed in place.
 
-A null is kept where the schema says ``nullable``, replaced where there is a default, and dropped
-otherwise. Defaults below a field that is absent are not filled in, unless that field has a
-default itself. Nothing is changed in place.
+Defaulting: a null is kept where the schema says ``nullable``, replaced where there is a default, and dropped
+otherwise. Defaults below an absent field are not filled in, unless that field has a default itself.
 
-What a schema does not know: unknown fields are taken out and named.
-
-A server that prunes stores what is left; a strict reader reports the names instead. At the root
-of an object, and of every embedded one, ``apiVersion``, ``kind`` and ``metadata`` are always known.
+Pruning: unknown fields are removed, and their paths are returned for strict readers. At the root of an
+object, and of every embedded one, ``apiVersion``, ``kind`` and ``metadata`` are always known.
 """
 
 import copy
@@ -20,7 +17,7 @@ from karpenter.api.schema import field
 from karpenter.api.schema.structural import Schema
 
 
-def fill_in(schema: Schema, value: Any) -> Any:
+def apply_defaults(schema: Schema, value: Any) -> Any:
     """Return `value` with the schema's defaults in place and meaningless nulls gone."""
     if isinstance(value, dict):
         return _fill_in_object(schema, value)
@@ -37,10 +34,10 @@ def _fill_in_object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
             if known.default is UNSET or known.default is None:
                 continue
             member = copy.deepcopy(known.default)  # noqa: PLW2901  the default takes the null's place
-        filled[name] = member if known is None else fill_in(known, member)
+        filled[name] = member if known is None else apply_defaults(known, member)
     for name, known in schema.properties.items():
         if name not in filled and known.default is not UNSET and known.default is not None:
-            filled[name] = fill_in(known, copy.deepcopy(known.default))
+            filled[name] = apply_defaults(known, copy.deepcopy(known.default))
     return filled
 
 
@@ -49,13 +46,13 @@ def _fill_in_item(schema: Schema | None, item: Any) -> Any:
         return item
     if item is None and not schema.nullable and schema.default is not UNSET:
         item = copy.deepcopy(schema.default)
-    return fill_in(schema, item)
+    return apply_defaults(schema, item)
 
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 
 
-def take_out_unknown(schema: Schema, value: Any, *, root: bool = True) -> tuple[Any, tuple[str, ...]]:
+def prune_unknown_fields(schema: Schema, value: Any, *, root: bool = True) -> tuple[Any, tuple[str, ...]]:
     """Return `value` without the fields that `schema` does not know, and their paths, sorted."""
     unknown: list[str] = []
     known = _prune(schema, value, "", unknown, is_object=root or schema.embedded)

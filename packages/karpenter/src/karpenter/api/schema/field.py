@@ -1,11 +1,9 @@
 """
-What is wrong with one field, in the words of the Kubernetes API.
+Field errors and field paths, as ``k8s.io/apimachinery/pkg/util/validation/field`` has them.
 
-A problem is data with a text; the texts are those a Kubernetes API server gives, so that a
-message means the same wherever it was made. Where a problem comes from is decided in
-:mod:`.values`, :mod:`.lists` and :mod:`.rules`.
-
-Where a field is, spelled as the API spells it: ``spec.taints[0].key``, ``metadata.labels[app]``.
+A problem is a path, a reason and a message. The messages are those of a Kubernetes API server, so that a
+message is the same wherever it was made. Paths are spelled as the API spells them: ``spec.taints[0].key``,
+``metadata.labels[app]``. Problems are found in :mod:`.validation` and :mod:`.rules`.
 """
 
 from collections.abc import Iterable

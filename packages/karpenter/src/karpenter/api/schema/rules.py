@@ -1,18 +1,17 @@
 """
-Whether an object keeps the CEL rules that stand beside its schema.
+The CEL validation rules of a schema (``x-kubernetes-validations``), and the data that they see.
 
-A rule that mentions ``oldSelf`` judges a change and is asked only where there is an old value to
-compare with, unless it says it can do without. A rule that does not is not asked again about a
-value that an update leaves unchanged. Where a rule cannot be evaluated, that is a problem of its own.
+A transition rule, one that mentions ``oldSelf``, is evaluated only where there is an old value, unless it
+has ``optionalOldSelf``. Other rules are not evaluated again for a value that an update leaves unchanged
+(ratcheting). A rule that cannot be evaluated is a problem of its own. See
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 
-The texts are those of an API server: a broken rule shows the value unless it is an object or a list, and
+The messages are those of an API server: a broken rule shows the value unless it is an object or a list, and
 a rule that cannot be evaluated shows its type.
 
-How an object looks from inside a CEL rule.
-
-Only fields that the schema knows can be seen, under names that CEL can spell; dates and durations
-are values rather than texts; a number is a float wherever the schema says ``number``. At the root,
-``apiVersion``, ``kind`` and the object's name can always be seen.
+A rule sees only fields that the schema knows, under names that CEL can spell. Dates and durations are
+values rather than texts; a number is a float wherever the schema says ``number``. At the root,
+``apiVersion``, ``kind`` and the object's name are always visible.
 """
 
 import base64
@@ -31,8 +30,8 @@ from karpenter.api.schema.field import OMITTED, FieldProblem, invalid
 from karpenter.api.schema.formats import parse_date_time, parse_duration
 from karpenter.api.schema.structural import (
     ABSENT,
-    Rule,
     Schema,
+    ValidationRule,
     held,
     identity,
     is_whole,
@@ -49,6 +48,8 @@ _KEYWORDS = frozenset(
     "function if import let loop package namespace return var void while".split()
 )
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
+# CEL cannot name such fields; the escapes are those of
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 _SPELLINGS = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 
 
@@ -147,6 +148,7 @@ def _key(schema: Schema, item: Any) -> str:
 
 
 _QUOTED_STEP = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
+# A messageExpression that is longer than 5 KiB is ignored, as the API server does.
 _LONGEST_MESSAGE = 5 * 1024
 _JUDGES = "judges_changes"
 
@@ -185,7 +187,7 @@ def judges_changes(schema: Schema) -> bool:
     return known
 
 
-def _uses_old_self(rule: Rule) -> bool:
+def _uses_old_self(rule: ValidationRule) -> bool:
     try:
         return compile_program(rule.rule).uses_old_self
     except InvalidObject:
@@ -250,7 +252,7 @@ def _check_here(schema: Schema, value: Any, path: str, old: object, *, root: boo
         yield from _judge(rule, program, subject)
 
 
-def _applies(rule: Rule, program: Program, subject: _Subject) -> bool:
+def _applies(rule: ValidationRule, program: Program, subject: _Subject) -> bool:
     changed = not unchanged(subject.old, subject.value)
     if program.uses_old_self:
         # The commonest rule of all holds of whatever is as it was.
@@ -258,7 +260,7 @@ def _applies(rule: Rule, program: Program, subject: _Subject) -> bool:
     return changed
 
 
-def _variables_for(rule: Rule, subject: _Subject) -> dict[str, Any]:
+def _variables_for(rule: ValidationRule, subject: _Subject) -> dict[str, Any]:
     if not rule.optional_old_self:
         return subject.variables
     past = subject.variables.get("oldSelf")
@@ -267,7 +269,7 @@ def _variables_for(rule: Rule, subject: _Subject) -> dict[str, Any]:
     return {**subject.variables, "oldSelf": had}
 
 
-def _judge(rule: Rule, program: Program, subject: _Subject) -> Iterator[FieldProblem]:
+def _judge(rule: ValidationRule, program: Program, subject: _Subject) -> Iterator[FieldProblem]:
     said = rule.message.strip() or rule.rule.strip()
     variables = _variables_for(rule, subject)
     try:
@@ -288,7 +290,7 @@ def _judge(rule: Rule, program: Program, subject: _Subject) -> Iterator[FieldPro
         yield _problem(rule.reason, _place(subject.path, rule.field_path), shown, detail)
 
 
-def _message(rule: Rule, variables: dict[str, Any]) -> str:
+def _message(rule: ValidationRule, variables: dict[str, Any]) -> str:
     """Return what the rule's own expression says about the failure; nothing when it says nothing usable."""
     if not rule.message_expression:
         return ""

@@ -1,16 +1,13 @@
 """
 A structural schema: the OpenAPI subset by which a CustomResourceDefinition describes its objects.
 
-Read once from plain data with :func:`load`; the other modules of this package walk it. Only the
-parts that decide about objects are kept. Whether a schema is structural in every detail is the
-business of whoever accepts definitions, not of this module.
+:func:`load` reads it once from plain data; the other modules of this package walk it. Only the parts that
+decide about objects are kept. Whether a schema is structural in every detail is checked by the API server.
 
-Numbers as other readers of JSON hold them: 64-bit integers, and floats for everything beyond.
+Numbers are 64-bit integers, and floats beyond that, as other readers of JSON have them.
 
-Which old value a new one replaces, so that an update can be judged against what was there.
-
-Fields and map entries are found by name. List items are found only where the list says which of
-their fields name them (``x-kubernetes-list-type: map``); in any other list no item has a past.
+For updates, :func:`old_member` and :func:`old_item` find the old value that a new one replaces. List items
+are matched only in lists with ``x-kubernetes-list-type: map``; in any other list an item has no old value.
 """
 
 import json
@@ -24,7 +21,7 @@ from karpenter.api.wire import InvalidObject, explain
 from karpenter.base.pretty import excerpt
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ValidationRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A CEL expression that must be true of the value beside which it stands."""
 
     rule: str
@@ -71,7 +68,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     list_type: str = field(name="x-kubernetes-list-type", default="")
     list_map_keys: tuple[str, ...] = field(name="x-kubernetes-list-map-keys", default=())
     map_type: str = field(name="x-kubernetes-map-type", default="")
-    rules: tuple[Rule, ...] = field(name="x-kubernetes-validations", default=())
+    rules: tuple[ValidationRule, ...] = field(name="x-kubernetes-validations", default=())
 
     @property
     def values(self) -> "Schema | None":

@@ -1,14 +1,10 @@
 """
-Whether values are what their schema says: types, bounds, patterns, required fields.
+Validation by a structural schema: types, bounds, patterns, required fields, and uniqueness in lists.
 
-Texts and their order follow the API server's. A value that an update leaves unchanged is not
-judged again, so that a schema which became stricter does not hold up unrelated changes.
-
-Rules in CEL are in :mod:`.rules`; uniqueness in lists is in :mod:`.lists`.
-
-Whether the lists that are sets or maps hold each of their members once.
-
-Everything wrong with one object: its values, its lists, and the rules it breaks, in that order.
+:func:`check` returns everything wrong with one object: its values, its lists, and the CEL rules that it
+breaks (:mod:`.rules`), in the API server's order and words. A value that an update leaves unchanged is not
+checked again, so that a schema which became stricter does not block unrelated changes (ratcheting
+validation).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -252,11 +248,14 @@ def _repeated(members: Iterable[Any]) -> list[int]:
     for i, member in enumerate(members):
         text = identity(member)
         seen[text] = seen.get(text, 0) + 1
+        # The API server reports a duplicate once, however often the member occurs.
         if seen[text] == 2:  # noqa: PLR2004  the second time is the one that is too much
             repeated.append(i)
     return repeated
 
 
+# The API server skips CEL rules after these errors, because rules could not be evaluated on such objects:
+# https://github.com/kubernetes/apiextensions-apiserver
 _BLOCKING = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
 _NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "

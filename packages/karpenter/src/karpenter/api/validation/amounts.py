@@ -1,9 +1,9 @@
 """
-Whether durations, schedules and quantities can be read, which their patterns promise only roughly.
+Whether durations, schedules and quantities can be parsed; the patterns of the schema are only approximate.
 
-A pattern lets ``99999999h``, ``a b c d e`` and ``1e1.5`` pass. Clusters that hold such values hold
-them back where they are used (a budget with a bad schedule allows nothing), so these problems are
-told to whoever writes a manifest and do not set conditions.
+A pattern accepts ``99999999h``, ``a b c d e`` and ``1e1.5``. In a cluster such values take no effect where
+they are used (a budget with a bad schedule allows no disruption), so these problems are reported for
+manifests and do not set conditions.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,12 +1,9 @@
 """
-Whether the objects of a manifest can be used, one finding per problem.
+Validation of the objects of a manifest: one finding per problem.
 
-Our own kinds are judged in full. Kinds of Kubernetes are read, which finds fields of the wrong
-shape. Kinds of the past are refused, and any other kind is named and left alone.
-
-Kinds of the past: what they were, and what has taken their place.
-
-They are refused by name rather than skipped, because nodes are expected from them.
+Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong
+type. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are refused with the name of their successor,
+because their authors expect nodes from them. Any other kind is reported as skipped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +33,7 @@ _SUCCESSORS: Mapping[tuple[str, str], str] = MappingProxyType(
 
 
 def refusal(api_version: str, kind: str) -> str | None:
-    """Say what a kind of the past was and what has replaced it; None for every other kind."""
+    """Return the sentence that refuses a removed kind and names its successor; None for every other kind."""
     successor = _SUCCESSORS.get((api_version, kind))
     if successor is None:
         return None

@@ -1,10 +1,9 @@
 """
-Whether requirements on labels make sense: operators and their values, and labels users may name.
+Validation of requirements on labels: operators and their values, restricted labels, and Kubernetes names.
 
-The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not
-checked, since a preference that makes no sense is only never met.
-
-Names as Kubernetes allows them: label keys, label values, and names of objects.
+The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not checked,
+because a preference that makes no sense is simply never met. Names follow
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 """
 
 import re
@@ -19,6 +18,7 @@ from karpenter.api.schema.field import FieldProblem, forbidden, invalid, not_sup
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*")
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _LONGEST_NAME = 63
 _LONGEST_SUBDOMAIN = 253
 
@@ -56,6 +56,7 @@ def is_label_value(text: str) -> bool:
 BOUNDS = frozenset({"Gt", "Lt", "Gte", "Lte"})
 """Operators that compare with one number."""
 
+# Karpenter parses the operand of Gt, Lt, Gte and Lte as a signed 64-bit integer.
 _LARGEST = 2**63 - 1
 
 

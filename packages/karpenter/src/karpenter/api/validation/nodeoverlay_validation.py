@@ -1,4 +1,4 @@
-"""Whether an overlay makes sense beyond its schema; what is found sets ValidationSucceeded to False."""
+"""Runtime validation of NodeOverlays; problems set the condition ValidationSucceeded to False."""
 
 from karpenter.api.labels import LabelRules
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -6,7 +6,7 @@ from karpenter.api.schema.field import FieldProblem
 from karpenter.api.validation.nodeclaim_validation import check_requirements
 
 
-def check_overlay(overlay: NodeOverlay, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
+def validate_nodeoverlay(overlay: NodeOverlay, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
     """Return what is wrong with an overlay."""
     found = check_requirements(
         overlay.spec.requirements, "spec.requirements", rules=rules, not_in_needs_values=True

@@ -1,7 +1,7 @@
 """
-Whether a pool makes sense beyond its schema: labels, taints and requirements of its template.
+Runtime validation of NodePools: labels, taints and requirements of the template.
 
-What is found here sets the condition ValidationSucceeded; a pool with problems gets no nodes.
+Problems set the condition ValidationSucceeded to False; a pool with problems gets no nodes.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from karpenter.api.validation.nodeclaim_validation import (
 _TEMPLATE = "spec.template"
 
 
-def check_pool(pool: NodePool, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
+def validate_nodepool(pool: NodePool, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
     """Return what is wrong with a pool."""
     spec = pool.spec.template.spec
     return (

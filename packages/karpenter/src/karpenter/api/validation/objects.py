@@ -1,8 +1,7 @@
 """
-Everything wrong with one object of ours: unknown fields, its schema, its CEL rules, and the rest.
+All validation of one Karpenter object: unknown fields, schema, CEL rules, then runtime validation.
 
-The same questions in the same order as an API server asks them, then those that only we can ask.
-An object whose shape is wrong is not asked about its meaning.
+The order is that of an API server. Runtime validation runs only on objects that pass the schema.
 """
 
 import difflib
@@ -15,12 +14,20 @@ from karpenter.api.labels import ALL_LABEL_RULES, LabelRules
 from karpenter.api.meta import Resource
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.schema import ABSENT, FieldProblem, Schema, check, fill_in, load, take_out_unknown
+from karpenter.api.schema import (
+    ABSENT,
+    FieldProblem,
+    Schema,
+    apply_defaults,
+    check,
+    load,
+    prune_unknown_fields,
+)
 from karpenter.api.schema.field import INVALID, invalid, required
 from karpenter.api.validation.amounts import check_amounts
 from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
-from karpenter.api.validation.nodeoverlay_validation import check_overlay
-from karpenter.api.validation.nodepool_validation import check_pool
+from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
+from karpenter.api.validation.nodepool_validation import validate_nodepool
 from karpenter.api.wire import InvalidObject, check_depth, convert
 
 UNKNOWN_FIELD = "UnknownField"
@@ -51,9 +58,9 @@ def check_object(
     schema = schema_of(kind)
     check_depth(plain)
     check_depth(old)
-    known, unknown = take_out_unknown(schema, plain)
-    filled = fill_in(schema, known)
-    past = ABSENT if old is None else fill_in(schema, take_out_unknown(schema, old)[0])
+    known, unknown = prune_unknown_fields(schema, plain)
+    filled = apply_defaults(schema, known)
+    past = ABSENT if old is None else apply_defaults(schema, prune_unknown_fields(schema, old)[0])
     found = (
         *(_unknown_field(schema, path) for path in unknown),
         *_check_name(filled),
@@ -65,16 +72,16 @@ def check_object(
         resource = convert(filled, kind.struct)
     except InvalidObject as error:  # metadata is not in the schema, and its shape may be wrong
         return (FieldProblem(error.field, INVALID, error.problem),)
-    return (*check_meaning(resource, rules=rules), *check_amounts(resource))
+    return (*runtime_validate(resource, rules=rules), *check_amounts(resource))
 
 
-def check_meaning(resource: Resource, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
+def runtime_validate(resource: Resource, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
     """Return what sets ValidationSucceeded to False: problems that no schema can state."""
     match resource:
         case NodePool():
-            return check_pool(resource, rules=rules)
+            return validate_nodepool(resource, rules=rules)
         case NodeOverlay():
-            return check_overlay(resource, rules=rules)
+            return validate_nodeoverlay(resource, rules=rules)
         case _:
             return ()
 

@@ -1,8 +1,8 @@
 """
-Whether a pod asks for nodes in a way that can be answered.
+Validation of pods before they are scheduled.
 
-Its node selector and its required node affinity are judged like the requirements of a pool;
-preferences are not, and terms that select nodes by field rather than label are refused.
+The node selector and the required node affinity are checked like the requirements of a pool. Preferences are
+not, and terms that select nodes by field rather than label are refused.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from karpenter.api.validation.nodeclaim_validation import check_requirement, che
 _TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 
 
-def check_pod(pod: Pod, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
+def validate_pod(pod: Pod, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
     """Return what keeps a pod from being considered at all."""
     return (*_check_selector(pod, rules), *_check_affinity(pod, rules))
 

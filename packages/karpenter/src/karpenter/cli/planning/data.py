@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.api.node import Taint
-    from karpenter.core.disruption.command import DisruptionDecision
+    from karpenter.cli.planning.decision import PlanDecision
+    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.requirement import RequirementTerm
     from karpenter.core.scheduling.problem import NewNode, Plan, Purchase, Refusal
 
 _DIGITS = 10
 
 
-def plan_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a plan as plain data; `names` gives other names for some pods."""
+def plan_data(decision: PlanDecision) -> dict[str, Any]:
+    """Return what the operator would decide as plain data."""
+    plan, names = decision.plan, decision.names
     return {
         "kind": "Plan",
         "newNodes": [new_node_data(node, names) for node in plan.new_nodes],
@@ -33,6 +35,7 @@ def plan_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
             for node, pods in plan.placed.items()
         ],
         "unscheduled": [_refusal(refusal, names) for refusal in plan.refusals],
+        "skipped": [{"pod": refusal.pod, "message": refusal.message} for refusal in decision.skipped],
         "cost": {
             "hourly": round(plan.cost.hourly, _DIGITS),
             "lowerBound": round(plan.cost.lower_bound, _DIGITS),
@@ -46,7 +49,7 @@ def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
     return {"why": {names.get(pod, pod): reason for pod, reason in sorted(plan.because.items())}}
 
 
-def verdict_data(verdict: DisruptionDecision, names: Mapping[str, str]) -> dict[str, Any]:
+def disruption_data(decision: DisruptionDecision, names: Mapping[str, str]) -> dict[str, Any]:
     """Return what disruption decides as plain data."""
     return {
         "commands": [
@@ -60,9 +63,9 @@ def verdict_data(verdict: DisruptionDecision, names: Mapping[str, str]) -> dict[
                 "hourlyAfter": round(command.hourly_after, _DIGITS),
                 "podsMoved": command.pods_moved,
             }
-            for command in verdict.commands
+            for command in decision.commands
         ],
-        "kept": [{"node": kept.node, "code": kept.code, "message": kept.message} for kept in verdict.kept],
+        "kept": [{"node": kept.node, "code": kept.code, "message": kept.message} for kept in decision.kept],
     }
 
 

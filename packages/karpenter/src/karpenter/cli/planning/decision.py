@@ -1,39 +1,56 @@
-"""Asking the solver on behalf of ``karpenter plan``: the operator's own functions, with settings."""
+"""
+The decisions behind ``karpenter plan``: those of the operator, about the cluster as it is given.
+
+``provision`` and ``disrupt`` are called as the operator's controllers call them, with an empty memory. What
+happens in a cluster before the operator decides is assumed to have happened: kube-scheduler has looked at
+every pending pod, expired claims are deleted, and nodes that pending pods fit on are nominated for them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE
-from karpenter.core.disruption.command import DisruptionDecision
-from karpenter.core.disruption.disrupt import expired, propose
-from karpenter.core.scheduling.build.build import BuiltProblem, build_problem
-from karpenter.core.scheduling.build.virtualpods import is_virtual
-from karpenter.core.scheduling.problem import Plan
-from karpenter.core.scheduling.solve import solve
+from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE, NODEPOOL
+from karpenter.api.pod import PodCondition
+from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt, expired
+from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.effects import Nominate
+from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningMemory, provision
+from karpenter.core.scheduling.problem import Plan, Refusal
+from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
-from karpenter.operator.options import options_of, policy_of, rules_of
+from karpenter.operator.options import disruption_context, provisioning_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
+    from karpenter.api.pod import Pod
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
+
+_UNSCHEDULABLE: Final = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
+SKIPPED: Final = f"the pod requires a node without {NODEPOOL}, so no NodePool may serve it"
 
 
 class PlanDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, and what is needed to show it."""
+    """What the operator would decide, and what is needed to show it."""
 
+    provisioning: ProvisioningDecision
     plan: Plan
-    intake: BuiltProblem
-    names: dict[str, str] = {}
-    """Names of pods that only stand for room."""
+    """The plan with every pod that stays without a place among its refusals."""
 
-    verdict: DisruptionDecision | None = None
+    skipped: tuple[Refusal, ...] = ()
+    """Pods that the operator does not decide about, and why."""
+
+    names: dict[str, str] = {}
+    """Names of pods that stand for the room of a CapacityBuffer."""
+
+    disruption: DisruptionDecision | None = None
     """What disruption would do, if that was asked."""
 
 
@@ -41,38 +58,73 @@ def decide(
     view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, *, disruption: bool = False
 ) -> PlanDecision:
     """Return what the operator would do with a cluster at one moment."""
-    options, policy = options_of(settings), policy_of(settings)
     aged: list[Command] = []
+    view = _after_scheduler(view)
     if disruption:
         aged = expired(view, catalog, now)
         view = _leaving(view, {name for command in aged for name in command.candidates}, now)
-    intake = build_problem(view, catalog, now=now, options=options, policy=policy)
-    plan = solve(intake.problem)
-    names = {}
-    for pod in intake.problem.pods:
-        if is_virtual(pod):
-            notes, number = pod.metadata.annotations, int(pod.name.rpartition("-")[2]) - 1
-            names[pod.key] = f"buffer:{notes[BUFFER_NAMESPACE]}/{notes[BUFFER_NAME]}-{number}"
-    whole = msgspec.structs.replace(plan, refusals=(*intake.turned_away, *plan.refusals))
-    verdict = None
-    if disruption:
-        verdict = propose(
-            view,
-            catalog,
-            now=now,
-            options=options,
-            policy=policy,
-            rules=msgspec.structs.replace(rules_of(settings), prove=True),
-            nominated=frozenset(n for n, pods in plan.placed.items() if any(p not in names for p in pods)),
-            buffered=frozenset(plan.placed),
-        )
-        gone = {name for command in aged for name in command.candidates}
-        verdict = DisruptionDecision(
-            commands=(*aged, *verdict.commands),
-            kept=tuple(k for k in verdict.kept if k.node not in gone),
-            reach=verdict.reach,
-        )
-    return PlanDecision(plan=whole, intake=intake, names=names, verdict=verdict)
+    found = provision(
+        view,
+        catalog,
+        ProvisioningMemory(),
+        now=now,
+        settings=msgspec.structs.replace(provisioning_settings(settings), report=True),
+    )
+    return PlanDecision(
+        provisioning=found,
+        plan=msgspec.structs.replace(found.plan, refusals=(*found.ignored, *found.plan.refusals)),
+        skipped=tuple(Refusal(pod=key, message=SKIPPED) for key in found.skipped),
+        names=_buffer_names(found.virtual),
+        disruption=_disrupt(view, catalog, settings, now, found=found, aged=aged) if disruption else None,
+    )
+
+
+def _disrupt(
+    view: ClusterView,
+    catalog: Catalog,
+    settings: Settings,
+    now: datetime,
+    *,
+    found: ProvisioningDecision,
+    aged: list[Command],
+) -> DisruptionDecision:
+    """Return what disruption decides once the provisioner has; `aged` nodes are expired."""
+    nominated = {effect.node for effect in found.effects if isinstance(effect, Nominate)}
+    context = disruption_context(settings)
+    decided = disrupt(
+        view,
+        catalog,
+        DisruptionMemory(),
+        now=now,
+        context=msgspec.structs.replace(
+            context,
+            settings=msgspec.structs.replace(context.settings, prove=True),
+            nominated=frozenset(
+                node.name
+                for node in state_nodes(view)
+                if node.name in nominated or (node.claim is not None and node.claim.name in nominated)
+            ),
+            buffered=found.memory.buffered,
+        ),
+    )
+    gone = {name for command in aged for name in command.candidates}
+    return msgspec.structs.replace(
+        decided,
+        commands=(*aged, *decided.commands),
+        kept=tuple(kept for kept in decided.kept if kept.node not in gone),
+    )
+
+
+def _after_scheduler(view: ClusterView) -> ClusterView:
+    """Return the view with every pending pod marked as kube-scheduler marks what it finds no node for."""
+    marked = {key: _marked(pod) for key, pod in view.pods.items() if is_unscheduled(pod)}
+    return msgspec.structs.replace(view, pods={**view.pods, **marked}) if marked else view
+
+
+def _marked(pod: Pod) -> Pod:
+    others = [each for each in pod.status.conditions if each.type != _UNSCHEDULABLE.type]
+    status = msgspec.structs.replace(pod.status, conditions=(*others, _UNSCHEDULABLE))
+    return msgspec.structs.replace(pod, status=status)
 
 
 def _leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:
@@ -85,3 +137,12 @@ def _leaving(view: ClusterView, names: set[str], now: datetime) -> ClusterView:
             meta = msgspec.structs.replace(node.claim.metadata, deletion_timestamp=now)
             claims[node.claim.name] = msgspec.structs.replace(node.claim, metadata=meta)
     return msgspec.structs.replace(view, claims=claims)
+
+
+def _buffer_names(virtual: Mapping[str, Pod]) -> dict[str, str]:
+    """Return what pods that stand for the room of a CapacityBuffer are called, by key."""
+    names = {}
+    for key, pod in virtual.items():
+        notes, number = pod.metadata.annotations, int(pod.name.rpartition("-")[2]) - 1
+        names[key] = f"buffer:{notes[BUFFER_NAMESPACE]}/{notes[BUFFER_NAME]}-{number}"
+    return names

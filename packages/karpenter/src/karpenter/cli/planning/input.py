@@ -1,18 +1,12 @@
 """
-Reading what ``karpenter plan`` is asked about: objects of a cluster, as an API server would hold them.
+Reads what ``karpenter plan`` is asked about: objects of a cluster, as an API server would hold them.
 
-Every problem is collected before any is reported, one line each with file, object and field.
-What users write themselves (pools, overlays, buffers) is judged in full; kinds that decide
-nothing are named and left out.
+Every problem is collected before any is reported, one line each with file, object and field. What users
+write themselves (NodePools, overlays, buffers) is validated in full, and amounts that no API server would
+store are refused in any kind; kinds that no decision reads are named and left out.
 
-Amounts that no API server would store: text that is no quantity, or less than nothing.
-
-Looks at every place where a manifest counts resources, whatever its kind.
-
-Reading a live cluster for ``karpenter plan``: whatever a decision may depend on, once; nothing is changed.
-
-Of kinds that the cluster does not serve there are none; those that may not be read are named and left out,
-and the plan is then made without them.
+A live cluster is read once, and nothing is changed. Of kinds that it does not serve there are none; those
+that may not be read are named and left out, and the plan is then made without them.
 """
 
 from __future__ import annotations
@@ -31,18 +25,18 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.manifests import documents_or_refusals, read_object
-from karpenter.api.meta import Condition, find_status_condition
+from karpenter.api.meta import Condition
 from karpenter.api.pod import Pod
 from karpenter.api.validation.documents import Finding, check_document, refusal
-from karpenter.api.wire import InvalidObject
+from karpenter.api.wire import InvalidObject, to_plain
 from karpenter.base.clock import SystemClock
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
-from karpenter.cli.errors import Refused
+from karpenter.cli.errors import CommandError
 from karpenter.cli.files import read_texts
 from karpenter.controllers.informer import node_class
-from karpenter.core.state.apps import expand, with_priority
-from karpenter.core.state.cluster import ClusterView, NodeClass, field_of, view_of
+from karpenter.core.state.apps import expand_workloads, with_priority
+from karpenter.core.state.cluster import ClusterView, NodeClass, view_field, view_of
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Forbidden, KubeError, NotFound
 from karpenter.kube.http import HttpTransport
@@ -104,7 +98,7 @@ def read_input(paths: Sequence[str], live: LiveCluster | None = None) -> PlanInp
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
     a workload that runs there keeps the pods that it has.
     """
-    reader = _Reader()
+    reader = _ManifestReader()
     for text in read_texts(paths):
         for found in documents_or_refusals(text.content, text.source):
             if isinstance(found, InvalidObject):
@@ -121,7 +115,7 @@ def read_input(paths: Sequence[str], live: LiveCluster | None = None) -> PlanInp
     return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
 
 
-class _Reader:
+class _ManifestReader:
     def __init__(self) -> None:
         self.objects: list[Resource] = []
         self.classes: list[NodeClass] = []
@@ -167,7 +161,7 @@ class _Reader:
 
 def _as_stored(objects: list[Resource]) -> list[Resource]:
     priorities = {each.name: each for each in objects if isinstance(each, PriorityClass)}
-    return [with_priority(o, priorities) if isinstance(o, Pod) else o for o in expand(objects)]
+    return [with_priority(o, priorities) if isinstance(o, Pod) else o for o in expand_workloads(objects)]
 
 
 def _node_class(document: Document) -> NodeClass | None:
@@ -184,15 +178,8 @@ def _node_class(document: Document) -> NodeClass | None:
     except msgspec.ValidationError as error:
         problem = str(error)
         raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
-    ready = find_status_condition(conditions, "Ready")
-    return NodeClass(
-        group=version.partition("/")[0],
-        kind=kind,
-        name=meta["name"],
-        ready=None if ready is None else ready.status == "True",
-        reason=ready.message or ready.reason if ready is not None else "",
-        deleting="deletionTimestamp" in meta,
-    )
+    plain = {**document.plain, "status": {"conditions": [to_plain(each) for each in conditions]}}
+    return node_class(plain, version.partition("/")[0], kind)
 
 
 _CLASSES = (EC2NodeClass, KWOKNodeClass)
@@ -211,14 +198,14 @@ def read_cluster(*, kubeconfig: str, context: str) -> LiveCluster:
     Return what the cluster of a kubeconfig's context holds.
 
     Raises:
-        Refused: there is no such cluster, or it does not answer.
+        CommandError: there is no such cluster, or it does not answer.
     """
     # What goes wrong on the way is told in the end, in one sentence; a log would be taken for the plan.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         return asyncio.run(_read(kubeconfig, context))
     except KubeError as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 async def _read(kubeconfig: str, context: str) -> LiveCluster:
@@ -227,7 +214,7 @@ async def _read(kubeconfig: str, context: str) -> LiveCluster:
     )
     client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
     try:
-        wanted = [each for each in ALL_KINDS if field_of(each.struct) or each.struct in _CLASSES]
+        wanted = [each for each in ALL_KINDS if view_field(each.struct) or each.struct in _CLASSES]
         found = [await _listed(client, each) for each in wanted]
     finally:
         await client.close()

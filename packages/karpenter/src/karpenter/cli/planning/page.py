@@ -1,5 +1,5 @@
 """
-A plan as a page that people like to look at: machines with bars, prices, pods, reasons.
+A plan as a page of text: machines with bars, prices, pods and reasons.
 
 Machines that are alike share a row. Works without colour, and in a pipe.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.cli.planning.decision import PlanDecision
-    from karpenter.core.disruption.command import DisruptionDecision
+    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.scheduling.problem import NewNode, Plan
 
 HOURS_A_MONTH: Final = 730
@@ -47,7 +47,7 @@ def show(decision: PlanDecision, console: Console | None = None, *, why: bool = 
         console.print(_machines(plan, decision.names, console.width))
     if plan.placed:
         console.print(_existing(plan, decision.names))
-    for state in decision.intake.pools:
+    for state in decision.provisioning.pools:
         if state.obstacle and plan.refusals:
             console.print(Text(f"NodePool {state.pool.name} is not used: {state.obstacle}", style="yellow"))
     if why and plan.because:
@@ -55,10 +55,13 @@ def show(decision: PlanDecision, console: Console | None = None, *, why: bool = 
     if plan.refusals:
         reasons = ((refusal.pod, refusal.message) for refusal in plan.refusals)
         console.print(_reasons("Without a place", "red", reasons, decision.names))
+    if decision.skipped:
+        skipped = ((refusal.pod, refusal.message) for refusal in decision.skipped)
+        console.print(_reasons("Skipped", "yellow", skipped, decision.names))
     console.print(_summary(plan))
-    if decision.verdict is not None:
+    if decision.disruption is not None:
         console.print()
-        show_disruption(decision.verdict, console)
+        show_disruption(decision.disruption, console)
 
 
 def _console() -> Console:
@@ -135,7 +138,7 @@ def _share(nodes: list[NewNode], resource: str) -> float:
 
 
 def _pods(pods: list[str], names: dict[str, str]) -> str:
-    """Return who the pods are, replicas of one workload together."""
+    """Return the names of pods, replicas of one workload together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for pod in pods:
         name = names.get(pod, pod).removeprefix("default/")
@@ -193,18 +196,18 @@ def _summary(plan: Plan) -> Text:
     return text
 
 
-def show_disruption(verdict: DisruptionDecision, console: Console) -> None:
+def show_disruption(decision: DisruptionDecision, console: Console) -> None:
     """Print what would go, what takes its place, and what holds the rest."""
-    if verdict.commands:
-        console.print(_commands(verdict))
-    if verdict.kept:
-        console.print(_kept(verdict))
-    before = sum(command.hourly_before for command in verdict.commands)
-    after = sum(command.hourly_after for command in verdict.commands)
-    gone = sum(len(command.candidates) for command in verdict.commands)
-    new = sum(len(command.replacements) for command in verdict.commands)
-    moved = sum(command.pods_moved for command in verdict.commands)
-    if verdict.commands:
+    if decision.commands:
+        console.print(_commands(decision))
+    if decision.kept:
+        console.print(_kept(decision))
+    before = sum(command.hourly_before for command in decision.commands)
+    after = sum(command.hourly_after for command in decision.commands)
+    gone = sum(len(command.candidates) for command in decision.commands)
+    new = sum(len(command.replacements) for command in decision.commands)
+    moved = sum(command.pods_moved for command in decision.commands)
+    if decision.commands:
         console.print(
             f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour, "
             f"${before * HOURS_A_MONTH:,.2f} → ${after * HOURS_A_MONTH:,.2f} a month "
@@ -212,22 +215,22 @@ def show_disruption(verdict: DisruptionDecision, console: Console) -> None:
         )
     else:
         console.print("No machine would go now.")
-    if verdict.reach is not None and verdict.reach.machines:
-        reach = verdict.reach
+    if decision.bound is not None and decision.bound.nodes:
+        bound = decision.bound
         console.print(
-            f"What savings may touch ({counted(reach.machines, 'machine')}) costs {money(reach.hourly)} an "
-            f"hour; no plan for its pods can cost less than {money(min(reach.least, reach.hourly))}."
+            f"What savings may touch ({counted(bound.nodes, 'machine')}) costs {money(bound.hourly)} an "
+            f"hour; no plan for its pods can cost less than {money(min(bound.least, bound.hourly))}."
         )
 
 
-def _commands(verdict: DisruptionDecision) -> Table:
+def _commands(decision: DisruptionDecision) -> Table:
     table = Table(title="Machines that would go", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("why", no_wrap=True)
     table.add_column("nodes", overflow="fold")
     table.add_column("in their place", overflow="fold")
     for name in ("pods moved", "$/hour before", "after"):
         table.add_column(name, justify="right", no_wrap=True)
-    for command in verdict.commands:
+    for command in decision.commands:
         bought = Counter(
             f"{n.purchase.instance_type} {n.purchase.zone} {n.purchase.capacity_type}"
             for n in command.replacements
@@ -243,13 +246,13 @@ def _commands(verdict: DisruptionDecision) -> Table:
     return table
 
 
-def _kept(verdict: DisruptionDecision) -> Table:
+def _kept(decision: DisruptionDecision) -> Table:
     table = Table(title="Machines that stay", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("node", no_wrap=True)
     table.add_column("$/month", justify="right", no_wrap=True)
     table.add_column("held by", no_wrap=True)
     table.add_column("", overflow="fold")
-    for kept in sorted(verdict.kept, key=lambda each: (-each.hourly, each.node)):
+    for kept in sorted(decision.kept, key=lambda each: (-each.hourly, each.node)):
         price = f"${kept.hourly * HOURS_A_MONTH:,.2f}" if kept.hourly else "?"
         table.add_row(kept.node, price, kept.code, kept.message)
     return table

@@ -1,8 +1,9 @@
 """
-Machines on EC2.
+The cloud provider of AWS: nodes on EC2.
 
-Read in this order: :mod:`.provider` keeps the promises of a cloud provider and delegates the rest.
-:mod:`.calls` asks AWS. :mod:`.resolving` finds what a node class selects, :mod:`.images` what machines
-start from and :mod:`.userdata` what they are told, :mod:`.types` what can be bought, and :mod:`.launch`
-buys it. :mod:`.policy` is what the provider must be allowed to do.
+:mod:`.operator` connects it, :mod:`.services` is everything that it works with, and :mod:`.cloudprovider`
+implements the CloudProvider. :mod:`.sdk` calls AWS. :mod:`.nodeclass` resolves and validates EC2NodeClasses,
+:mod:`.amifamily` finds AMIs and renders user data and launch templates, :mod:`.instancetype` knows instance
+types and offerings, :mod:`.instance` launches and terminates instances, and :mod:`.interruption` follows the
+interruption queue. :mod:`.controllers` lists the controllers, and :mod:`.policy` the IAM permissions.
 """

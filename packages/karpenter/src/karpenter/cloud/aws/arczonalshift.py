@@ -1,11 +1,10 @@
 """
-Zones that traffic is shifted away from, because something is wrong there.
+Zonal shifts: Availability Zones that the operator of the cluster has moved traffic away from.
 
-Whoever runs the cluster shifts a zone away with Application Recovery Controller; it says until when. While
-that lasts, nothing is launched in the zone, and machines there are left as they are: what EC2 says about them
-may be wrong, and pods that were moved off them are somebody else's decision.
+A zonal shift is started with Application Recovery Controller, and expires. While it is active, nothing is
+launched in the zone, and its instances are left as they are: what EC2 reports about them may be wrong.
 
-Following shifts of zones, and telling the pools that can use them.
+https://docs.aws.amazon.com/eks/latest/userguide/zone-shift.html
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 
+log = structlog.stdlib.get_logger(__name__)
+
+PERIOD: Final = 30.0
 _APPLIED: Final = "APPLIED"
 
 
 class ZonalShiftProvider:
-    """Knows the zones that are shifted away. Unless it is refreshed, there are none."""
+    """Knows the zones with an active zonal shift; none, unless it is refreshed."""
 
     def __init__(self, aws: AwsApi, cluster: EksCluster, *, clock: Clock) -> None:
         self._aws = aws
@@ -47,60 +49,50 @@ class ZonalShiftProvider:
         self._until: dict[str, datetime] = {}
 
     def active(self) -> frozenset[str]:
-        """Return the ids of the zones that are shifted away at this moment."""
+        """Return the ids of the zones with an active zonal shift."""
         now = self._clock.now()
         return frozenset(zone for zone, until in self._until.items() if until > now)
 
     async def refresh(self) -> None:
         """
-        Ask which zones are shifted away.
+        Ask for the zonal shifts of the cluster.
 
         Raises:
-            CloudError: the answer does not come.
+            CloudError: AWS does not answer.
         """
-        answer = await self._aws.ask(
+        answer = await self._aws.call(
             "arc-zonal-shift", "GetManagedResource", resourceIdentifier=await self._cluster.arn()
         )
         self._until = dict(_applied(answer))
 
 
-def _applied(answer: ApiResponse) -> Iterator[tuple[str, datetime]]:
-    for each in answer.get("zonalShifts", ()):
-        if each.get("appliedStatus") == _APPLIED:
-            until: datetime = each["expiryTime"]
-            yield each["awayFrom"], until if until.tzinfo else until.replace(tzinfo=UTC)
-
-
-log = structlog.stdlib.get_logger(__name__)
-
-PERIOD: Final = 30.0
-
-
 class ZonalShiftController:
-    """Asks for shifts, and tells what has changed."""
+    """Follows zonal shifts, and publishes Events about NodePools that can use the zones."""
 
     name = "zonalshift"
 
-    def __init__(self, *, shifts: ZonalShiftProvider, objects: ClusterObjects, view: Callable[[], ClusterView]) -> None:
+    def __init__(
+        self, *, shifts: ZonalShiftProvider, objects: ClusterObjects, view: Callable[[], ClusterView]
+    ) -> None:
         self._shifts = shifts
         self._objects = objects
         self._view = view
-        self._told: frozenset[str] = frozenset()
+        self._announced: frozenset[str] = frozenset()
 
     async def look(self) -> Step:
-        """Ask once."""
+        """Ask once, and return Events about what has changed."""
         await self._shifts.refresh()
         active = self._shifts.active()
         effects = [
-            *await self._tell(active - self._told, "Warning", "ZonalShiftActive", "is shifted away"),
-            *await self._tell(self._told - active, "Normal", "ZonalShiftCleared", "can be used again"),
+            *await self._events(active - self._announced, "Warning", "ZonalShiftActive", "is shifted away"),
+            *await self._events(self._announced - active, "Normal", "ZonalShiftCleared", "can be used again"),
         ]
-        if active != self._told:
+        if active != self._announced:
             log.info("zones.shifted", zones=sorted(active))
-        self._told = active
+        self._announced = active
         return Step(effects=tuple(effects), again=PERIOD)
 
-    async def _tell(
+    async def _events(
         self, zones: Iterable[str], kind: Literal["Normal", "Warning"], reason: str, what: str
     ) -> list[Announce]:
         wanted = sorted(zones)
@@ -120,7 +112,7 @@ class ZonalShiftController:
         ]
 
     async def _zones_of(self, pool: NodePool) -> set[str]:
-        """Return the ids of the zones that a pool can use; none when its class is missing."""
+        """Return the ids of the zones that a NodePool can use; none when its node class is missing."""
         node_class = await self._objects.get(EC2NodeClass, pool.spec.template.spec.node_class_ref.name)
         if node_class is None:
             return set()
@@ -133,3 +125,11 @@ class ZonalShiftController:
             for each in node_class.status.subnets
             if wanted[ZONE].allows(each.zone) and wanted[ZONE_ID].allows(each.zone_id)
         }
+
+
+def _applied(answer: ApiResponse) -> Iterator[tuple[str, datetime]]:
+    for each in answer.get("zonalShifts", ()):
+        # A shift that another one has superseded, or that was cancelled, is listed without being applied.
+        if each.get("appliedStatus") == _APPLIED:
+            until: datetime = each["expiryTime"]
+            yield each["awayFrom"], until if until.tzinfo else until.replace(tzinfo=UTC)

@@ -1,102 +1,111 @@
 """
-Putting calls together: many who ask for the same thing within a moment are served by one call.
+Sends requests that come within a moment as one call to AWS.
 
-The first question opens a window. It closes when no question has come for a while, when it has been open for
-long enough, or when it is full. Questions that are alike are then sent together; everyone gets an answer of
-their own, or an error.
+The first request opens a window of :class:`~karpenter.base.batcher.Batcher`. When it closes, requests with
+equal group keys are sent in one call, and each request gets its own result, or an error. How a call is made
+is decided by the modules that use this one: :mod:`.instance.createfleet`, :mod:`.instance.describeinstances`
+and :mod:`.instance.terminateinstances`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import msgspec
+from karpenter.base.batcher import Batcher
+from karpenter.cloud.aws.metrics import BATCH_SIZE, BATCH_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Sequence
+    from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
     from typing import Any
+
+    from karpenter.base.batcher import BatchWindow
+    from karpenter.cloud.aws.metrics import ProviderMetrics
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """When a window closes."""
-
-    idle: float
-    """Seconds without a question."""
-
-    longest: float = 1.0
-    """Seconds in any case."""
-
-    most: int
-    """Questions."""
-
-
 class RequestBatcher(Generic[Q, A]):
-    """Collects questions and sends them together."""
+    """Collects requests and sends them together."""
 
     def __init__(
         self,
-        window: Window,
+        window: BatchWindow,
         send: Callable[[list[Q]], Coroutine[Any, Any, Sequence[A | BaseException]]],
         *,
-        alike: Callable[[Q], Hashable] = lambda _: None,
+        group_by: Callable[[Q], Hashable] = lambda _: None,
         at_once: int = 100,
         measure: Callable[[float, int], None] = lambda _seconds, _size: None,
     ) -> None:
-        """`measure` is told how long a window was open, and how many questions each call was for."""
-        self._window = window
+        """`measure` is called with the seconds that a window was open, and the requests of a call."""
         self._send = send
-        self._alike = alike
+        self._group_by = group_by
         self._turn = asyncio.Semaphore(at_once)
         self._measure = measure
-        self._opened = 0.0
-        self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
-        self._closes = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._batcher: Batcher[int] = Batcher(window)
+        self._numbers = count()
+        self._waiting: dict[int, tuple[Q, asyncio.Future[A]]] = {}
+        self._collecting = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def ask(self, question: Q) -> A:
-        """Send a question with others that are like it, and return its answer."""
+    async def add(self, request: Q) -> A:
+        """Send a request with others of its group, and return its result."""
+        result: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers)
+        self._waiting[number] = (request, result)
+        self._batcher.trigger(number)
+        if not self._collecting:
+            self._collecting = True
+            self._spawn(self._collect())
+        return await result
+
+    async def _collect(self) -> None:
+        """Wait for windows to close, until no request is left."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[A] = loop.create_future()
-        if not self._waiting:
-            self._opened = loop.time()
-            self._closes = self._opened + self._window.longest
-        self._waiting.append((question, answer))
-        if self._timer is not None:
-            self._timer.cancel()
-        if len(self._waiting) >= self._window.most:
-            self._close()
-        else:
-            self._timer = loop.call_at(min(loop.time() + self._window.idle, self._closes), self._close)
-        return await answer
+        while self._waiting:
+            opened = loop.time()
+            batch = [self._waiting.pop(number) for number in await self._batcher.wait()]
+            for group in self._grouped(batch):
+                self._measure(loop.time() - opened, len(group))
+                self._spawn(self._serve(group))
+        self._collecting = False
 
-    def _close(self) -> None:
-        self._timer = None
-        waiting, self._waiting = self._waiting, []
-        buckets: dict[Hashable, list[tuple[Q, asyncio.Future[A]]]] = {}
-        for each in waiting:
-            if not each[1].done():  # whoever asked may have given up
-                buckets.setdefault(self._alike(each[0]), []).append(each)
-        for bucket in buckets.values():
-            self._measure(asyncio.get_running_loop().time() - self._opened, len(bucket))
-            task = asyncio.get_running_loop().create_task(self._serve(bucket))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _grouped(
+        self, batch: Iterable[tuple[Q, asyncio.Future[A]]]
+    ) -> list[list[tuple[Q, asyncio.Future[A]]]]:
+        groups: dict[Hashable, list[tuple[Q, asyncio.Future[A]]]] = {}
+        for request, result in batch:
+            if not result.done():  # the caller was cancelled meanwhile
+                groups.setdefault(self._group_by(request), []).append((request, result))
+        return list(groups.values())
 
-    async def _serve(self, bucket: list[tuple[Q, asyncio.Future[A]]]) -> None:
+    async def _serve(self, group: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:
             async with self._turn:
-                answers = await self._send([question for question, _ in bucket])
-        except Exception as error:  # noqa: BLE001  whatever it is, it is everyone's
-            answers = [error] * len(bucket)
-        for (_, future), answer in zip(bucket, answers, strict=True):
+                results = await self._send([request for request, _ in group])
+        except Exception as error:  # noqa: BLE001  an error of the call is the result of every request
+            results = [error] * len(group)
+        for (_, future), result in zip(group, results, strict=True):
             if future.done():
                 continue
-            if isinstance(answer, BaseException):
-                future.set_exception(answer)
+            if isinstance(result, BaseException):
+                future.set_exception(result)
             else:
-                future.set_result(answer)
+                future.set_result(result)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def measured(metrics: ProviderMetrics, batcher: str) -> Callable[[float, int], None]:
+    """Return a function that records how long a window was open, and how many requests were sent as one."""
+
+    def measure(seconds: float, size: int) -> None:
+        metrics.observe(BATCH_TIME, seconds, batcher=batcher)
+        metrics.observe(BATCH_SIZE, float(size), batcher=batcher)
+
+    return measure

@@ -1,4 +1,8 @@
-"""Remembering what was found for a while, and asking once for all who want to know it at the same time."""
+"""
+A cache with a time to live, whose misses share one look-up.
+
+Providers cache what they describe in AWS, so that many NodeClaims cost few calls. An error is not cached.
+"""
 
 from __future__ import annotations
 
@@ -14,48 +18,49 @@ V = TypeVar("V")
 
 
 class TTLCache(Generic[K, V]):
-    """What was found, by what was looked for. What cannot be found is not remembered."""
+    """Values by key, each for a number of seconds."""
 
     def __init__(self, *, seconds: float, monotonic: Callable[[], float]) -> None:
         self._seconds = seconds
         self._monotonic = monotonic
         self._held: dict[K, tuple[float, V]] = {}
-        self._looking: dict[K, asyncio.Task[V]] = {}
+        self._loading: dict[K, asyncio.Task[V]] = {}
 
-    async def get(self, key: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Return what is remembered for `key`, or look for it."""
+    async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Return the cached value of `key`, or load it; callers that miss at the same time share one load."""
         held = self._held.get(key)
         if held is not None and held[0] > self._monotonic():
             return held[1]
-        task = self._looking.get(key)
+        task = self._loading.get(key)
         if task is None:
-            task = asyncio.get_running_loop().create_task(find())
-            self._looking[key] = task
-            task.add_done_callback(lambda done: self._found(key, done))
-        return await asyncio.shield(task)
+            task = asyncio.get_running_loop().create_task(load())
+            self._loading[key] = task
+            task.add_done_callback(lambda done: self._loaded(key, done))
+        return await asyncio.shield(task)  # a caller that is cancelled does not end the load of the others
 
     def peek(self, key: K) -> V | None:
-        """Return what is remembered for `key`; None when nothing is."""
+        """Return the cached value of `key`; None when there is none."""
         held = self._held.get(key)
         return held[1] if held is not None and held[0] > self._monotonic() else None
 
     def put(self, key: K, value: V, *, seconds: float | None = None) -> None:
-        """Remember something from now on, for the usual time or for so many seconds."""
+        """Cache a value from now on, for the usual time or for `seconds`."""
         self._held[key] = (self._monotonic() + (self._seconds if seconds is None else seconds), value)
 
     def forget(self, key: K) -> None:
-        """Remember nothing for `key` any longer."""
+        """Drop the value of `key`."""
         self._held.pop(key, None)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield everything that is remembered at this moment, and drop the rest."""
+        """Yield every key and value that has not expired; the expired ones are dropped."""
         now = self._monotonic()
+        # Expired entries are dropped here, so that a cache that is listed does not grow.
         self._held = {key: held for key, held in self._held.items() if held[0] > now}
         for key, (_, value) in tuple(self._held.items()):
             yield key, value
 
-    def _found(self, key: K, done: asyncio.Task[V]) -> None:
-        if self._looking.get(key) is done:
-            del self._looking[key]
+    def _loaded(self, key: K, done: asyncio.Task[V]) -> None:
+        if self._loading.get(key) is done:
+            del self._loading[key]
         if not done.cancelled() and done.exception() is None:
             self.put(key, done.result())

@@ -1,8 +1,8 @@
 """
-The provider for AWS: the promises of a cloud provider, kept with EC2.
+The CloudProvider of AWS: NodeClaims become EC2 instances.
 
-It has no opinions of its own. What it remembers is a cache, or what failed lately; whatever must survive a
-restart stands in the tags of instances, or in Kubernetes.
+It decides nothing but what :mod:`.instance.launch` and :mod:`.drift` decide, and keeps nothing but caches.
+What must survive a restart is in the tags of instances, or in Kubernetes.
 """
 
 from __future__ import annotations
@@ -18,23 +18,20 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.aws import drift
-from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
-from karpenter.cloud.aws.cluster import EksCluster
+from karpenter.cloud.aws.controllers import new_controllers
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
-from karpenter.cloud.aws.instance.instance import InstanceProvider, annotations_of, instance_id, machine_of
 from karpenter.cloud.aws.instance.launch import ClaimedInstances, InstanceLaunch, InstanceLauncher
 from karpenter.cloud.aws.instance.launch_errors import UnknownLaunchOutcome
-from karpenter.cloud.aws.instancetype.instancetype import traits_of
-from karpenter.cloud.aws.instancetype.offering import InstanceTypeProvider, InstanceTypeStore
+from karpenter.cloud.aws.instance.types import annotations_of, instance_id, machine_of
+from karpenter.cloud.aws.instancetype.types import traits_of
 from karpenter.cloud.aws.interruption.controller import InstanceClaims, InterruptionQueue
 from karpenter.cloud.aws.labels import NODE_CLASS_LABEL
-from karpenter.cloud.aws.metrics import METRICS, ProviderMetrics
-from karpenter.cloud.aws.nodeclass.status import NodeClassCache
-from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
-from karpenter.cloud.aws.pricing import PricingProvider, stated_prices
+from karpenter.cloud.aws.metrics import METRICS
+from karpenter.cloud.aws.nodeclass.status import NodeClassStatusResolver
+from karpenter.cloud.aws.nodeclass.validation import DryRunValidator
+from karpenter.cloud.aws.pricing import stated_prices
 from karpenter.cloud.aws.tagging import lacks_partition
-from karpenter.cloud.cloudprovider import ClusterObjects, Hold, NodeClassKind, RepairPolicy
+from karpenter.cloud.cloudprovider import Hold, NodeClassKind, RepairPolicy
 from karpenter.cloud.errors import (
     CloudError,
     CloudUnreachable,
@@ -51,11 +48,12 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.cloud.aws.instance.instance import Instance
-    from karpenter.cloud.aws.instancetype.instancetype import Traits
+    from karpenter.cloud.aws.instance.types import Instance
+    from karpenter.cloud.aws.instancetype.types import Traits
+    from karpenter.cloud.aws.services import Services
     from karpenter.cloud.cloudprovider import ControllerContext, Interruption, Machine, ProviderController
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 NODE_CLASS: Final = NodeClassKind(EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind)
 
@@ -66,6 +64,8 @@ def _policy(condition: str, status: str, minutes: int) -> RepairPolicy:
     )
 
 
+# The conditions of the EKS node monitoring agent, with the tolerations that Karpenter gives them:
+# https://karpenter.sh/docs/concepts/disruption/ and https://docs.aws.amazon.com/eks/latest/userguide/node-health.html
 REPAIRS: Final = (
     _policy("Ready", "False", 30),
     _policy("Ready", "Unknown", 30),
@@ -77,106 +77,88 @@ REPAIRS: Final = (
 )
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the provider is made of."""
-
-    settings: AwsSettings
-    region: str
-    objects: ClusterObjects
-    classes: NodeClassCache
-    cluster: EksCluster
-    shop: InstanceTypeStore
-    prices: PricingProvider
-    catalogs: InstanceTypeProvider
-    instances: InstanceProvider
-    reservations: CapacityReservationProvider
-    placement_groups: PlacementGroupProvider
-    ledger: ClaimedInstances
-    launcher: InstanceLauncher
-    meters: ProviderMetrics
-    queue: InterruptionQueue | None = None
-    """None when no interruption queue is set."""
-
-
 class AwsProvider:
-    """Turns claims into EC2 instances, for one cluster."""
+    """Launches, finds and terminates the EC2 instances of one cluster."""
 
     name: str = "aws"
     node_classes = (NODE_CLASS,)
     repair_policies = REPAIRS
     metrics = METRICS
 
-    def __init__(
-        self, parts: Parts, *, duties: Callable[[ControllerContext, InstanceClaims], Iterable[ProviderController]] = lambda *_: ()
-    ) -> None:
-        self.parts = parts
-        self._duties = duties
-        self._roster: InstanceClaims | None = None
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.validation = DryRunValidator(services)
+        self.node_class_status = NodeClassStatusResolver(services, self.validation)
+        self.interruption_queue = _interruption_queue(services)
+        self._launcher = InstanceLauncher(services)
+        self._claimed = ClaimedInstances(services)
+        self._claims: InstanceClaims | None = None
         self._view: Callable[[], ClusterView] | None = None
-        self._busy: dict[str, asyncio.Lock] = {}
-        self._ending: dict[str, str] = {}
+        self._launching: dict[str, asyncio.Lock] = {}
+        self._terminating: dict[str, str] = {}
+        """Instances that are being terminated, and the capacity reservation that each was in."""
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Start the machine that suits a claim best, or return the one that the claim has."""
+        """Launch an instance for a claim, or return the one that the claim has."""
         uid = claim.metadata.uid
-        lock = self._busy.setdefault(uid, asyncio.Lock())
+        lock = self._launching.setdefault(uid, asyncio.Lock())
         try:
             async with lock:
                 return await self._launch(claim)
         except CloudUnreachable as error:
             raise LaunchFailed(str(error)) from error
         except (UnknownLaunchOutcome, asyncio.CancelledError):
-            self.parts.ledger.lost(uid)
+            self._claimed.note_unknown(uid)
             raise
         finally:
             if not lock.locked():
-                self._busy.pop(uid, None)
+                self._launching.pop(uid, None)
 
     async def terminate(self, provider_id: str) -> None:
-        """Begin the end of a machine."""
+        """Terminate an instance."""
         number = instance_id(provider_id)
         try:
-            instance = await self.parts.instances.get(number)
-            await self.parts.instances.terminate(instance)
+            instance = await self.services.instances.get(number)
+            await self.services.instances.terminate(instance)
         except MachineNotFound:
-            self.parts.ledger.forget(number)
-            reservation = self._ending.pop(number, "")
+            self._claimed.forget(number)
+            reservation = self._terminating.pop(number, "")
             if reservation:
-                self.parts.reservations.ended(reservation)
+                self.services.reservations.ended(reservation)
             raise MachineNotFound(provider_id) from None
         if instance.reservation:
-            self._ending[number] = instance.reservation
+            self._terminating[number] = instance.reservation
 
     async def get(self, provider_id: str) -> Machine:
-        """Return a machine as it is now."""
+        """Return an instance as it is now."""
         (machine,) = await self._machines([await self._instance(provider_id)])
         return machine
 
     async def list(self) -> tuple[Machine, ...]:
-        """Return all machines of the cluster."""
-        return await self._machines(await self.parts.instances.all())
+        """Return all instances of the cluster."""
+        return await self._machines(await self.services.instances.all())
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return everything that a pool may buy, what failed lately marked as not available."""
+        """Return the instance types of a NodePool, with offerings marked that failed lately."""
         name = pool.spec.template.spec.node_class_ref.name
-        node_class = await self.parts.classes.get(name)
+        node_class = await self.services.node_classes.get(name)
         if node_class is None:
             raise NodeClassNotReady(node_class=name, because="it does not exist")
-        _, catalog = await self._sold_to(node_class)
+        _, catalog = await self._catalog_of(node_class)
         return catalog
 
     async def drift(self, claim: NodeClaim) -> str:
-        """Return why a machine is not what its class asks for, in the order of what matters most."""
+        """Return the first reason for drift, in the order in which Karpenter checks them."""
         instance = await self._instance(claim.status.provider_id)
-        node_class = await self.parts.classes.get(claim.spec.node_class_ref.name)
+        node_class = await self.services.node_classes.get(claim.spec.node_class_ref.name)
         if node_class is None:
             return ""
         reason = drift.class_drift(claim, node_class)
         if reason:
             return reason
-        _, catalog = await self._sold_to(node_class)
+        _, catalog = await self._catalog_of(node_class)
         kind = catalog.by_name.get(instance.instance_type)
-        group = await self.parts.placement_groups.last_known(node_class.spec.placement_group_selector)
+        group = await self.services.placement_groups.last_known(node_class.spec.placement_group_selector)
         return (
             drift.image_drift(claim, instance, node_class, kind)
             or drift.network_drift(instance, node_class)
@@ -184,30 +166,30 @@ class AwsProvider:
             or drift.placement_drift(claim, group)
         )
 
-    def chores(self, office: ControllerContext) -> tuple[ProviderController, ...]:
-        """Return what is to be done for the cluster while the operator leads."""
-        self.parts.meters.use(office.metrics)
-        self._roster, self._view = InstanceClaims(office.view), office.view
-        self.parts.classes.follow()
-        return tuple(self._duties(office, self._roster))
+    def controllers(self, context: ControllerContext) -> tuple[ProviderController, ...]:
+        """Return the controllers of AWS, which run while the operator leads."""
+        self.services.metrics.use(context.metrics)
+        self._claims, self._view = InstanceClaims(context.view), context.view
+        self.services.node_classes.follow()
+        return tuple(new_controllers(self, view=context.view, claims=self._claims))
 
     async def interruptions(self) -> tuple[Interruption, ...]:
-        """Wait for news of the interruption queue; for ever, if there is none."""
-        if self.parts.queue is None or self._roster is None:
+        """Wait for messages of the interruption queue; for ever, if none is set."""
+        if self.interruption_queue is None or self._claims is None:
             await asyncio.Event().wait()
-            raise AssertionError("nobody sets this event")
+            raise AssertionError("this event is never set")
         while True:
-            found = await self.parts.queue.wait(self._roster)
+            found = await self.interruption_queue.wait(self._claims)
             if found:
                 return found
 
     async def acknowledge(self, interruption: Interruption) -> None:
-        """Let a message go that was acted on."""
-        if self.parts.queue is not None:
-            await self.parts.queue.acknowledge(interruption)
+        """Delete the message of an interruption that was acted on."""
+        if self.interruption_queue is not None:
+            await self.interruption_queue.acknowledge(interruption)
 
     async def registration_holds(self, claim: NodeClaim, node: Node) -> tuple[Hold, ...]:
-        """Hold nodes back whose partition is not known: pods may be spread over partitions."""
+        """Hold the registration of nodes whose partition is not known: pods may be spread over partitions."""
         del node
         if not lacks_partition(claim):
             return ()
@@ -215,42 +197,42 @@ class AwsProvider:
 
     async def _launch(self, claim: NodeClaim) -> Machine:
         uid = claim.metadata.uid
-        existing = await self.parts.ledger.find(uid)
+        existing = await self._claimed.find(uid)
         if existing is not None:
-            return await self._found_again(existing, claim)
+            return await self._adopted(existing, claim)
         node_class = await self._ready_class(claim)
-        joining = await self.parts.cluster.joining()
-        traits, catalog = await self._sold_to(node_class)
+        joining = await self.services.cluster.joining()
+        traits, catalog = await self._catalog_of(node_class)
         launch = InstanceLaunch(
             claim=claim,
             node_class=node_class,
             traits=traits,
             catalog=await self._overlaid(catalog, claim),
         )
-        instance = await self.parts.launcher.launch(launch)
-        self.parts.ledger.note(uid, instance.id)
+        instance = await self._launcher.launch(launch)
+        self._claimed.note(uid, instance.id)
         return machine_of(
             instance,
             claim_uid=uid,
             kind=launch.catalog.by_name.get(instance.instance_type),
-            sold=self.parts.shop.types.get(instance.instance_type),
+            info=self.services.instance_types.types.get(instance.instance_type),
             traits=traits,
             annotations=annotations_of(node_class, ca_bundle=joining.ca_bundle, profile=instance.profile),
         )
 
-    async def _found_again(self, instance: Instance, claim: NodeClaim) -> Machine:
-        """Return a machine whose launch was not answered, with the notes that the answer would have had."""
+    async def _adopted(self, instance: Instance, claim: NodeClaim) -> Machine:
+        """Return an instance whose launch was not answered, with the annotations of a launch."""
         (machine,) = await self._machines([instance])
-        node_class = await self.parts.classes.get(claim.spec.node_class_ref.name)
+        node_class = await self.services.node_classes.get(claim.spec.node_class_ref.name)
         if node_class is None:
             return machine
-        joining = await self.parts.cluster.joining()
-        notes = annotations_of(node_class, ca_bundle=joining.ca_bundle, profile=instance.profile)
-        return msgspec.structs.replace(machine, annotations=notes)
+        joining = await self.services.cluster.joining()
+        annotations = annotations_of(node_class, ca_bundle=joining.ca_bundle, profile=instance.profile)
+        return msgspec.structs.replace(machine, annotations=annotations)
 
     async def _ready_class(self, claim: NodeClaim) -> EC2NodeClass:
         name = claim.spec.node_class_ref.name
-        found = await self.parts.classes.get(name)
+        found = await self.services.node_classes.get(name)
         if found is None or found.metadata.deletion_timestamp is not None:
             raise InsufficientCapacity(because=f"node class {name} does not exist, or is being deleted")
         ready = next((each for each in found.status.conditions if each.type == "Ready"), None)
@@ -265,23 +247,25 @@ class AwsProvider:
             raise NodeClassNotReady(node_class=name, because="its last change has not been looked at yet")
         return found
 
-    async def _sold_to(self, node_class: EC2NodeClass) -> tuple[Traits, Catalog]:
-        if self.parts.settings.node_overlay:
-            self.parts.prices.state(stated_prices(await self._overlays()))
-        group = await self.parts.placement_groups.last_known(node_class.spec.placement_group_selector)
-        traits = traits_of(node_class, settings=self.parts.settings, region=self.parts.region, group=group)
-        return traits, self.parts.catalogs.catalog(traits, node_class=node_class.name)
+    async def _catalog_of(self, node_class: EC2NodeClass) -> tuple[Traits, Catalog]:
+        if self.services.settings.node_overlay:
+            self.services.pricing.state(stated_prices(await self._overlays()))
+        group = await self.services.placement_groups.last_known(node_class.spec.placement_group_selector)
+        traits = traits_of(
+            node_class, settings=self.services.settings, region=self.services.aws.region, group=group
+        )
+        return traits, self.services.catalogs.catalog(traits, node_class=node_class.name)
 
     async def _instance(self, provider_id: str) -> Instance:
         try:
-            return await self.parts.instances.get(instance_id(provider_id))
+            return await self.services.instances.get(instance_id(provider_id))
         except MachineNotFound:
             raise MachineNotFound(provider_id) from None
 
     async def _machines(self, instances: Iterable[Instance]) -> tuple[Machine, ...]:
-        """Return instances as machines, with as much as their classes let us know."""
+        """Return instances as machines, with as much as their node classes tell."""
         known: dict[str, tuple[Traits, Catalog] | None] = {}
-        waiting = self._waiting()
+        unlaunched = self._unlaunched()
         machines = []
         for instance in instances:
             name = instance.tags.get(NODE_CLASS_LABEL, "")
@@ -292,44 +276,44 @@ class AwsProvider:
             machines.append(
                 machine_of(
                     instance,
-                    claim_uid=self.parts.ledger.claim_of(instance.id)
-                    or next((uid for uid in waiting if is_launched_for(instance.tags, uid)), ""),
+                    claim_uid=self._claimed.claim_of(instance.id)
+                    or next((uid for uid in unlaunched if is_launched_for(instance.tags, uid)), ""),
                     kind=catalog.by_name.get(instance.instance_type) if catalog is not None else None,
-                    sold=self.parts.shop.types.get(instance.instance_type),
+                    info=self.services.instance_types.types.get(instance.instance_type),
                     traits=traits,
                 )
             )
         return tuple(machines)
 
-    def _waiting(self) -> tuple[str, ...]:
-        """Return the claims that may have a machine and do not know it: nobody else must take it away."""
+    def _unlaunched(self) -> tuple[str, ...]:
+        """Return the uids of claims without a provider id, whose instances must not be garbage collected."""
         claims = self._view().claims.values() if self._view is not None else ()
         return tuple(each.metadata.uid for each in claims if not each.status.provider_id)
 
     async def _known(self, node_class: str) -> tuple[Traits, Catalog] | None:
-        found = await self.parts.classes.get(node_class) if node_class else None
+        found = await self.services.node_classes.get(node_class) if node_class else None
         if found is None:
             return None
         try:
-            return await self._sold_to(found)
+            return await self._catalog_of(found)
         except CloudError:
             return None
 
     async def _overlays(self) -> tuple[NodeOverlay, ...]:
-        """Return the corrections of users: those that the operator sees, or else those that there are."""
+        """Return the NodeOverlays: those that the operator sees, or else those of the API server."""
         if self._view is not None:
             return tuple(self._view().overlays.values())
-        return await self.parts.objects.list(NodeOverlay)
+        return await self.services.objects.list(NodeOverlay)
 
     async def _pools(self) -> tuple[NodePool, ...]:
         if self._view is not None:
             return tuple(self._view().pools.values())
-        return await self.parts.objects.list(NodePool)
+        return await self.services.objects.list(NodePool)
 
     async def _overlaid(self, catalog: Catalog, claim: NodeClaim) -> Catalog:
-        """Return a catalogue with the corrections that users have made for the pool of a claim."""
+        """Return a catalogue with the NodeOverlays applied that match the NodePool of a claim."""
         name = claim.metadata.labels.get(NODEPOOL, "")
-        if not self.parts.settings.node_overlay or not name:
+        if not self.services.settings.node_overlay or not name:
             return catalog
         overlays = await self._overlays()
         if not overlays:
@@ -345,3 +329,15 @@ class AwsProvider:
         kept, _ = without_conflicts(corrections, pools)
         corrected = apply_overlays(name, pools[name][0], catalog.types, kept)
         return msgspec.structs.replace(catalog, types=corrected.types)
+
+
+def _interruption_queue(services: Services) -> InterruptionQueue | None:
+    if services.sqs is None:
+        return None
+    return InterruptionQueue(
+        services.sqs,
+        clock=services.clock,
+        metrics=services.metrics,
+        unavailable=services.unavailable,
+        reservations=services.reservations,
+    )

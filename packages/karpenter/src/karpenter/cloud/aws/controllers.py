@@ -1,4 +1,4 @@
-"""All duties of the provider, made from its parts."""
+"""Creates the controllers of AWS, as the settings ask for them."""
 
 from __future__ import annotations
 
@@ -28,50 +28,52 @@ from karpenter.cloud.aws.refresh import (
 from karpenter.cloud.aws.tagging import DiscoveredCapacityController, PartitionController, TaggingController
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from karpenter.cloud.aws.cloudprovider import AwsProvider
     from karpenter.cloud.aws.interruption.controller import InstanceClaims
-    from karpenter.cloud.aws.operator import Assembled
-    from karpenter.cloud.cloudprovider import ControllerContext, ProviderController
+    from karpenter.cloud.cloudprovider import ProviderController
+    from karpenter.core.state.cluster import ClusterView
 
 
-def new_controllers(made: Assembled, office: ControllerContext, roster: InstanceClaims) -> Iterator[ProviderController]:
-    """Yield all of them, as the settings want it."""
-    view, objects, clock, settings = office.view, made.objects, made.clock, made.settings
-    reachable = None if settings.isolated_vpc else made.profiles
+def new_controllers(
+    provider: AwsProvider, *, view: Callable[[], ClusterView], claims: InstanceClaims
+) -> Iterator[ProviderController]:
+    """Yield every controller."""
+    services = provider.services
+    objects, clock, settings = services.objects, services.clock, services.settings
+    # IAM is not reachable from an isolated VPC, so instance profiles are left alone there:
+    # https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/
+    profiles = None if settings.isolated_vpc else services.instance_profiles
     yield NodeClassController(
-        objects=objects,
-        classes=made.classes,
+        services,
         view=view,
-        resolver=made.resolver,
-        rehearsal=made.rehearsal,
-        profiles=reachable,
-        templates=made.templates,
-        meters=made.meters,
-        gauges=NodeClassConditionMetrics(made.meters, clock),
+        resolver=provider.node_class_status,
+        validation=provider.validation,
+        gauges=NodeClassConditionMetrics(services.metrics, clock),
     )
-    yield NodeClassHashController(objects=objects, view=view, cluster=made.cluster)
-    yield TaggingController(view=view, instances=made.instances, cluster=settings.cluster, clock=clock)
-    yield PartitionController(view=view, instances=made.instances)
-    yield DiscoveredCapacityController(objects=objects, view=view, discovered=made.discovered)
-    yield InstanceGarbageCollection(provider=made.provider, view=view, clock=clock)
-    if reachable is not None:
-        yield InstanceProfileGarbageCollection(profiles=reachable, objects=objects, view=view)
-    yield LaunchTemplateGarbageCollection(made.templates)
-    yield PricingController(made.prices, clock=clock)
-    yield InstanceTypeController(made.shop)
-    yield SSMInvalidationController(made.parameters, made.images)
-    yield VersionController(made.cluster)
+    yield NodeClassHashController(objects=objects, view=view, cluster=services.cluster)
+    yield TaggingController(view=view, instances=services.instances, cluster=settings.cluster, clock=clock)
+    yield PartitionController(view=view, instances=services.instances)
+    yield DiscoveredCapacityController(objects=objects, view=view, discovered=services.discovered)
+    yield InstanceGarbageCollection(provider=provider, view=view, clock=clock)
+    if profiles is not None:
+        yield InstanceProfileGarbageCollection(profiles=profiles, objects=objects, view=view)
+    yield LaunchTemplateGarbageCollection(services.launch_templates)
+    yield PricingController(services.pricing, clock=clock)
+    yield InstanceTypeController(services.instance_types)
+    yield SSMInvalidationController(services.ssm, services.amis)
+    yield VersionController(services.cluster)
     if settings.reserved_capacity:
-        yield CapacityTypeController(view=view, instances=made.instances)
-        yield ReservationExpirationController(view=view, reservations=made.reservations)
+        yield CapacityTypeController(view=view, instances=services.instances)
+        yield ReservationExpirationController(view=view, reservations=services.reservations)
     if settings.zonal_shift:
-        yield ZonalShiftController(shifts=made.shifts, objects=objects, view=view)
-    yield InstanceStatusController(made.aws, roster=roster, clock=clock, meters=made.meters)
+        yield ZonalShiftController(shifts=services.zonal_shifts, objects=objects, view=view)
+    yield InstanceStatusController(services.aws, claims=claims, clock=clock, metrics=services.metrics)
     yield InstanceTypeMetricsController(
-        provider=made.provider,
+        provider=provider,
         view=view,
-        shop=made.shop,
-        meters=made.meters,
+        instance_types=services.instance_types,
+        metrics=services.metrics,
         reserved_capacity=settings.reserved_capacity,
     )

@@ -1,15 +1,17 @@
 """
-What AWS says when it does not do what it was asked, as one sentence each.
+The errors of AWS, with one sentence each.
 
     CloudError
-    |-- Throttled           too many calls
+    |-- Throttled               too many calls
     `-- CloudUnreachable
-        |-- Refused         AWS answered with an error: ``code`` says which
-        |   |-- NotAllowed  a permission is missing: ``action`` says which
-        |   `-- Missing     what was asked about does not exist
-        `-- NoAnswer        AWS did not answer, or not in time: the call may have been carried out
+        |-- AwsApiError         AWS answered with an error: ``code`` says which
+        |   |-- AccessDenied    a permission is missing: ``action`` says which
+        |   `-- ResourceNotFound
+        `-- NoResponse          AWS did not answer, or not in time: the call may have been carried out
 
-Nothing else leaves :mod:`.calls`. Whoever launches turns these into errors of launches.
+Nothing else leaves :mod:`.sdk`. :mod:`.instance.launch_errors` turns them into errors of launches.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ MISSING_CODES: Final = frozenset(
         "ResourceNotFoundException",
     }
 )
-"""Codes that say that something does not exist."""
+"""Codes that mean that a resource does not exist."""
 
 DENIED_CODES: Final = frozenset(
     {
@@ -85,23 +87,23 @@ class AwsApiError(CloudUnreachable):
     """AWS answered with an error."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 400) -> None:
-        said = _one_line(message)
-        super().__init__(f"AWS refused {action}: {code}: {said}" if said else f"AWS refused {action}: {code}")
+        text = _one_line(message)
+        super().__init__(f"AWS refused {action}: {code}: {text}" if text else f"AWS refused {action}: {code}")
         self.action = action
-        """The action, as policies spell it, such as ``ec2:CreateFleet``."""
+        """The action, as IAM policies spell it, such as ``ec2:CreateFleet``."""
 
         self.code = code
         self.message = message
         self.status = status
 
     @property
-    def is_fault_of_server(self) -> bool:
-        """Whether AWS says that something is wrong with AWS: the call may have been carried out."""
+    def is_server_error(self) -> bool:
+        """Whether it is a server error (5xx): the call may have been carried out."""
         return self.status >= _SERVER_FAULT
 
 
-class AccessDenied(AwsApiError):
-    """The identity that we act as lacks a permission."""
+class AccessDenied(AwsApiError):  # noqa: N818  AWS' own word
+    """The identity of the controller lacks a permission."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 403) -> None:
         super().__init__(action=action, code=code, message=message, status=status)
@@ -112,7 +114,7 @@ class AccessDenied(AwsApiError):
 
 
 class NoCredentials(AccessDenied):
-    """There is nothing to identify ourselves with."""
+    """No credentials were found."""
 
     def __init__(self, *, action: str, because: object) -> None:
         super().__init__(action=action, code="NoCredentials", message=str(because))
@@ -120,12 +122,12 @@ class NoCredentials(AccessDenied):
         self.args = (f"{said}; hint: give the service account a role, or set AWS_PROFILE",)
 
 
-class ResourceNotFound(AwsApiError):
-    """What was asked about does not exist."""
+class ResourceNotFound(AwsApiError):  # noqa: N818  AWS' own word
+    """A resource that the call names does not exist."""
 
 
 class NoResponse(CloudUnreachable):
-    """AWS did not answer, or the answer was lost."""
+    """AWS did not answer, or the response was lost."""
 
     def __init__(self, *, action: str, because: object) -> None:
         super().__init__(f"AWS did not answer {action}: {_one_line(because)}")
@@ -133,13 +135,14 @@ class NoResponse(CloudUnreachable):
 
 
 def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
-    """Return what an error answer of AWS amounts to."""
-    told = response.get("Error", {})
-    code, message = str(told.get("Code", "Unknown")), str(told.get("Message", ""))
+    """Return the error for an error response of AWS."""
+    error = response.get("Error", {})
+    code, message = str(error.get("Code", "Unknown")), str(error.get("Message", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
     if code in THROTTLED_CODES:
         return Throttled(retry_after=2.0)
     kind = AwsApiError
+    # A missing service-linked role is reported as AuthFailure.ServiceLinkedRoleCreationNotPermitted.
     if code in DENIED_CODES or code in _CREDENTIALS or code.startswith("AuthFailure."):
         kind = AccessDenied
     elif code in MISSING_CODES:
@@ -148,8 +151,10 @@ def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
 
 
 def explain_denial(message: str) -> str:
-    """Return in a few words why AWS denies something, as far as its message tells."""
+    """Return why AWS denies a call, as far as its message says."""
     lowered = message.lower()
+    # The kinds of policies, in the words of IAM's messages:
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     if "permissions boundary" in lowered:
         return "a permissions boundary denies it"
     if "service control policy" in lowered:
@@ -165,5 +170,7 @@ def explain_denial(message: str) -> str:
 
 def _one_line(text: object) -> str:
     line = " ".join(str(text).split()).rstrip(".")
+    # EC2 appends a long encoded message, which only sts:DecodeAuthorizationMessage can read:
+    # https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
     line = line.partition(" Encoded authorization failure message:")[0].rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -1,8 +1,9 @@
 """
-What nobody needs any longer: instances without a claim, profiles without a machine, templates out of use.
+Deletes what is no longer used: instances without a NodeClaim, instance profiles without a node, launch
+templates that no launch uses.
 
-Instances are compared with claims often after a start, when it is most likely that something was left
-behind, and rarely later.
+Instances are compared with NodeClaims often after a start, when a launch of the process before may have been
+left behind, and rarely later.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.cloud.aws.labels import PROFILE_NAME
 from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.core.effects import DeleteObject, Step
-from karpenter.core.lifecycle.garbagecollection import without_claim
+from karpenter.core.lifecycle.garbagecollection import machines_without_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,19 +31,21 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The intervals of Karpenter: frequent for the first rounds after a start, every two minutes later.
 OFTEN: Final = 10.0
 RARELY: Final = 120.0
 FIRST_ROUNDS: Final = 20
 YOUNG: Final = timedelta(seconds=30)
-"""Instances that are younger are left alone: their claim may not say yet that it has one."""
+"""Younger instances are left alone: the status of their claim may not name them yet."""
 
+# IAM has low rate limits, and an unused profile costs nothing.
 PROFILES_EVERY: Final = 30 * 60.0
 TEMPLATES_EVERY: Final = 60.0
 _AT_ONCE: Final = 100
 
 
 class InstanceGarbageCollection:
-    """Ends instances that no claim is for, and removes their nodes."""
+    """Terminates instances that belong to no NodeClaim, and deletes their nodes."""
 
     name = "instance.garbagecollection"
 
@@ -54,14 +57,18 @@ class InstanceGarbageCollection:
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def look(self) -> Step:
-        """Compare what runs with what was asked for."""
+        """Compare instances with NodeClaims."""
         machines = await self._provider.list()
         view = self._view()
-        due = without_claim(machines, view.claims.values(), self._clock.now(), settling=YOUNG)
+        due = machines_without_claim(machines, view.claims.values(), self._clock.now(), min_age=YOUNG)
         ids = {each.provider_id for each in due}
-        failed = [each for each in await asyncio.gather(*map(self._end, sorted(ids))) if each is not None]
+        failed = [
+            each for each in await asyncio.gather(*map(self._terminate, sorted(ids))) if each is not None
+        ]
         nodes = tuple(
-            DeleteObject(kind=node.kind, name=node.name, uid=node.metadata.uid, because="its machine ends")
+            DeleteObject(
+                kind=node.kind, name=node.name, uid=node.metadata.uid, because="its instance has no NodeClaim"
+            )
             for node in view.nodes.values()
             if node.spec.provider_id in ids and node.metadata.deletion_timestamp is None
         )
@@ -71,7 +78,7 @@ class InstanceGarbageCollection:
             self._rounds += 1
         return Step(effects=nodes, again=OFTEN if self._rounds <= FIRST_ROUNDS else RARELY)
 
-    async def _end(self, provider_id: str) -> CloudError | None:
+    async def _terminate(self, provider_id: str) -> CloudError | None:
         async with self._turn:
             try:
                 await self._provider.terminate(provider_id)
@@ -79,12 +86,12 @@ class InstanceGarbageCollection:
                 return None
             except CloudError as error:
                 return error
-        log.info("instance.collected", provider_id=provider_id, because="no claim is for it")
+        log.info("instance.collected", provider_id=provider_id, because="it has no NodeClaim")
         return None
 
 
 class InstanceProfileGarbageCollection:
-    """Takes instance profiles away that no class gives to machines, and no machine has."""
+    """Deletes instance profiles that no node class names and no node uses."""
 
     name = "instanceprofile.garbagecollection"
 
@@ -96,7 +103,7 @@ class InstanceProfileGarbageCollection:
         self._view = view
 
     async def look(self) -> Step:
-        """Compare the profiles that there are with those that are in use."""
+        """Compare the profiles of the cluster with those in use."""
         found = await self._profiles.list()
         used = {each.status.instance_profile for each in await self._objects.list(EC2NodeClass)}
         used |= {each.metadata.annotations.get(PROFILE_NAME, "") for each in self._view().claims.values()}
@@ -109,18 +116,18 @@ class InstanceProfileGarbageCollection:
 
 
 class LaunchTemplateGarbageCollection:
-    """Deletes launch templates that nobody has used for a while."""
+    """Deletes launch templates that have not been used for a while."""
 
     name = "launchtemplate.garbagecollection"
 
     def __init__(self, templates: LaunchTemplateProvider) -> None:
         self._templates = templates
-        self._recalled = False
+        self._loaded = False
 
     async def look(self) -> Step:
-        """Learn of those that were left behind, once; then delete what is out of use."""
-        if not self._recalled:
-            await self._templates.recall()
-            self._recalled = True
-        await self._templates.sweep()
+        """List the templates of an earlier process, once; then delete the unused ones."""
+        if not self._loaded:
+            await self._templates.load_existing()
+            self._loaded = True
+        await self._templates.delete_unused()
         return Step(again=TEMPLATES_EVERY)

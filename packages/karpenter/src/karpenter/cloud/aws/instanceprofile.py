@@ -1,8 +1,9 @@
 """
-Instance profiles: how machines get the role that their class names.
+Instance profiles: how instances get the IAM role that their node class names.
 
-A class with a role has a profile of its own, which is never changed: when the role changes, a new profile is
-made, and the old one goes once no machine has it. A class that names a profile is left alone.
+A node class with a role has an instance profile that is created for it and never changed: when the role
+changes, a new profile is created, and the old one is deleted once no node uses it. A node class that names an
+instance profile uses that one; it is neither changed nor deleted.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ log = structlog.stdlib.get_logger(__name__)
 
 _KNOWN_FOR: Final = 15 * 60.0
 _ROLE_MISSING_FOR: Final = 60.0
-_JUST_MADE_FOR: Final = 60.0
+_JUST_CREATED_FOR: Final = 60.0
 _PROTECTED_FOR: Final = 3600.0
+"""Seconds for which a new profile is not garbage collected: nodes that use it may not be registered yet."""
+
 _EXISTS: Final = "EntityAlreadyExists"
+# https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateInstanceProfile.html
 _VALID_NAME: Final = re.compile(r"[\w+=,.@-]{1,128}", re.ASCII)
 
 
 class RoleMissing(CloudUnreachable):
-    """The role that a class names does not exist."""
+    """The role that a node class names does not exist."""
 
     def __init__(self, role: str) -> None:
         super().__init__(f"IAM has no role {role}")
@@ -45,7 +49,7 @@ class RoleMissing(CloudUnreachable):
 
 
 class InstanceProfileProvider:
-    """Makes instance profiles, and takes them away."""
+    """Creates and deletes instance profiles."""
 
     def __init__(self, aws: AwsApi, *, cluster: str, chance: Random, monotonic: Callable[[], float]) -> None:
         self._aws = aws
@@ -53,12 +57,14 @@ class InstanceProfileProvider:
         self._chance = chance
         self._known: TTLCache[str, ApiResponse] = TTLCache(seconds=_KNOWN_FOR, monotonic=monotonic)
         self._roles_missing: TTLCache[str, bool] = TTLCache(seconds=_ROLE_MISSING_FOR, monotonic=monotonic)
-        self._just_made: TTLCache[tuple[str, str], str] = TTLCache(seconds=_JUST_MADE_FOR, monotonic=monotonic)
+        self._just_created: TTLCache[tuple[str, str], str] = TTLCache(
+            seconds=_JUST_CREATED_FOR, monotonic=monotonic
+        )
         self._protected: TTLCache[str, bool] = TTLCache(seconds=_PROTECTED_FOR, monotonic=monotonic)
 
     async def ensure(self, node_class: EC2NodeClass) -> str:
         """
-        Return the name of the profile that machines of a class get, and make it if need be.
+        Return the name of the instance profile of a node class, and create it if it does not exist.
 
         Raises:
             RoleMissing: there is no such role.
@@ -70,28 +76,28 @@ class InstanceProfileProvider:
                 self._protected.put(current, True)
             return node_class.spec.instance_profile
         role, uid = role_name(node_class.spec.role), node_class.metadata.uid
-        made = self._just_made.peek((role, uid))
-        if made is not None:
-            return made
+        created = self._just_created.peek((role, uid))
+        if created is not None:
+            return created
         if current and await self._role_of(current) == role:
             return current
         name = self._new_name(node_class.name)
         try:
-            await self._make(name, role, node_class)
+            await self._create(name, role, node_class)
         except CloudError:
             await self._try_to_delete(name)
             raise
-        self._just_made.put((role, uid), name)
+        self._just_created.put((role, uid), name)
         for each in filter(None, (name, current)):
             self._protected.put(each, True)
         return name
 
     def is_protected(self, name: str) -> bool:
-        """Say whether a profile was made or replaced so lately that machines may still start with it."""
+        """Return whether a profile was created or replaced so lately that an instance may start with it."""
         return self._protected.peek(name) is not None
 
     async def list(self, *, uid: str = "") -> tuple[str, ...]:
-        """Return the names of the profiles that we have made: for all classes, or for the one of a uid."""
+        """Return the names of the profiles of the cluster: of all node classes, or of the one with a uid."""
         prefix = self.path(uid)
         found = [
             item
@@ -106,19 +112,19 @@ class InstanceProfileProvider:
         return tuple(sorted(each["InstanceProfileName"] for each in found if each["Path"].startswith(prefix)))
 
     async def delete(self, name: str) -> None:
-        """Take a profile away, its role first. One that does not exist counts as gone."""
+        """Delete a profile, its role first, as IAM demands. A missing one counts as deleted."""
         try:
-            found = await self._ask("GetInstanceProfile", name)
+            found = await self._call("GetInstanceProfile", name)
             for role in found["InstanceProfile"]["Roles"]:
-                await self._ask("RemoveRoleFromInstanceProfile", name, RoleName=role["RoleName"])
-            await self._ask("DeleteInstanceProfile", name)
+                await self._call("RemoveRoleFromInstanceProfile", name, RoleName=role["RoleName"])
+            await self._call("DeleteInstanceProfile", name)
         except ResourceNotFound:
             return
         finally:
             self._known.forget(name)
 
     async def delete_all(self, node_class: EC2NodeClass) -> None:
-        """Take all profiles of a class away, the one that old versions made included."""
+        """Delete all profiles of a node class, the one that old versions of Karpenter created included."""
         for name in await self.list(uid=node_class.metadata.uid):
             await self.delete(name)
         legacy = self.legacy_name(node_class.name)
@@ -126,15 +132,15 @@ class InstanceProfileProvider:
             await self.delete(legacy)
 
     def path(self, uid: str = "") -> str:
-        """Return where the profiles of a class are; with no uid, those of the whole cluster."""
+        """Return the IAM path of the profiles of a node class; without a uid, of the whole cluster."""
         return f"/karpenter/{self._aws.region}/{self._cluster}/" + (f"{uid}/" if uid else "")
 
     def legacy_name(self, node_class: str) -> str:
-        """Return the name that the profile of a class had when there was only ever one."""
+        """Return the name that the profile of a node class had when it was changed in place."""
         return f"{self._cluster}_{hash_text(self._aws.region + node_class)}"
 
     def tags(self, node_class: EC2NodeClass) -> dict[str, str]:
-        """Return the tags of the profiles of a class."""
+        """Return the tags of the profiles of a node class."""
         return {
             **node_class.spec.tags,
             owned_tag(self._cluster): "owned",
@@ -144,27 +150,30 @@ class InstanceProfileProvider:
         }
 
     def _new_name(self, node_class: str) -> str:
+        # A random part, since a node class gets another profile whenever its role changes.
         chance = f"{self._chance.getrandbits(128):032x}"
         return f"{self._cluster}_{hash_text(self._aws.region + node_class + chance)}"
 
-    async def _make(self, name: str, role: str, node_class: EC2NodeClass) -> None:
+    async def _create(self, name: str, role: str, node_class: EC2NodeClass) -> None:
         if self._roles_missing.peek(role):
             raise RoleMissing(node_class.spec.role)
         try:
-            profile = (await self._ask("GetInstanceProfile", name))["InstanceProfile"]
+            profile = (await self._call("GetInstanceProfile", name))["InstanceProfile"]
         except ResourceNotFound:
             tags = [{"Key": key, "Value": value} for key, value in self.tags(node_class).items()]
-            made = await self._ask(
+            created = await self._call(
                 "CreateInstanceProfile", name, Path=self.path(node_class.metadata.uid), Tags=tags
             )
-            profile = made["InstanceProfile"]
+            profile = created["InstanceProfile"]
+        # An instance profile takes one role:
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
         attached = [each["RoleName"] for each in profile.get("Roles", ())]
         if attached == [role]:
             return
         for other in attached:
-            await self._ask("RemoveRoleFromInstanceProfile", name, RoleName=other)
+            await self._call("RemoveRoleFromInstanceProfile", name, RoleName=other)
         try:
-            await self._ask("AddRoleToInstanceProfile", name, RoleName=role)
+            await self._call("AddRoleToInstanceProfile", name, RoleName=role)
         except ResourceNotFound as error:
             if "role" not in error.message.lower():
                 raise
@@ -174,7 +183,7 @@ class InstanceProfileProvider:
     async def _role_of(self, name: str) -> str | None:
         """Return the role of a profile; None when there is no such profile, or it has no role."""
         try:
-            profile = await self._known.get(name, lambda: self._ask("GetInstanceProfile", name))
+            profile = await self._known.get(name, lambda: self._call("GetInstanceProfile", name))
         except ResourceNotFound:
             return None
         roles = profile["InstanceProfile"].get("Roles", ())
@@ -186,15 +195,16 @@ class InstanceProfileProvider:
         except CloudError as error:
             log.warning("instance_profile.left_behind", profile=name, error=str(error))
 
-    async def _ask(self, operation: str, name: str, **more: object) -> ApiResponse:
+    async def _call(self, operation: str, name: str, **more: object) -> ApiResponse:
         try:
-            return await self._aws.ask("iam", operation, InstanceProfileName=name, **more)
+            return await self._aws.call("iam", operation, InstanceProfileName=name, **more)
         except AwsApiError as error:
+            # CreateInstanceProfile of an earlier attempt, or AddRole, may have succeeded without a response.
             if error.code != _EXISTS:
                 raise
-            return await self._aws.ask("iam", "GetInstanceProfile", InstanceProfileName=name)
+            return await self._aws.call("iam", "GetInstanceProfile", InstanceProfileName=name)
 
 
 def role_name(role: str) -> str:
-    """Return the name of a role that may be given with its path."""
+    """Return the name of a role that may be written with its path."""
     return role.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Labels, annotations, tags and resources of nodes on EC2, as others spell them."""
+"""Labels, annotations, tags and resources of nodes on EC2, as Karpenter and AWS spell them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PROFILE_NAME: Final = f"{DOMAIN}/instance-profile-name"
 TAGGED: Final = f"{DOMAIN}/tagged"
 CLUSTER_NAME_TAGGED: Final = f"compatibility.{DOMAIN}/cluster-name-tagged"
 
-# Tags of everything that is made.
+# Tags of everything that is created.
 CLUSTER_TAG: Final = "eks:eks-cluster-name"
 NODE_CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 NAME_TAG: Final = "Name"
 LAUNCH_TAG: Final = f"{DOMAIN}/launched-for"
-"""With a number behind it: for which claims an instance was launched; see :mod:`.launch.tickets`."""
+"""With a number behind it: for which claims an instance was launched; see :mod:`.instance.createfleet`."""
 
-# Resources that pods ask for.
+# Extended resources that pods request.
 POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
 EFA: Final = "vpc.amazonaws.com/efa"
 PRIVATE_IPV4: Final = "vpc.amazonaws.com/PrivateIPv4Address"
@@ -46,5 +46,5 @@ DEDICATED_TENANCY: Final = "dedicated"
 
 
 def owned_tag(cluster: str) -> str:
-    """Return the tag that says that something belongs to a cluster; its value is ``owned``."""
+    """Return the key of the tag that marks resources of a cluster; its value is ``owned``."""
     return f"kubernetes.io/cluster/{cluster}"

@@ -1,13 +1,13 @@
 """
-Launch templates in EC2: made when a launch needs them, and gone soon after the last one did.
+Launch templates: what they say, and which of them exist in EC2.
 
-A template is named after its recipe, so that whoever needs the same one finds it, also after a restart. One
-that nobody has used for a while is deleted; a cluster would otherwise pile them up.
+:class:`LaunchTemplate` is everything that a launch template says, as a value: for one AMI, one capacity type
+and one set of kubelet settings. Instance types that differ in any of these need templates of their own; see
+:mod:`.amifamily.resolver`.
 
-How machines are made: everything a launch template says, as a value.
-
-A recipe is for one image, one way to buy, and one set of kubelet settings; instance types that differ in any
-of these need recipes of their own.
+:class:`LaunchTemplateProvider` creates templates when a launch needs them. A template is named after a hash
+of what it says, so that it is found again, also after a restart. One that has not been used for a while is
+deleted: an account has a quota of launch templates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import structlog
 
 from karpenter.api.ec2nodeclass import (
     DISABLED,
-    EFA_ONLY,
     BlockDeviceMapping,
     ConnectionTracking,
     CPUOptions,
@@ -32,6 +31,7 @@ from karpenter.api.ec2nodeclass import (
 )
 from karpenter.api.labels import SPOT
 from karpenter.base.quantity import parse_quantity
+from karpenter.cloud.aws.amifamily.networkinterface import network_interfaces
 from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.cloud.aws.labels import CLUSTER_TAG, DOMAIN, NODE_CLASS_LABEL
 from karpenter.cloud.aws.metrics import USER_DATA_BYTES
@@ -40,7 +40,7 @@ from karpenter.cloud.aws.tags import specification
 from karpenter.cloud.errors import CloudError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import AwsApi
@@ -51,114 +51,13 @@ log = structlog.stdlib.get_logger(__name__)
 KEPT_FOR: Final = 60.0
 """Seconds after its last use for which a template is kept."""
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
 _PAGE: Final = 200
 _EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
-
-
-class LaunchTemplateProvider:
-    """Keeps launch templates."""
-
-    def __init__(
-        self,
-        aws: AwsApi,
-        *,
-        cluster: str,
-        meters: ProviderMetrics,
-        monotonic: Callable[[], float],
-        kept: float = KEPT_FOR,
-    ) -> None:
-        self._aws = aws
-        self._meters = meters
-        self._cluster = cluster
-        self._monotonic = monotonic
-        self._kept = kept
-        self._until: dict[str, float] = {}
-        self._making = asyncio.Lock()
-
-    async def ensure(self, recipes: Iterable[LaunchTemplate]) -> None:
-        """
-        See to it that there is a template for each recipe.
-
-        Raises:
-            CloudError: EC2 does not make one.
-        """
-        async with self._making:
-            for recipe in recipes:
-                if recipe.name not in self._until and not await self._exists(recipe.name):
-                    await self._create(recipe)
-                self._use(recipe.name)
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Forget templates that turned out to be gone."""
-        for name in names:
-            self._until.pop(name, None)
-
-    async def recall(self) -> None:
-        """Learn of the templates that the cluster has, so that those which nobody uses go, too."""
-        for each in await self._find(where(f"tag:{CLUSTER_TAG}", self._cluster)):
-            self._until.setdefault(each, self._monotonic() + self._kept)
-
-    async def sweep(self) -> None:
-        """Delete templates that nobody has used for a while."""
-        async with self._making:
-            now = self._monotonic()
-            for name in [name for name, until in self._until.items() if until <= now]:
-                try:
-                    await self._delete(name)
-                except CloudError as error:
-                    log.warning("launch_template.not_deleted", template=name, error=str(error))
-                else:
-                    self._until.pop(name, None)  # it may have turned out to be gone meanwhile
-
-    async def delete_all(self, node_class: str) -> None:
-        """Delete the templates of a class."""
-        filters = (where(f"tag:{CLUSTER_TAG}", self._cluster), where(f"tag:{NODE_CLASS_LABEL}", node_class))
-        async with self._making:
-            for name in await self._find(*filters):
-                await self._delete(name)
-                self._until.pop(name, None)
-
-    def _use(self, name: str) -> None:
-        self._until[name] = self._monotonic() + self._kept
-
-    async def _exists(self, name: str) -> bool:
-        try:
-            answer = await self._aws.ask("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])
-        except ResourceNotFound:
-            return False
-        return bool(answer.get("LaunchTemplates"))
-
-    async def _create(self, recipe: LaunchTemplate) -> None:
-        try:
-            await self._aws.ask(
-                "ec2",
-                "CreateLaunchTemplate",
-                LaunchTemplateName=recipe.name,
-                LaunchTemplateData=recipe.template_data(),
-                TagSpecifications=[specification("launch-template", recipe.tags)],
-            )
-        except AwsApiError as error:
-            if error.code != _EXISTS:
-                raise
-        log.debug("launch_template.created", template=recipe.name, nodeclass=recipe.node_class)
-        size = float(len(base64.b64decode(recipe.user_data)))
-        self._meters.show(USER_DATA_BYTES, recipe.node_class, [(size, {"nodeclass": recipe.node_class})])
-
-    async def _delete(self, name: str) -> None:
-        try:
-            await self._aws.ask("ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
-        except ResourceNotFound:
-            return
-        log.debug("launch_template.deleted", template=name)
-
-    async def _find(self, *filters: dict[str, object]) -> list[str]:
-        found = await self._aws.every(
-            "ec2", "DescribeLaunchTemplates", "LaunchTemplates", Filters=list(filters), MaxResults=_PAGE
-        )
-        return [each["LaunchTemplateName"] for each in found]
-
-
 _GIB: Final = 2**30
+
+# Regions whose EC2 does not know the metadata option HttpProtocolIpv6:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplateInstanceMetadataOptionsRequest.html
 _WITHOUT_IPV6_METADATA: Final = frozenset(
     {
         "us-iso-east-1",
@@ -171,25 +70,130 @@ _WITHOUT_IPV6_METADATA: Final = frozenset(
 )
 
 
+class LaunchTemplateProvider:
+    """Creates and deletes launch templates."""
+
+    def __init__(
+        self,
+        aws: AwsApi,
+        *,
+        cluster: str,
+        metrics: ProviderMetrics,
+        monotonic: Callable[[], float],
+        kept: float = KEPT_FOR,
+    ) -> None:
+        self._aws = aws
+        self._metrics = metrics
+        self._cluster = cluster
+        self._monotonic = monotonic
+        self._kept = kept
+        self._until: dict[str, float] = {}
+        self._changing = asyncio.Lock()
+
+    async def ensure(self, templates: Iterable[LaunchTemplate]) -> None:
+        """
+        Create the templates that do not exist.
+
+        Raises:
+            CloudError: EC2 does not create one.
+        """
+        # One at a time: two launches with the same template would both find that it does not exist.
+        async with self._changing:
+            for template in templates:
+                if template.name not in self._until and not await self._exists(template.name):
+                    await self._create(template)
+                self._use(template.name)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget templates that turned out not to exist."""
+        for name in names:
+            self._until.pop(name, None)
+
+    async def load_existing(self) -> None:
+        """List the templates of the cluster, so that those of an earlier process are deleted, too."""
+        for each in await self._find(where(f"tag:{CLUSTER_TAG}", self._cluster)):
+            self._until.setdefault(each, self._monotonic() + self._kept)
+
+    async def delete_unused(self) -> None:
+        """Delete templates that have not been used for a while."""
+        async with self._changing:
+            now = self._monotonic()
+            for name in [name for name, until in self._until.items() if until <= now]:
+                try:
+                    await self._delete(name)
+                except CloudError as error:
+                    log.warning("launch_template.not_deleted", template=name, error=str(error))
+                else:
+                    self._until.pop(name, None)  # forget() may have dropped it meanwhile
+
+    async def delete_all(self, node_class: str) -> None:
+        """Delete the templates of a node class."""
+        filters = (where(f"tag:{CLUSTER_TAG}", self._cluster), where(f"tag:{NODE_CLASS_LABEL}", node_class))
+        async with self._changing:
+            for name in await self._find(*filters):
+                await self._delete(name)
+                self._until.pop(name, None)
+
+    def _use(self, name: str) -> None:
+        self._until[name] = self._monotonic() + self._kept
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            answer = await self._aws.call("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])
+        except ResourceNotFound:
+            return False
+        return bool(answer.get("LaunchTemplates"))
+
+    async def _create(self, template: LaunchTemplate) -> None:
+        try:
+            await self._aws.call(
+                "ec2",
+                "CreateLaunchTemplate",
+                LaunchTemplateName=template.name,
+                LaunchTemplateData=template.template_data(),
+                TagSpecifications=[specification("launch-template", template.tags)],
+            )
+        except AwsApiError as error:
+            # A call whose response was lost has created it; equal names mean equal templates.
+            if error.code != _EXISTS:
+                raise
+        log.debug("launch_template.created", template=template.name, nodeclass=template.node_class)
+        size = float(len(base64.b64decode(template.user_data)))
+        self._metrics.show(USER_DATA_BYTES, template.node_class, [(size, {"nodeclass": template.node_class})])
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self._aws.call("ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
+        except ResourceNotFound:
+            return
+        log.debug("launch_template.deleted", template=name)
+
+    async def _find(self, *filters: dict[str, object]) -> list[str]:
+        found = await self._aws.list_all(
+            "ec2", "DescribeLaunchTemplates", "LaunchTemplates", Filters=list(filters), MaxResults=_PAGE
+        )
+        return [each["LaunchTemplateName"] for each in found]
+
+
 class ReservationTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of capacity reservations."""
+    """The capacity reservation that instances are launched into."""
 
     id: str = ""
-    """The reservation to use; empty means none."""
+    """Empty means that no reservation is used, not even an open one that matches."""
 
     type: str = ""
     interruptible: bool = False
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """How machines are made."""
+    """What a launch template says."""
 
     cluster: str
     node_class: str
     region: str
     image: str
     user_data: str
-    """Encoded."""
+    """In base64."""
 
     profile: str
     capacity_type: str
@@ -208,28 +212,30 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
     tracking: ConnectionTracking | None = None
     enclave: bool = False
     reserve: ReservationTarget | None = None
-    """None leaves it to EC2."""
+    """None leaves it to EC2, which may match an open reservation."""
 
     group: str = ""
     partition: int | None = None
 
     @property
     def name(self) -> str:
-        """The name of the launch template: the same for the same recipe."""
+        """The name of the launch template: equal for equal templates."""
+        # The name is a hash of what the template says, so $Latest is its only version.
         digest = hashlib.sha256(msgspec.json.encode(self, order="deterministic")).digest()
         return f"{DOMAIN}/{int.from_bytes(digest[:8], 'big')}"
 
     def template_data(self) -> dict[str, Any]:
-        """Return what the launch template says."""
+        """Return the parameter LaunchTemplateData of CreateLaunchTemplate."""
         data: dict[str, Any] = {
             "ImageId": self.image,
             "UserData": self.user_data,
             "IamInstanceProfile": {"Name": self.profile},
             "Monitoring": {"Enabled": self.monitoring},
             "MetadataOptions": self._metadata(),
-            "NetworkInterfaces": list(self._interfaces()),
+            "NetworkInterfaces": list(network_interfaces(self)),
             "Placement": self._placement(),
             "EnclaveOptions": {"Enabled": self.enclave},
+            # CreateFleet tags instances, volumes and fleets itself; these can only be tagged here.
             "TagSpecifications": [specification("network-interface", self.tags)],
         }
         if self.disks:
@@ -241,15 +247,16 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return data | self._reservation()
 
     def _metadata(self) -> dict[str, Any]:
-        said = self.metadata
+        metadata = self.metadata
         options = {
-            "HttpEndpoint": said.http_endpoint,
-            "HttpPutResponseHopLimit": said.http_put_response_hop_limit,
-            "HttpTokens": said.http_tokens,
+            "HttpEndpoint": metadata.http_endpoint,
+            "HttpPutResponseHopLimit": metadata.http_put_response_hop_limit,
+            "HttpTokens": metadata.http_tokens,
             "InstanceMetadataTags": DISABLED,
         }
+        # Those regions refuse a template with a field that they do not know.
         if self.region not in _WITHOUT_IPV6_METADATA:
-            options["HttpProtocolIpv6"] = said.http_protocol_ipv6
+            options["HttpProtocolIpv6"] = metadata.http_protocol_ipv6
         return options
 
     def _placement(self) -> dict[str, Any]:
@@ -265,84 +272,44 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
             return {}
         if not self.reserve.id:
             return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
-        said: dict[str, Any] = {
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplateCapacityReservationSpecificationRequest.html
+        reservation: dict[str, Any] = {
             "CapacityReservationSpecification": {
                 "CapacityReservationPreference": "capacity-reservations-only",
                 "CapacityReservationTarget": {"CapacityReservationId": self.reserve.id},
             }
         }
         if self.reserve.interruptible:
-            said["InstanceMarketOptions"] = {"MarketType": "interruptible-capacity-reservation"}
+            reservation["InstanceMarketOptions"] = {"MarketType": "interruptible-capacity-reservation"}
         elif self.reserve.type == "capacity-block":
-            said["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
-        return said
-
-    def _interfaces(self) -> Iterator[dict[str, Any]]:
-        groups = {"Groups": list(self.security_groups)}
-        if self.interfaces:
-            for each in self.interfaces:
-                place = {
-                    "NetworkCardIndex": each.network_card_index,
-                    "DeviceIndex": each.device_index,
-                    "InterfaceType": each.interface_type,
-                }
-                addressed = {} if each.interface_type == EFA_ONLY else self._addresses()
-                yield {**place, **groups, **addressed}
-        elif self.efa:
-            for card in range(self.efa):
-                yield {
-                    "NetworkCardIndex": card,
-                    "DeviceIndex": 1 if card else 0,
-                    "InterfaceType": "efa",
-                    **groups,
-                    **self._addresses(),
-                }
-        else:
-            yield {"DeviceIndex": 0, **groups, **self._addresses()}
-
-    def _addresses(self) -> dict[str, Any]:
-        said: dict[str, Any] = {}
-        if self.public_address is not None:
-            said["AssociatePublicIpAddress"] = self.public_address
-        if self.prefixes:
-            said["Ipv6PrefixCount" if self.ipv6 else "Ipv4PrefixCount"] = self.prefixes
-        if self.ipv6:
-            said |= {"PrimaryIpv6": True, "Ipv6AddressCount": 1}
-        if self.tracking is not None:
-            said["ConnectionTrackingSpecification"] = _present(
-                {
-                    "TcpEstablishedTimeout": self.tracking.tcp_established_timeout,
-                    "UdpStreamTimeout": self.tracking.udp_stream_timeout,
-                    "UdpTimeout": self.tracking.udp_timeout,
-                }
-            )
-        return said
+            reservation["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
+        return reservation
 
 
 def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
     disk: dict[str, Any] = {"DeviceName": mapping.device_name}
     if mapping.ebs is not None:
-        said = mapping.ebs
+        ebs = mapping.ebs
         disk["Ebs"] = _present(
             {
-                "DeleteOnTermination": said.delete_on_termination,
-                "Encrypted": said.encrypted,
-                "Iops": said.iops or None,
-                "KmsKeyId": said.kms_key_id or None,
-                "SnapshotId": said.snapshot_id or None,
-                "Throughput": said.throughput or None,
-                "VolumeInitializationRate": said.volume_initialization_rate,
-                "VolumeSize": gibibytes(said.volume_size) if said.volume_size else None,
-                "VolumeType": said.volume_type or None,
+                "DeleteOnTermination": ebs.delete_on_termination,
+                "Encrypted": ebs.encrypted,
+                "Iops": ebs.iops or None,
+                "KmsKeyId": ebs.kms_key_id or None,
+                "SnapshotId": ebs.snapshot_id or None,
+                "Throughput": ebs.throughput or None,
+                "VolumeInitializationRate": ebs.volume_initialization_rate,
+                "VolumeSize": gibibytes(ebs.volume_size) if ebs.volume_size else None,
+                "VolumeType": ebs.volume_type or None,
             }
         )
     return disk
 
 
 def gibibytes(size: str) -> int:
-    """Return the size of a disk in GiB, rounded up."""
+    """Return the size of a volume in GiB, rounded up: EC2 takes whole numbers."""
     return -(-parse_quantity(size).value // _GIB)
 
 
-def _present(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in said.items() if value is not None}
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

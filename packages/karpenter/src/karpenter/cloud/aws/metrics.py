@@ -1,7 +1,7 @@
 """
-What the provider counts and shows beyond what every provider does, by the names that dashboards know.
+The metrics that only this provider has, by Karpenter's names.
 
-The reference page of the metrics that only this provider has, written from their declarations.
+The module writes their reference page:
 
     python -m karpenter.cloud.aws.metrics > docs/reference/metrics-aws.md
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from karpenter.telemetry.metrics.store import DURATIONS, counter, doubling, gauge, histogram
+from karpenter.telemetry.metrics.instruments import DURATIONS, counter, doubling, gauge, histogram
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
 from karpenter.telemetry.reference import section
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from karpenter.cloud.aws.sdk import ApiCall
-    from karpenter.telemetry.metrics import Counter, Declared, Gauge, Histogram, Metrics
+    from karpenter.telemetry.metrics import CounterMetric, GaugeMetric, HistogramMetric, Metrics, MetricSpec
 
 
 RECEIVED: Final = counter(
@@ -154,13 +154,13 @@ METRICS: Final = (
 
 
 class ProviderMetrics:
-    """Counts and shows; until the operator has given it instruments, into the void."""
+    """The metrics of the operator; until it has set them with :meth:`use`, nothing is recorded."""
 
     def __init__(self) -> None:
         self._metrics: Metrics | None = None
 
     def use(self, metrics: Metrics) -> None:
-        """Count and show with these from now on."""
+        """Record into these metrics from now on."""
         self._metrics = metrics
 
     def note_call(self, called: ApiCall) -> None:
@@ -173,18 +173,21 @@ class ProviderMetrics:
             self.count(ATTEMPTS, **what, code=each.code)
             self.observe(ATTEMPT_DURATION, each.seconds, **what, code=each.code)
 
-    def count(self, declared: Declared[Counter], **labels: str) -> None:
+    def count(self, declared: MetricSpec[CounterMetric], **labels: str) -> None:
         """Count one."""
         if self._metrics is not None:
             self._metrics[declared].add(**labels)
 
-    def observe(self, declared: Declared[Histogram], value: float, **labels: str) -> None:
+    def observe(self, declared: MetricSpec[HistogramMetric], value: float, **labels: str) -> None:
         """Note a figure."""
         if self._metrics is not None:
             self._metrics[declared].observe(value, **labels)
 
     def show(
-        self, declared: Declared[Gauge], owner: Hashable, rows: Iterable[tuple[float, Mapping[str, str]]]
+        self,
+        declared: MetricSpec[GaugeMetric],
+        owner: Hashable,
+        rows: Iterable[tuple[float, Mapping[str, str]]],
     ) -> None:
         """Show these rows for `owner`, in place of all that were shown for it before."""
         if self._metrics is not None:

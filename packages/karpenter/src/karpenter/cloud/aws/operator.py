@@ -1,10 +1,8 @@
 """
-Putting the provider together: the only place where its parts are made.
+Connects the provider ``aws`` when the operator runs.
 
-How the provider ``aws`` begins when the operator runs.
-
-It asks EC2 what there is to buy before it is ready; the operator keeps that current, see :mod:`.chores`.
-Prices that cannot be asked for are those that ship with the product.
+Instance types, the cluster and prices are asked for before the provider is ready; controllers keep them
+current afterwards (:mod:`.refresh`). Prices that AWS does not return are those that ship with the product.
 """
 
 from __future__ import annotations
@@ -13,327 +11,78 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import boto3
-import msgspec
 
-from karpenter.base.clock import Clock
-from karpenter.cloud.aws.amifamily.ami import AMIProvider
-from karpenter.cloud.aws.amifamily.ssm import SSMProvider
-from karpenter.cloud.aws.arczonalshift import ZonalShiftProvider
-from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
-from karpenter.cloud.aws.cloudprovider import AwsProvider, Parts
-from karpenter.cloud.aws.cluster import EksCluster
-from karpenter.cloud.aws.controllers import new_controllers
+from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import DRY_RUN, AwsApiError
-from karpenter.cloud.aws.instance.createfleet import CreateFleetBatcher
-from karpenter.cloud.aws.instance.instance import InstanceProvider
-from karpenter.cloud.aws.instance.launch import ClaimedInstances, InstanceLauncher, Workshop
-from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider
-from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
-from karpenter.cloud.aws.instancetype.offering import InstanceTypeProvider, InstanceTypeStore
-from karpenter.cloud.aws.interruption.controller import LONG_POLL, InterruptionQueue
-from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
-from karpenter.cloud.aws.metrics import ProviderMetrics
-from karpenter.cloud.aws.nodeclass.status import Finders, NodeClassCache, NodeClassStatusResolver
-from karpenter.cloud.aws.nodeclass.validation import DryRunValidator, Stage
-from karpenter.cloud.aws.options import AwsSettings, read_settings
-from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
-from karpenter.cloud.aws.pricing import PricingProvider
+from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.refresh import refresh_prices
 from karpenter.cloud.aws.sdk import AwsApi, open_clients
-from karpenter.cloud.aws.securitygroup import SecurityGroupProvider
-from karpenter.cloud.aws.subnet import SubnetProvider
-from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
-from karpenter.cloud.cloudprovider import ClusterObjects
+from karpenter.cloud.aws.services import new_services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from random import Random
+    from collections.abc import AsyncIterator
 
+    from karpenter.cloud.aws.services import Services
     from karpenter.cloud.cloudprovider import ProviderContext
 
 
-class Assembled(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything, for whoever runs it."""
-
-    aws: AwsApi
-    settings: AwsSettings
-    objects: ClusterObjects
-    classes: NodeClassCache
-    clock: Clock
-    meters: ProviderMetrics
-    provider: AwsProvider
-    rehearsal: DryRunValidator
-    shifts: ZonalShiftProvider
-    resolver: NodeClassStatusResolver
-    shop: InstanceTypeStore
-    prices: PricingProvider
-    templates: LaunchTemplateProvider
-    profiles: InstanceProfileProvider
-    images: AMIProvider
-    parameters: SSMProvider
-    instances: InstanceProvider
-    reservations: CapacityReservationProvider
-    unavailable: UnavailableOfferings
-    discovered: DiscoveredCapacity
-    cluster: EksCluster
-
-
-class _Tools(msgspec.Struct, frozen=True, kw_only=True):
-    """What depends on nothing but AWS, the settings and the clock; the rest is made from it."""
-
-    aws: AwsApi
-    settings: AwsSettings
-    objects: ClusterObjects
-    clock: Clock
-    classes: NodeClassCache
-    meters: ProviderMetrics
-    cluster: EksCluster
-    shifts: ZonalShiftProvider
-    shop: InstanceTypeStore
-    prices: PricingProvider
-    subnets: SubnetProvider
-    reservations: CapacityReservationProvider
-    placement_groups: PlacementGroupProvider
-    parameters: SSMProvider
-    images: AMIProvider
-    profiles: InstanceProfileProvider
-    unavailable: UnavailableOfferings
-    discovered: DiscoveredCapacity
-    templates: LaunchTemplateProvider
-    instances: InstanceProvider
-    catalogs: InstanceTypeProvider
-
-
-def assemble(
-    aws: AwsApi,
-    settings: AwsSettings,
-    *,
-    objects: ClusterObjects,
-    clock: Clock,
-    chance: Random,
-    long_poll: int = LONG_POLL,
-    version: Callable[[], Awaitable[str]] | None = None,
-) -> Assembled:
-    """
-    Return the parts, put together; nothing has been asked of AWS yet.
-
-    A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for. `version` asks
-    the API server for its version; without it, EKS is asked.
-    """
-    meters = ProviderMetrics()
-    aws.note = meters.note_call
-    cluster = EksCluster(aws, settings, objects, monotonic=clock.monotonic, version=version)
-    tools = _tools(aws, settings, objects, clock, chance, meters, cluster)
-    rehearsal = DryRunValidator(aws, _stage(tools), monotonic=clock.monotonic)
-    queue = _queue(tools, long_poll)
-    parts = _parts(tools, queue)
-    made = Assembled(
-        aws=aws,
-        settings=settings,
-        objects=objects,
-        classes=tools.classes,
-        clock=clock,
-        meters=meters,
-        provider=AwsProvider(parts, duties=lambda office, roster: new_controllers(made, office, roster)),
-        rehearsal=rehearsal,
-        shifts=tools.shifts,
-        resolver=NodeClassStatusResolver(
-            _finders(tools),
-            settings,
-            region=aws.region,
-            clock=clock,
-            rehearse=rehearsal,
-            trouble=lambda: queue.trouble if queue is not None else None,
-        ),
-        shop=tools.shop,
-        prices=tools.prices,
-        templates=tools.templates,
-        profiles=tools.profiles,
-        images=tools.images,
-        parameters=tools.parameters,
-        instances=tools.instances,
-        reservations=tools.reservations,
-        unavailable=tools.unavailable,
-        discovered=tools.discovered,
-        cluster=cluster,
-    )
-    return made
-
-
-def _tools(  # noqa: PLR0917  what the provider is given, and what it has made of it
-    aws: AwsApi,
-    settings: AwsSettings,
-    objects: ClusterObjects,
-    clock: Clock,
-    chance: Random,
-    meters: ProviderMetrics,
-    cluster: EksCluster,
-) -> _Tools:
-    monotonic = clock.monotonic
-    shifts = ZonalShiftProvider(aws, cluster, clock=clock)
-    shop, prices = InstanceTypeStore(aws), PricingProvider(aws, isolated=settings.isolated_vpc)
-    subnets = SubnetProvider(aws, seconds=settings.subnet_refresh, monotonic=monotonic)
-    reservations = CapacityReservationProvider(aws, clock=clock)
-    parameters = SSMProvider(aws, monotonic=monotonic)
-    unavailable = UnavailableOfferings(monotonic=monotonic, shifted=shifts.active)
-    discovered = DiscoveredCapacity(monotonic=monotonic)
-    return _Tools(
-        aws=aws,
-        settings=settings,
-        objects=objects,
-        clock=clock,
-        classes=NodeClassCache(objects),
-        meters=meters,
-        cluster=cluster,
-        shifts=shifts,
-        shop=shop,
-        prices=prices,
-        subnets=subnets,
-        reservations=reservations,
-        placement_groups=PlacementGroupProvider(aws, monotonic=monotonic),
-        parameters=parameters,
-        images=AMIProvider(aws, parameters, clock=clock, seconds=settings.ami_refresh),
-        profiles=InstanceProfileProvider(aws, cluster=settings.cluster, chance=chance, monotonic=monotonic),
-        unavailable=unavailable,
-        discovered=discovered,
-        templates=LaunchTemplateProvider(aws, cluster=settings.cluster, meters=meters, monotonic=monotonic),
-        instances=InstanceProvider(
-            aws,
-            cluster=settings.cluster,
-            clock=clock,
-            meters=meters,
-            reserved_capacity=settings.reserved_capacity,
-            zone_id=lambda zone: subnets.zone_ids.get(zone, ""),
-            shifted=shifts.active,
-        ),
-        catalogs=InstanceTypeProvider(
-            shop, prices, unavailable=unavailable, reservations=reservations, discovered=discovered
-        ),
-    )
-
-
-def _finders(tools: _Tools) -> Finders:
-    """Return who looks things up for classes."""
-    return Finders(
-        subnets=tools.subnets,
-        security_groups=SecurityGroupProvider(tools.aws, monotonic=tools.clock.monotonic),
-        images=tools.images,
-        profiles=tools.profiles,
-        reservations=tools.reservations,
-        placement_groups=tools.placement_groups,
-        cluster=tools.cluster,
-        shop=tools.shop,
-    )
-
-
-def _stage(tools: _Tools) -> Stage:
-    """Return what classes are tried out with."""
-    return Stage(
-        settings=tools.settings,
-        region=tools.aws.region,
-        objects=tools.objects,
-        cluster=tools.cluster,
-        shop=tools.shop,
-        catalogs=tools.catalogs,
-        templates=tools.templates,
-        placement_groups=tools.placement_groups,
-    )
-
-
-def _queue(tools: _Tools, long_poll: int) -> InterruptionQueue | None:
-    """Return the interruption queue, if one is set."""
-    if not tools.settings.interruption_queue:
-        return None
-    return InterruptionQueue(
-        tools.aws,
-        tools.settings.interruption_queue,
-        clock=tools.clock,
-        meters=tools.meters,
-        unavailable=tools.unavailable,
-        reservations=tools.reservations,
-        long_poll=long_poll,
-    )
-
-
-def _parts(tools: _Tools, queue: InterruptionQueue | None) -> Parts:
-    """Return what the provider itself is made of."""
-    workshop = Workshop(
-        settings=tools.settings,
-        clock=tools.clock,
-        cluster=tools.cluster,
-        shop=tools.shop,
-        subnets=tools.subnets,
-        reservations=tools.reservations,
-        templates=tools.templates,
-        fleets=CreateFleetBatcher(tools.aws, meters=tools.meters),
-        instances=tools.instances,
-        unavailable=tools.unavailable,
-        meters=tools.meters,
-    )
-    return Parts(
-        settings=tools.settings,
-        region=tools.aws.region,
-        objects=tools.objects,
-        classes=tools.classes,
-        cluster=tools.cluster,
-        shop=tools.shop,
-        prices=tools.prices,
-        catalogs=tools.catalogs,
-        instances=tools.instances,
-        reservations=tools.reservations,
-        placement_groups=tools.placement_groups,
-        ledger=ClaimedInstances(tools.instances, tools.objects, monotonic=tools.clock.monotonic),
-        launcher=InstanceLauncher(workshop),
-        meters=tools.meters,
-        queue=queue,
-    )
-
-
 @asynccontextmanager
-async def connect(around: ProviderContext) -> AsyncIterator[AwsProvider]:
+async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
     """
     Begin to use AWS for one cluster.
 
     Raises:
-        BadSetting: a setting cannot be used.
-        NoRegion: nobody knows the region.
-        CloudError: EC2 does not tell what it sells, or EKS not what machines need to join.
+        BadAwsSetting: a setting cannot be used.
+        NoRegion: the region is not known.
+        CloudError: EC2 does not list its instance types, or EKS does not describe the cluster.
     """
-    settings = read_settings(around.cluster, around.settings)
+    settings = read_settings(context.cluster, context.settings)
     session = boto3.Session()
     clients = open_clients(session, region=settings.region, endpoint=settings.endpoint or None)
     aws = AwsApi(clients)
     try:
-        await _check(aws)
-        made = assemble(
+        await _check_credentials(aws)
+        services = new_services(
             aws,
             settings,
-            objects=around.objects,
-            clock=around.clock,
-            chance=around.chance,
-            version=around.version,
+            objects=context.objects,
+            clock=context.clock,
+            chance=context.chance,
+            version=context.version,
         )
-        await made.shop.refresh()
-        await made.cluster.joining()
-        await made.cluster.version()
-        if settings.zonal_shift:
-            await made.shifts.refresh()
-        await refresh_prices(made.prices, around.clock)
-        yield made.provider
+        await prepare(services)
+        yield AwsProvider(services)
     finally:
         aws.close()
         clients.close()
 
 
-async def _check(aws: AwsApi) -> None:
+async def prepare(services: Services) -> None:
     """
-    Find out whether EC2 would answer us, so that whatever is wrong is told before anything else happens.
+    Ask AWS for what the provider needs before its first call.
 
     Raises:
-        CloudError: it would not.
+        CloudError: AWS does not answer.
+    """
+    await services.instance_types.refresh()
+    await services.cluster.joining()
+    await services.cluster.version()
+    if services.settings.zonal_shift:
+        await services.zonal_shifts.refresh()
+    await refresh_prices(services.pricing, services.clock)
+
+
+async def _check_credentials(aws: AwsApi) -> None:
+    """
+    Call EC2 once with DryRun, so that missing credentials or permissions are reported before anything else.
+
+    Raises:
+        CloudError: EC2 does not accept the call.
     """
     try:
-        await aws.ask("ec2", "DescribeInstanceTypes", DryRun=True, MaxResults=5)
+        await aws.call("ec2", "DescribeInstanceTypes", DryRun=True, MaxResults=5)
     except AwsApiError as error:
+        # A dry run that would have succeeded is answered with this error code:
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
         if error.code != DRY_RUN:
             raise

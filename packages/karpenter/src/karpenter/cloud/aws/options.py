@@ -1,7 +1,8 @@
 """
-Settings of the provider, by the environment variables that its users know.
+Settings of the provider, by Karpenter's environment variables.
 
-A value that cannot be read refuses to start, with one sentence that names the setting.
+https://karpenter.sh/docs/reference/settings/ describes them. A value that cannot be read prevents the start,
+with one sentence that names the setting.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _MINUTE: Final = 60.0
 
 
-class BadSetting(ValueError):  # noqa: N818  says what is wrong
+class BadAwsSetting(ValueError):  # noqa: N818  says what is wrong
     """A setting of the provider cannot be used."""
 
     def __init__(self, name: str, problem: str) -> None:
@@ -78,11 +79,11 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
     Return the settings in force.
 
     Raises:
-        BadSetting: naming the setting, and what is allowed.
+        BadAwsSetting: naming the setting, and what is allowed.
     """
     name = given.get("CLUSTER_NAME") or cluster
     if not name:
-        raise BadSetting("CLUSTER_NAME", "is required")
+        raise BadAwsSetting("CLUSTER_NAME", "is required")
     gates = _gates(given.get("FEATURE_GATES", ""))
     aws_gates = _gates(given.get("AWS_FEATURE_GATES", ""))
     values: dict[str, Any] = {
@@ -104,7 +105,7 @@ def _text(text: str, name: str) -> str:
 
 def _flag(text: str, name: str) -> bool:
     if text.lower() not in {"true", "false"}:
-        raise BadSetting(name, f"{text!r} is not true or false")
+        raise BadAwsSetting(name, f"{text!r} is not true or false")
     return text.lower() == "true"
 
 
@@ -112,15 +113,15 @@ def _share(text: str, name: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise BadSetting(name, f"{text!r} is not a number") from None
+        raise BadAwsSetting(name, f"{text!r} is not a number") from None
     if not math.isfinite(value) or value < 0:
-        raise BadSetting(name, f"{text} is not a number of 0 or more")
+        raise BadAwsSetting(name, f"{text} is not a number of 0 or more")
     return value
 
 
 def _count(text: str, name: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise BadSetting(name, f"{text!r} is not a whole number of 0 or more")
+        raise BadAwsSetting(name, f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 
@@ -128,16 +129,16 @@ def _interval(text: str, name: str) -> float:
     try:
         seconds = parse_duration(text).total_seconds()
     except DurationError as error:
-        raise BadSetting(name, str(error)) from None
+        raise BadAwsSetting(name, str(error)) from None
     if seconds < _MINUTE:
-        raise BadSetting(name, f"{text} is less than 1m")
+        raise BadAwsSetting(name, f"{text} is less than 1m")
     return seconds
 
 
 def _url(text: str, name: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not parts.hostname:
-        raise BadSetting(name, f"{text!r} is not a URL such as https://example.com")
+        raise BadAwsSetting(name, f"{text!r} is not a URL such as https://example.com")
     return text
 
 
@@ -145,7 +146,7 @@ def _version(text: str, name: str) -> str:
     major, dot, rest = text.removeprefix("v").partition(".")
     minor = rest.partition(".")[0].rstrip("+")
     if not (dot and major.isdigit() and minor.isdigit()):
-        raise BadSetting(name, f"{text!r} is not a version such as 1.33")
+        raise BadAwsSetting(name, f"{text!r} is not a version such as 1.33")
     return f"{major}.{minor}"
 
 
@@ -168,22 +169,36 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 """Environment variable to the field, and how its text is read."""
 
 
-KNOBS: Final = (
+AWS_SETTINGS: Final = (
     ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
-    ProviderSetting("cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"),
-    ProviderSetting("isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"),
-    ProviderSetting("eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"),
+    ProviderSetting(
+        "cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"
+    ),
+    ProviderSetting(
+        "isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"
+    ),
+    ProviderSetting(
+        "eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"
+    ),
     ProviderSetting(
         "vm-memory-overhead-percent",
         "0.075",
         "share of an instance's memory that hypervisor and kernel take",
     ),
-    ProviderSetting("interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"),
-    ProviderSetting("reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"),
+    ProviderSetting(
+        "interruption-queue", "", "name of the SQS queue that tells of interruptions; empty means none"
+    ),
+    ProviderSetting(
+        "reserved-enis", "0", "network interfaces of each instance that pods get no addresses from"
+    ),
     ProviderSetting("disable-dry-run", "false", "do not try launches out before a node class is ready"),
     ProviderSetting("enable-zonal-shift", "false", "leave zones alone that are shifted away"),
-    ProviderSetting("ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"),
-    ProviderSetting("subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"),
+    ProviderSetting(
+        "ami-refresh-interval", "1m", "how long images that were found count as current, 1m at least"
+    ),
+    ProviderSetting(
+        "subnet-refresh-interval", "1m", "how long subnets that were found count as current, 1m at least"
+    ),
     ProviderSetting("aws-feature-gates", "NodeClassCEL=false", "Name=bool, comma separated"),
 )
 """What can be set beside the name of the cluster, in the order in which it is documented."""

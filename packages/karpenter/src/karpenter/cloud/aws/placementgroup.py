@@ -1,4 +1,9 @@
-"""The placement group that machines are launched into, if their class names one."""
+"""
+The placement group that instances are launched into, if their node class selects one.
+
+A group that was found stays known for a day, in case EC2 does not answer: nodes must not drift because of
+that.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ _LAST_KNOWN: Final = 24 * 3600.0
 
 
 class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A placement group that was found."""
+    """A placement group that a selector found."""
 
     id: str
     name: str
@@ -35,18 +40,18 @@ class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
     """cluster, partition or spread."""
 
     partitions: int = 0
-    """How many partitions there are, where machines are spread over partitions."""
+    """The number of partitions of a group with the strategy partition; zero for others."""
 
     spread_level: str = ""
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The partitions, as labels spell them."""
+        """The partitions as values of a label."""
         return tuple(str(number) for number in range(1, self.partitions + 1))
 
 
 class PlacementGroupProvider:
-    """Finds placement groups. One that was found stays known for a day, should EC2 not answer."""
+    """Finds placement groups."""
 
     def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
@@ -59,21 +64,21 @@ class PlacementGroupProvider:
 
     async def find(self, selector: PlacementGroupSelector | None) -> PlacementGroup | None:
         """
-        Return the group that a class names; None when it names none, or one that does not exist.
+        Return the group that a node class selects; None when it selects none, or one that does not exist.
 
         Raises:
             CloudError: EC2 does not answer.
         """
         if selector is None:
             return None
-        return await self._fresh.get(selector, lambda: self._look(selector))
+        return await self._fresh.get(selector, lambda: self._describe(selector))
 
     async def last_known(self, selector: PlacementGroupSelector | None) -> PlacementGroup | None:
         """
-        Return the group that a class names, as it was when EC2 answered last.
+        Return the group that a node class selects, as it was when EC2 answered last.
 
         Raises:
-            CloudError: EC2 does not answer, and never did.
+            CloudError: EC2 does not answer, and the group is not cached.
         """
         try:
             return await self.find(selector)
@@ -84,24 +89,25 @@ class PlacementGroupProvider:
             log.warning("placement_group.stale", group=known.id, error=str(error))
             return known
 
-    async def _look(self, selector: PlacementGroupSelector) -> PlacementGroup | None:
+    async def _describe(self, selector: PlacementGroupSelector) -> PlacementGroup | None:
         named = {"GroupIds": [selector.id]} if selector.id else {"GroupNames": [selector.name]}
         try:
-            answer = await self._aws.ask(
+            answer = await self._aws.call(
                 "ec2", "DescribePlacementGroups", Filters=[where("state", "available")], **named
             )
         except ResourceNotFound:
             return None
-        found = answer.get("PlacementGroupProvider", [])
+        found = answer.get("PlacementGroups", [])
         if not found:
             return None
-        told = found[0]
-        group = PlacementGroup(
-            id=told["GroupId"],
-            name=told["GroupName"],
-            strategy=told["Strategy"],
-            partitions=told.get("PartitionCount", 0) or 0,
-            spread_level=told.get("SpreadLevel", ""),
+        group = found[0]
+        placement_group = PlacementGroup(
+            id=group["GroupId"],
+            name=group["GroupName"],
+            strategy=group["Strategy"],
+            # Up to seven per zone: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
+            partitions=group.get("PartitionCount", 0) or 0,
+            spread_level=group.get("SpreadLevel", ""),
         )
-        self._known.put(selector, group)
-        return group
+        self._known.put(selector, placement_group)
+        return placement_group

@@ -1,4 +1,8 @@
-"""Keeping current what was learned of AWS: what is sold, for how much, which images and version there are."""
+"""
+Keeps current what was asked of AWS at the start: instance types, prices, AMIs of SSM parameters, the version.
+
+Each controller is named after the one of Karpenter that does the same.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +25,25 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The intervals of Karpenter's controllers of the same names.
 PARAMETERS_EVERY: Final = 30 * 60.0
 VERSION_EVERY: Final = 5 * 60.0
 
 
 class PricingController:
-    """Asks what instance types cost. It was asked once before the operator began."""
+    """Updates prices. They were asked for once before the operator started."""
 
     name = "providers.pricing"
 
     def __init__(self, prices: PricingProvider, *, clock: Clock) -> None:
         self._prices = prices
         self._clock = clock
-        self._began = False
+        self._started = False
 
     async def look(self) -> Step:
-        """Ask for both kinds of prices; if one cannot be had, the other is still noted."""
-        if not self._began:
-            self._began = True
+        """Ask for on-demand and spot prices; if one fails, the other is still updated."""
+        if not self._started:
+            self._started = True
             return Step(again=REFRESHED_EVERY)
         found = await asyncio.gather(
             self._prices.refresh_on_demand(),
@@ -52,43 +57,43 @@ class PricingController:
 
 
 class InstanceTypeController:
-    """Asks which instance types there are, and where. It was asked once before the operator began."""
+    """Updates instance types and offerings. They were asked for once before the operator started."""
 
     name = "providers.instancetype"
 
-    def __init__(self, shop: InstanceTypeStore) -> None:
-        self._shop = shop
-        self._began = False
+    def __init__(self, instance_types: InstanceTypeStore) -> None:
+        self._instance_types = instance_types
+        self._started = False
 
     async def look(self) -> Step:
-        """Ask once."""
-        if not self._began:
-            self._began = True
+        """Update once."""
+        if not self._started:
+            self._started = True
             return Step(again=REFRESHED_EVERY)
-        await self._shop.refresh()
+        await self._instance_types.refresh()
         return Step(again=REFRESHED_EVERY)
 
 
 class SSMInvalidationController:
-    """Forgets published parameters whose image was deprecated since they were read."""
+    """Drops SSM parameters from the cache whose AMI was deprecated since they were read."""
 
     name = "providers.ssm.invalidation"
 
-    def __init__(self, parameters: SSMProvider, images: AMIProvider) -> None:
-        self._parameters = parameters
-        self._images = images
+    def __init__(self, ssm: SSMProvider, amis: AMIProvider) -> None:
+        self._ssm = ssm
+        self._amis = amis
 
     async def look(self) -> Step:
-        """Look at every parameter that may have changed."""
-        for each in self._parameters.mutable():
-            if await self._images.deprecated(each.value):
+        """Check the AMI of every parameter that may have changed."""
+        for each in self._ssm.mutable():
+            if await self._amis.deprecated(each.value):
                 log.info("image.superseded", parameter=each.name, image=each.value)
-                self._parameters.forget(each.name)
+                self._ssm.forget(each.name)
         return Step(again=PARAMETERS_EVERY)
 
 
 class VersionController:
-    """Asks for the version of Kubernetes, which images depend on."""
+    """Updates the version of Kubernetes, which AMIs depend on."""
 
     name = "providers.version"
 
@@ -96,13 +101,13 @@ class VersionController:
         self._cluster = cluster
 
     async def look(self) -> Step:
-        """Ask once; a version that this provider was not tried with is logged when it comes up."""
+        """Update once; a version that this provider is not known to work with is logged."""
         await self._cluster.version()
         return Step(again=VERSION_EVERY)
 
 
 async def refresh_prices(prices: PricingProvider, clock: Clock) -> None:
-    """Ask for prices before anything else; those that cannot be had are those that ship with the product."""
+    """Ask for prices at the start; without an answer, those that ship with the product are used."""
     found = await asyncio.gather(
         prices.refresh_on_demand(), prices.refresh_spot(clock.now()), return_exceptions=True
     )

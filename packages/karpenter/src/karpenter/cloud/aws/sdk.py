@@ -1,20 +1,13 @@
 """
-Clients of AWS: who we are, where we are, and whom we ask.
+Calls AWS through boto3, in threads, with AWS' rate limits and our errors.
 
-Credentials are found by the SDK in the places that it documents: environment, web identity tokens, pod
-identity, shared files, assumed roles, instance metadata. So are endpoints, those for FIPS, dual stack and
-private ones included. The region is the one that is set, or else the one that this machine is in.
+boto3 blocks, so each call runs in one of a bounded number of threads. Before it, the call waits for its token
+in a bucket as large as the one that EC2 keeps for calls of its kind, so that throttling is rare. Responses
+are plain dictionaries; errors are those of :mod:`.errors`.
 
-Asking AWS: the SDK in a few threads, its errors in our words.
-
-The SDK blocks, so each call runs in one of a bounded number of threads. Before it, the call waits for its
-turn in the token bucket that AWS keeps for calls of its kind, so that we slow down before AWS has to say so.
-What AWS answers is returned as plain dictionaries; what goes wrong is an error of :mod:`.refusals`.
-
-What came of calls to AWS, attempt by attempt, as the SDK tells it.
-
-The SDK says when a call begins, when each attempt of it is put together, and when that was answered or not.
-A call happens in one thread from its beginning to its end, so each thread keeps its own tally.
+:class:`CallRecorder` records every call, attempt by attempt, for the metrics: botocore reports when a call
+begins, when a request is created and when its response came. A call stays in one thread from beginning to
+end, so each thread records its own.
 """
 
 from __future__ import annotations
@@ -47,7 +40,7 @@ from botocore.utils import InstanceMetadataRegionFetcher
 from karpenter import __version__
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.aws.errors import NoCredentials, NoResponse, error_from_response
-from karpenter.cloud.aws.options import BadSetting
+from karpenter.cloud.aws.options import BadAwsSetting
 from karpenter.cloud.catalogs.ec2.refresh import pricing_region
 
 if TYPE_CHECKING:
@@ -56,44 +49,73 @@ if TYPE_CHECKING:
     import boto3
 
 
+SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
+CONNECT_SECONDS: Final = 5
+READ_SECONDS: Final = 60
+ATTEMPTS: Final = 5
+FLEET_ATTEMPTS: Final = 2
+"""How often CreateFleet is sent: botocore adds a client token, which makes it idempotent."""
+
+_FLEETS: Final = "fleets"
+
+THREADS: Final = 16
+
+# EC2 throttles each account and region with token buckets, by kind of operation:
+# https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+LIMITS: Final = {
+    "CreateFleet": (5.0, 50.0),
+    "CreateLaunchTemplate": (5.0, 50.0),
+    "DeleteLaunchTemplate": (5.0, 50.0),
+    "RunInstances": (2.0, 5.0),
+    "TerminateInstances": (5.0, 100.0),
+    "CreateTags": (10.0, 100.0),
+}
+"""Tokens per second and burst of the buckets of EC2; operations with the same figures share a bucket."""
+
+READ_LIMIT: Final = (20.0, 100.0)
+"""The same for every other operation."""
+
+ApiResponse = dict[str, Any]
+T = TypeVar("T")
+
 NO_RESPONSE: Final = "0"
-"""What stands for the status of an answer that did not come."""
+"""The status of a call without a response."""
 
 
 class ApiAttempt(msgspec.Struct, frozen=True):
-    """One time that a call was sent."""
+    """One attempt of a call."""
 
     code: str
-    """The status of the answer; 0 without one."""
+    """The HTTP status of the response; 0 without one."""
 
     seconds: float
 
 
 class ApiCall(msgspec.Struct, kw_only=True):
-    """A call of an operation."""
+    """A call of an operation, with all its attempts."""
 
     service: str
-    """As the SDK spells it, such as ``EC2``."""
+    """As botocore spells it, such as ``EC2``."""
 
     action: str
     seconds: float = 0.0
-    """From its beginning until its last attempt was over, pauses included."""
+    """From its beginning to the end of its last attempt, with the waits between."""
 
     attempts: list[ApiAttempt] = msgspec.field(default_factory=list)
 
     @property
     def code(self) -> str:
-        """The status of the last answer; 0 without one."""
+        """The HTTP status of the last response; 0 without one."""
         return self.attempts[-1].code if self.attempts else NO_RESPONSE
 
     @property
     def retries(self) -> int:
-        """How often it was sent again."""
+        """How often it was retried."""
         return max(0, len(self.attempts) - 1)
 
 
 class CallRecorder(threading.local):
-    """The calls that this thread has made and nobody has taken note of."""
+    """Records the calls of each thread."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -102,14 +124,14 @@ class CallRecorder(threading.local):
         self._began = self._sent = 0.0
 
     def follow(self, client: Any) -> None:
-        """Keep a tally of what a client of the SDK does."""
+        """Record the calls of a client."""
         events = client.meta.events
         events.register("before-call", self._call)
         events.register("request-created", self._send)
         events.register("response-received", self._receive)
 
     def take(self) -> list[ApiCall]:
-        """Return the calls of this thread since the last time."""
+        """Return the calls of this thread since the last take."""
         taken, self._calls = self._calls, []
         return taken
 
@@ -129,18 +151,8 @@ class CallRecorder(threading.local):
         called.seconds = now - self._began
 
 
-SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
-CONNECT_SECONDS: Final = 5
-READ_SECONDS: Final = 60
-ATTEMPTS: Final = 5
-FLEET_ATTEMPTS: Final = 2
-"""How often a launch is sent: its token makes AWS carry it out once."""
-
-_FLEETS: Final = "fleets"
-
-
-class NoRegion(BadSetting):
-    """Nobody knows which region we are in."""
+class NoRegion(BadAwsSetting):
+    """The region is not known."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -151,22 +163,22 @@ class NoRegion(BadSetting):
 
 
 class _LazyClients(Mapping[str, Any]):
-    """Clients that are made when they are first asked for: whoever does not use a service has no client."""
+    """Clients that are created when they are first used."""
 
     def __init__(self, names: tuple[str, ...], make: Callable[[str], Any]) -> None:
         self._names = names
         self._make = make
-        self._made: dict[str, Any] = {}
-        self._making = Lock()  # threads may share clients, but must not make them at the same time
+        self._created: dict[str, Any] = {}
+        self._creating = Lock()  # threads may share clients, but a session must not create two at once
 
     def __getitem__(self, name: str) -> Any:
         """Return a client."""
         if name not in self._names:
             raise KeyError(name)
-        with self._making:
-            if name not in self._made:
-                self._made[name] = self._make(name)
-            return self._made[name]
+        with self._creating:
+            if name not in self._created:
+                self._created[name] = self._make(name)
+            return self._created[name]
 
     def __iter__(self) -> Iterator[str]:
         """Return the names of all services."""
@@ -177,22 +189,22 @@ class _LazyClients(Mapping[str, Any]):
         return len(self._names)
 
     def close(self) -> None:
-        """Close the connections of those that were made."""
-        for client in self._made.values():
+        """Close the connections of the clients that were created."""
+        for client in self._created.values():
             client.close()
 
 
 class AwsClients(msgspec.Struct, frozen=True, kw_only=True):
-    """Clients of the services that we ask, by name."""
+    """Clients of the services of AWS, by name."""
 
     region: str
     partition: str
     by_name: _LazyClients
-    tally: CallRecorder
-    """What came of their calls."""
+    recorder: CallRecorder
+    """Records their calls."""
 
     def call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Any:
-        """Call an operation by the name that policies give it."""
+        """Call an operation by the name that IAM policies give it."""
         client = self.by_name[_FLEETS if operation == "CreateFleet" else service]
         return getattr(client, xform_name(operation))(**parameters)
 
@@ -210,86 +222,74 @@ def open_clients(
     retries: bool = True,
 ) -> AwsClients:
     """
-    Return clients for the region that is named, or for the one that we are in.
+    Return clients for a region, or for the one that this process runs in.
 
-    Without `retries` the SDK asks once, for whoever tries again himself.
+    Without `retries` every call is sent once, for callers that retry themselves.
 
     Raises:
-        NoRegion: nobody knows the region.
+        NoRegion: the region is not known.
     """
-    place = region or find_region(session)
+    found = region or find_region(session)
     config = Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
+        # Adaptive mode limits the rate of this client, too, after AWS has throttled it:
+        # https://boto3.amazonaws.com/v1/documentation/api/latest/guide/retries.html
         retries={"mode": "adaptive", "total_max_attempts": ATTEMPTS},
         max_pool_connections=connections,
         user_agent_extra=f"karpenter/{__version__}",
     )
+    # CreateFleet has a client of its own: a second attempt after a lost response is only safe with the client
+    # token that botocore adds, and a long series of attempts would delay the choice of another offering.
     few = config.merge(
         Config(retries={"mode": "standard", "total_max_attempts": FLEET_ATTEMPTS if retries else 1})
     )
     if not retries:
         config = few
 
-    tally = CallRecorder()
+    recorder = CallRecorder()
 
     def make(name: str) -> Any:
         made: Any = session.client(
             "ec2" if name == _FLEETS else name,
-            region_name=pricing_region(place) if name == "pricing" else place,
+            # The price list has endpoints in a few regions only; every other client is regional.
+            region_name=pricing_region(found) if name == "pricing" else found,
             endpoint_url=endpoint,
             config=few if name == _FLEETS else config,
         )
-        tally.follow(made)
+        recorder.follow(made)
         return made
 
     return AwsClients(
-        region=place,
-        partition=session.get_partition_for_region(place),
+        region=found,
+        partition=session.get_partition_for_region(found),
         by_name=_LazyClients((*SERVICES, _FLEETS), make),
-        tally=tally,
+        recorder=recorder,
     )
 
 
 def find_region(session: boto3.Session) -> str:
     """
-    Return the region that is set, or the one that this machine is in.
+    Return the region that is set, or that of the instance metadata.
 
     Raises:
         NoRegion: there is neither.
     """
-    found = session.region_name or os.environ.get("AWS_REGION") or _region_of_this_machine()
+    found = session.region_name or os.environ.get("AWS_REGION") or _region_of_this_instance()
     if not found:
         raise NoRegion
     return found
 
 
-def _region_of_this_machine() -> str | None:
+def _region_of_this_instance() -> str | None:
+    # One short attempt: outside of EC2 there is no metadata service, and a start must not hang on it.
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html
     found: str | None = InstanceMetadataRegionFetcher(timeout=1, num_attempts=1).retrieve_region()
     return found
 
 
-THREADS: Final = 16
-
-LIMITS: Final = {
-    "CreateFleet": (5.0, 50.0),
-    "CreateLaunchTemplate": (5.0, 50.0),
-    "DeleteLaunchTemplate": (5.0, 50.0),
-    "RunInstances": (2.0, 5.0),
-    "TerminateInstances": (5.0, 100.0),
-    "CreateTags": (10.0, 100.0),
-}
-"""Calls a second, and at once, that EC2 takes from an account; the same figures mean the same bucket."""
-
-READ_LIMIT: Final = (20.0, 100.0)
-"""The same for everything that only reads."""
-
-ApiResponse = dict[str, Any]
-T = TypeVar("T")
-
-
 class AwsApi:
-    """Asks AWS."""
+    """Calls AWS."""
 
     def __init__(self, clients: AwsClients, *, threads: int = THREADS) -> None:
         self.region = clients.region
@@ -297,42 +297,43 @@ class AwsApi:
         self._clients = clients
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="aws")
         self._buckets: dict[tuple[float, float], TokenBucket] = {}
-        self.note: Callable[[ApiCall], None] = _nobody
-        """Told of every call."""
+        self.on_call: Callable[[ApiCall], None] = _ignore
+        """Called with every call."""
 
-    async def ask(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def call(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """
-        Call an operation, such as ``ec2`` ``CreateFleet``, and return its answer.
+        Call an operation, such as ``ec2`` ``CreateFleet``, and return its response.
 
         Raises:
-            Throttled: AWS wants fewer calls.
-            Refused: AWS answered with an error.
-            NoAnswer: it did not answer.
+            Throttled: AWS limits the rate of calls.
+            AwsApiError: AWS answered with an error.
+            NoAnswer: it did not response.
         """
+        # Only EC2 throttles by token buckets that a cluster comes close to.
         if service == "ec2":
             await self._bucket(operation).take()
         made: list[ApiCall] = []
         call = partial(self._call, service, operation, parameters, made)
-        answering = asyncio.get_running_loop().run_in_executor(self._pool, call)
-        return await self._noted(answering, made)
+        responding = asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await self._recorded(responding, made)
 
-    async def listen(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
+    async def long_poll(self, service: str, operation: str, /, **parameters: Any) -> ApiResponse:
         """
-        Call an operation that answers only when there is something to tell, as :meth:`ask` does.
+        Call an operation that returns only when there is something to return, as :meth:`call` does.
 
-        It has a thread of its own, which does not keep the process from ending.
+        It runs in a daemon thread, which does not keep the process from ending.
         """
         made: list[ApiCall] = []
         call = partial(self._call, service, operation, parameters, made)
-        return await self._noted(_in_the_background(call), made)
+        return await self._recorded(_in_the_background(call), made)
 
-    async def _noted(self, answering: Awaitable[T], made: Iterable[ApiCall]) -> T:
-        """Wait for an answer, and note the calls that were made for it."""
+    async def _recorded(self, responding: Awaitable[T], made: Iterable[ApiCall]) -> T:
+        """Wait for a response, and report the calls that were made for it."""
         try:
-            return await answering
+            return await responding
         finally:
             for each in made:
-                self.note(each)
+                self.on_call(each)
 
     async def pages(
         self, service: str, operation: str, /, *, marker: str = "NextToken", **parameters: Any
@@ -340,14 +341,16 @@ class AwsApi:
         """Call an operation until there are no more pages, and yield each."""
         more: dict[str, Any] = {}
         while True:
-            answer = await self.ask(service, operation, **parameters, **more)
-            yield answer
-            following = answer.get(marker)
+            response = await self.call(service, operation, **parameters, **more)
+            yield response
+            following = response.get(marker)
             if not following:
                 return
             more = {marker: following}
 
-    async def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> list[ApiResponse]:
+    async def list_all(
+        self, service: str, operation: str, field: str, /, **parameters: Any
+    ) -> list[ApiResponse]:
         """Return all items of a list that comes in pages."""
         return [
             item
@@ -356,13 +359,13 @@ class AwsApi:
         ]
 
     async def run(self, service: str, work: Callable[[Any], T]) -> T:
-        """Let a function that asks one service a lot do so in one of our threads."""
+        """Run a function that calls one service many times, in one of the threads."""
         made: list[ApiCall] = []
         call = partial(self._run, service, work, made)
-        return await self._noted(asyncio.get_running_loop().run_in_executor(self._pool, call), made)
+        return await self._recorded(asyncio.get_running_loop().run_in_executor(self._pool, call), made)
 
     def close(self) -> None:
-        """Let the threads go; calls under way are not waited for."""
+        """End the threads; calls in flight are not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _bucket(self, operation: str) -> TokenBucket:
@@ -375,58 +378,59 @@ class AwsApi:
     def _call(
         self, service: str, operation: str, parameters: Mapping[str, Any], made: list[ApiCall]
     ) -> ApiResponse:
-        with self._tallied(made), _in_our_words(f"{service}:{operation}"):
-            answer: ApiResponse = self._clients.call(service, operation, parameters)
-        return answer
+        with self._recording(made), _translated_errors(f"{service}:{operation}"):
+            response: ApiResponse = self._clients.call(service, operation, parameters)
+        return response
 
     def _run(self, service: str, work: Callable[[Any], T], made: list[ApiCall]) -> T:
-        with self._tallied(made), _in_our_words(service):
+        with self._recording(made), _translated_errors(service):
             return work(self._clients.by_name[service])
 
     @contextmanager
-    def _tallied(self, made: list[ApiCall]) -> Iterator[None]:
-        """Add the calls that are made meanwhile in this thread."""
-        self._clients.tally.take()  # what others did here with the same clients is theirs
+    def _recording(self, made: list[ApiCall]) -> Iterator[None]:
+        """Add the calls that this thread makes meanwhile."""
+        self._clients.recorder.take()  # drop the calls that other users of these clients made in this thread
         try:
             yield
         finally:
-            made += self._clients.tally.take()
+            made += self._clients.recorder.take()
 
 
 def _in_the_background(call: Callable[[], ApiResponse]) -> asyncio.Future[ApiResponse]:
-    """Return what a call will answer, which runs in a thread that ends with the process."""
+    """Return the future response of a call that runs in a daemon thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[ApiResponse] = loop.create_future()
 
-    def settle(answer: ApiResponse | None, error: BaseException | None) -> None:
-        if future.done():  # whoever waited has given up
+    def settle(response: ApiResponse | None, error: BaseException | None) -> None:
+        if future.done():  # the caller was cancelled
             return
         if error is not None:
             future.set_exception(error)
         else:
-            future.set_result(answer or {})
+            future.set_result(response or {})
 
     def work() -> None:
-        answer: ApiResponse | None = None
+        response: ApiResponse | None = None
         error: BaseException | None = None
         try:
-            answer = call()
-        except Exception as caught:  # noqa: BLE001  it is raised where it is waited for
+            response = call()
+        except Exception as caught:  # noqa: BLE001  it is raised where it is awaited
             error = caught
         with suppress(RuntimeError):  # the loop may have ended meanwhile
-            loop.call_soon_threadsafe(settle, answer, error)
+            loop.call_soon_threadsafe(settle, response, error)
 
-    Thread(target=work, name="aws-listening", daemon=True).start()
+    # A thread of the pool would block one of few for 20 seconds, and keep the process from ending.
+    Thread(target=work, name="aws-long-poll", daemon=True).start()
     return future
 
 
-def _nobody(called: ApiCall) -> None:
-    """Take no note."""
+def _ignore(called: ApiCall) -> None:
+    """Ignore a call."""
     del called
 
 
 @contextmanager
-def _in_our_words(action: str) -> Iterator[None]:
+def _translated_errors(action: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:

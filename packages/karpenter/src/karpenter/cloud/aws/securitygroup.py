@@ -1,4 +1,4 @@
-"""Which security groups machines are in."""
+"""The security groups that instances are in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.cloud.aws.subnet import Filter
 
-_REMEMBERED: Final = 60.0
+_CACHED_FOR: Final = 60.0
 _PAGE: Final = 500
 
 
@@ -25,18 +25,18 @@ class SecurityGroupProvider:
     def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
         self._found: TTLCache[bytes, tuple[SecurityGroup, ...]] = TTLCache(
-            seconds=_REMEMBERED, monotonic=monotonic
+            seconds=_CACHED_FOR, monotonic=monotonic
         )
 
     async def find(self, terms: tuple[SecurityGroupSelectorTerm, ...]) -> tuple[SecurityGroup, ...]:
-        """Return the groups that any term selects, by id."""
-        return await self._found.get(key_of(terms), lambda: self._look(terms))
+        """Return the security groups that any term selects, sorted by id."""
+        return await self._found.get(key_of(terms), lambda: self._describe(terms))
 
-    async def _look(self, terms: tuple[SecurityGroupSelectorTerm, ...]) -> tuple[SecurityGroup, ...]:
+    async def _describe(self, terms: tuple[SecurityGroupSelectorTerm, ...]) -> tuple[SecurityGroup, ...]:
         found: dict[str, SecurityGroup] = {}
         for filters in _queries(terms):
-            for each in await self._aws.every(
-                "ec2", "DescribeSecurityGroups", "SecurityGroupProvider", Filters=filters, MaxResults=_PAGE
+            for each in await self._aws.list_all(
+                "ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=_PAGE
             ):
                 found[each["GroupId"]] = SecurityGroup(id=each["GroupId"], name=each.get("GroupName", ""))
         return tuple(found[key] for key in sorted(found))

@@ -1,9 +1,9 @@
 """
-What is written on claims and on instances once a machine has become a node.
+Controllers that follow a node after its launch.
 
-An instance gets the name of its node and of its claim as tags, so that people find it in the console. A
-machine in a partition of a placement group gets the number of the partition as a label, once EC2 tells it.
-The memory that a node really has is remembered for the next ones of its type.
+An instance is tagged with the names of its node and of its claim, so that it is found in the console. A claim
+in a partition placement group is labelled with its partition, once EC2 reports it. The memory that a node
+reports is kept for the next nodes of its type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from karpenter.cloud.aws.labels import (
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.model.resources import MEMORY
-from karpenter.core.state.cluster import Put
+from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.instance.instance import InstanceProvider
     from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import ClusterView, Event, NodeClass
+    from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -64,10 +64,14 @@ class TaggingController:
         self._cluster = cluster
         self._clock = clock
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim that an event is about, if it is to be tagged."""
         del before
-        if isinstance(event, Put) and isinstance(event.object, NodeClaim) and is_untagged(event.object):
+        if (
+            isinstance(event, ObjectUpdated)
+            and isinstance(event.object, NodeClaim)
+            and is_untagged(event.object)
+        ):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
@@ -117,14 +121,18 @@ class PartitionController:
         self._view = view
         self._instances = instances
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the claim that an event is about, if its partition is not known."""
         del before
-        if isinstance(event, Put) and isinstance(event.object, NodeClaim) and lacks_partition(event.object):
+        if (
+            isinstance(event, ObjectUpdated)
+            and isinstance(event.object, NodeClaim)
+            and lacks_partition(event.object)
+        ):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Find the partition of one claim's machine out."""
+        """Label one claim with the partition of its instance."""
         claim = self._view().claims.get(key)
         if claim is None or not claim.status.provider_id or not lacks_partition(claim):
             return NOTHING
@@ -146,7 +154,7 @@ def lacks_partition(claim: NodeClaim) -> bool:
 
 
 class DiscoveredCapacityController:
-    """Learns how much memory nodes really have."""
+    """Keeps the memory that nodes report."""
 
     name = "providers.instancetype.capacity"
     workers = 1
@@ -158,15 +166,19 @@ class DiscoveredCapacityController:
         self._view = view
         self._discovered = discovered
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the node that an event tells to be registered for the first time."""
-        if isinstance(event, Put) and isinstance(event.object, Node) and _is_registered(event.object):
+        if (
+            isinstance(event, ObjectUpdated)
+            and isinstance(event.object, Node)
+            and _is_registered(event.object)
+        ):
             known = isinstance(before, Node) and _is_registered(before)
             if not known:
                 yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Learn from one node."""
+        """Keep the memory of one node."""
         view = self._view()
         node = view.nodes.get(key)
         claim = next((each for each in view.claims.values() if node and _is_of(each, node)), None)

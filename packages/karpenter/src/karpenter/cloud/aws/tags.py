@@ -1,4 +1,4 @@
-"""Tags of everything that is made for a class."""
+"""Tags of everything that is created for a node class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def wrong_tags(tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tags of a class that are not its to set."""
+    """Return the tags of a node class that only Karpenter may set."""
     return tuple(
         key
         for key in sorted(tags)
@@ -26,16 +26,17 @@ def wrong_tags(tags: Mapping[str, str]) -> tuple[str, ...]:
 
 def tags_of(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, str]:
     """
-    Return the tags of machines, and of everything that comes with them.
+    Return the tags of instances, their volumes and network interfaces, fleets and launch templates.
 
     Raises:
-        NodeClassNotReady: the class sets tags that are ours.
+        NodeClassNotReady: the node class sets tags that only Karpenter may set.
     """
     wrong = wrong_tags(node_class.spec.tags)
     if wrong:
         because = f"spec.tags: {', '.join(map(repr, wrong))} may not be set"
         raise NodeClassNotReady(node_class=node_class.name, because=because)
     return {
+        # Tags of the user first: those of Karpenter, which its IAM policy depends on, win.
         **node_class.spec.tags,
         owned_tag(cluster): "owned",
         NODEPOOL: pool,
@@ -45,5 +46,5 @@ def tags_of(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, s
 
 
 def specification(resource: str, tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return tags as a request of EC2 holds them."""
+    """Return tags as a TagSpecification of EC2."""
     return {"ResourceType": resource, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]}

@@ -1,10 +1,10 @@
 """
-What failed lately: offerings, capacity types as a whole, and subnets without addresses.
+Offerings that are unavailable: what failed lately, capacity types as a whole, subnets without addresses, and
+zones with an active zonal shift.
 
-EC2 says that something cannot be had only when a launch fails. It is then skipped for a few minutes, so that
-the next decision buys something else.
-
-Marking in a catalogue what cannot be had at the moment: what failed lately, and reservations used up.
+EC2 reports insufficient capacity only when a launch fails. The offering is then skipped for three minutes, as
+in Karpenter, so that the next decision launches something else. :func:`apply_unavailable` marks the offerings
+in a catalogue, and sets how much is left of capacity reservations.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 
-REMEMBERED: Final = 180.0
+# As long as Karpenter caches unavailable offerings.
+TTL: Final = 180.0
 """Seconds for which something that failed is skipped."""
 
 
 class OfferingKey(msgspec.Struct, frozen=True, order=True):
-    """A place where a launch can fail: an offering, perhaps within a placement group and a partition."""
+    """An offering, perhaps within a placement group and a partition, that a launch can fail for."""
 
     instance_type: str
     zone: str
@@ -40,22 +41,23 @@ class OfferingKey(msgspec.Struct, frozen=True, order=True):
 
 
 class UnavailableSnapshot(msgspec.Struct, frozen=True):
-    """What is skipped at one moment."""
+    """What is unavailable at one moment."""
 
     offerings: frozenset[OfferingKey] = frozenset()
     capacity_types: frozenset[str] = frozenset()
     subnets: frozenset[str] = frozenset()
     zones: frozenset[str] = frozenset()
-    """The ids of zones that are shifted away."""
+    """The ids of zones with an active zonal shift."""
 
-    def skips(self, place: OfferingKey, subnets: Iterable[str]) -> bool:
-        """Say whether an offering is skipped, whose zone has these subnets."""
-        if place.capacity_type in self.capacity_types:
+    def skips(self, key: OfferingKey, subnets: Iterable[str]) -> bool:
+        """Return whether an offering is unavailable, whose zone has these subnets."""
+        if key.capacity_type in self.capacity_types:
             return True
-        places = {place, _without_partition(place), _without_group(place)}
-        if not self.offerings.isdisjoint(places):
+        keys = {key, _without_partition(key), _without_group(key)}
+        if not self.offerings.isdisjoint(keys):
             return True
         held = tuple(subnets)
+        # A zone is only unavailable when every subnet that the node class has there is out of addresses.
         return bool(held) and self.subnets.issuperset(held)
 
 
@@ -63,24 +65,24 @@ NOTHING: Final = UnavailableSnapshot()
 
 
 class UnavailableOfferings:
-    """Remembers what failed."""
+    """What failed lately."""
 
     def __init__(
         self,
         *,
         monotonic: Callable[[], float],
-        remembered: float = REMEMBERED,
+        ttl: float = TTL,
         shifted: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._monotonic = monotonic
         self._shifted = shifted
-        self._remembered = remembered
+        self._ttl = ttl
         self._until: dict[OfferingKey | tuple[str, str], float] = {}
-        self._shown = NOTHING
+        self._snapshot = NOTHING
 
-    def mark(self, places: Iterable[OfferingKey]) -> None:
+    def mark(self, offerings: Iterable[OfferingKey]) -> None:
         """Skip offerings from now on."""
-        self._mark(places)
+        self._mark(offerings)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
         """Skip everything of a capacity type from now on."""
@@ -91,7 +93,7 @@ class UnavailableOfferings:
         self._mark([("subnet", subnet)])
 
     def now(self) -> UnavailableSnapshot:
-        """Return what is skipped at this moment; the same value until that changes."""
+        """Return what is unavailable now; the same value until that changes."""
         now = self._monotonic()
         self._until = {key: until for key, until in self._until.items() if until > now}
         marks = UnavailableSnapshot(
@@ -100,28 +102,30 @@ class UnavailableOfferings:
             subnets=self._named("subnet"),
             zones=self._shifted(),
         )
-        if marks != self._shown:
-            self._shown = marks
-        return self._shown
+        if marks != self._snapshot:
+            self._snapshot = marks
+        return self._snapshot
 
     def _named(self, kind: str) -> frozenset[str]:
         return frozenset(each[1] for each in self._until if isinstance(each, tuple) and each[0] == kind)
 
     def _mark(self, keys: Iterable[OfferingKey | tuple[str, str]]) -> None:
-        self._until.update(dict.fromkeys(keys, self._monotonic() + self._remembered))
+        self._until.update(dict.fromkeys(keys, self._monotonic() + self._ttl))
 
 
-def _without_partition(place: OfferingKey) -> OfferingKey:
-    return msgspec.structs.replace(place, partition="")
+def _without_partition(key: OfferingKey) -> OfferingKey:
+    return msgspec.structs.replace(key, partition="")
 
 
-def _without_group(place: OfferingKey) -> OfferingKey:
-    return msgspec.structs.replace(place, group="", partition="")
+def _without_group(key: OfferingKey) -> OfferingKey:
+    return msgspec.structs.replace(key, group="", partition="")
 
 
-def apply_unavailable(catalog: Catalog, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]) -> Catalog:
-    """Return a catalogue in which nothing is available that failed lately or is used up."""
-    touched = {place.instance_type for place in marks.offerings}
+def apply_unavailable(
+    catalog: Catalog, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]
+) -> Catalog:
+    """Return a catalogue with its unavailable offerings marked, and reservations that are used up."""
+    touched = {key.instance_type for key in marks.offerings}
     everything = bool(marks.capacity_types or marks.subnets or marks.zones)
     types = tuple(
         _marked(kind, traits, marks, left)
@@ -133,29 +137,31 @@ def apply_unavailable(catalog: Catalog, traits: Traits, marks: UnavailableSnapsh
 
 
 def offering_key(kind: str, offering: Offering, traits: Traits) -> OfferingKey:
-    """Return where a launch of an offering would fail."""
+    """Return the key that an offering is marked by."""
     group = traits.group.id if traits.group is not None else ""
     partition = offering.requirements.get(PLACEMENT_PARTITION, None)
     number = min(partition.values, default="") if partition is not None else ""
     return OfferingKey(kind, offering.zone, offering.capacity_type, group, number if group else "")
 
 
-def _marked(kind: InstanceType, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]) -> InstanceType:
-    offerings = tuple(_judged(kind.name, each, traits, marks, left) for each in kind.offerings)
+def _marked(
+    kind: InstanceType, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]
+) -> InstanceType:
+    offerings = tuple(_marked_offering(kind.name, each, traits, marks, left) for each in kind.offerings)
     if offerings == kind.offerings:
         return kind
     available = [each for each in offerings if each.available]
-    sold_by = Requirements.of(
+    offered_in = Requirements.of(
         [
             requirement(ZONE, "In", {each.zone for each in available}),
             requirement(CAPACITY_TYPE, "In", {each.capacity_type for each in available}),
         ]
     )
-    labels = kind.requirements.without(ZONE, CAPACITY_TYPE).intersect(sold_by)
+    labels = kind.requirements.without(ZONE, CAPACITY_TYPE).intersect(offered_in)
     return msgspec.structs.replace(kind, offerings=offerings, requirements=labels)
 
 
-def _judged(
+def _marked_offering(
     kind: str, offering: Offering, traits: Traits, marks: UnavailableSnapshot, left: Callable[[str], int]
 ) -> Offering:
     subnets = traits.subnets.get(offering.zone, ())

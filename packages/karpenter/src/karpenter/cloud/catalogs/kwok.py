@@ -1,24 +1,19 @@
 """
-The catalogue of the cloud in memory: 144 made-up types, by formula.
+The catalogue of the cloud in memory, and how a catalogue is assembled from what is stated about its types.
 
-Twelve sizes, each with 2, 4 or 8 GiB of memory per core, for two operating systems and
-two architectures, sold in four zones as spot and on demand. Prices follow from the size:
-2.5 cents per core and 0.1 cents per gigabyte (not gibibyte) of memory, spot for 70 %.
+:func:`kwok_catalog` makes 144 types by formula: twelve sizes, each with 2, 4 or 8 GiB of memory per core, for
+two operating systems and two architectures, offered in four zones as spot and on-demand. Prices follow from
+the size: 2.5 cents per core and 0.1 cents per gigabyte (not gibibyte) of memory, spot for 70 %.
 
-From what a kwok catalogue states about its types to the catalogue itself.
+:func:`assemble` derives the labels that follow from a type's name and size, fills in the default overhead and
+pod limit, and states which labels each type and offering lacks: a label that is stated anywhere in the
+catalogue is well known, and a type that does not state it does not have it. Zones and capacity types of a
+type are those of its available offerings.
 
-Derives the labels that follow from a type's name and size, fills in the default
-overhead and pod limit, and settles which labels each type and each offering lacks:
-a label that is stated anywhere in the catalogue is well known, and whoever does not
-state it does not have it. Zones and capacity types are those that can be bought now.
+A catalogue states the same few requirements thousands of times. :class:`Interner` makes each of them once, so
+that they cost little memory and are compared by identity.
 
-Reads no files: :mod:`.kwok_format` does, and :mod:`.kwok` needs none.
-
-One value for each requirement, however many types and offerings state it.
-
-A catalogue says the same few things thousands of times: this zone, that capacity
-type, eight cores. Made once and shared, they cost little memory, and whoever compares
-them sees at once that they are the same.
+Reads no files: :mod:`.kwok_format` does.
 """
 
 from __future__ import annotations
@@ -55,34 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Interner:
-    """Makes requirements from label values, each of them once."""
-
-    def __init__(self) -> None:
-        self._single: dict[tuple[str, tuple[str, ...]], Requirement] = {}
-        self._sets: dict[tuple[tuple[str, tuple[str, ...]], ...], Requirements] = {}
-
-    def requirement(self, key: str, values: tuple[str, ...]) -> Requirement:
-        """Return that `key` has one of `values`; with none, that it does not exist."""
-        found = self._single.get((key, values))
-        if found is None:
-            found = Requirement(sys.intern(key), frozenset(map(sys.intern, values)))
-            self._single[key, values] = found
-        return found
-
-    def requirements(self, labels: Mapping[str, tuple[str, ...]]) -> Requirements:
-        """Return a set that few share: one dictionary each, of shared requirements."""
-        return Requirements({key: self.requirement(key, values) for key, values in labels.items()})
-
-    def shared(self, labels: Mapping[str, tuple[str, ...]]) -> Requirements:
-        """Return a set that many share, such as the requirements of an offering."""
-        identity = tuple(labels.items())
-        found = self._sets.get(identity)
-        if found is None:
-            found = self._sets[identity] = self.requirements(labels)
-        return found
-
-
 Labels: TypeAlias = "Mapping[str, tuple[str, ...]]"
 """Label key to the sorted values it may take; none means that the label is absent."""
 
@@ -99,7 +66,18 @@ DEFAULT_OVERHEAD: Final[Resources] = MappingProxyType({CPU: 100, MEMORY: 10 * 2*
 DEFAULT_PODS: Final = 110
 
 _SIZED_NAME: Final = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
-_SOLD_BY: Final = (ZONE, CAPACITY_TYPE)
+_OF_OFFERINGS: Final = (ZONE, CAPACITY_TYPE)
+
+CORES: Final = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
+GIB_PER_CORE: Final = {"c": 2, "s": 4, "m": 8}
+ZONES: Final = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
+
+_GIB: Final = 2**30
+_DISK: Final = 20 * _GIB
+_PODS_PER_CORE: Final = 16
+_MOST_PODS: Final = 1024
+_PICODOLLARS: Final = 10**12  # a byte costs one, which keeps prices exact until the last step
+_PICODOLLARS_PER_CORE: Final = 25 * 10**9
 
 
 class OfferingDraft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -128,6 +106,12 @@ class TypeDraft(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for every offering of the type."""
 
     devices: DeviceTemplates | None = None
+
+
+def kwok_catalog() -> Catalog:
+    """Return the built-in catalogue."""
+    shapes = product(CORES, GIB_PER_CORE, (LINUX, WINDOWS), (AMD64, ARM64))
+    return assemble(_draft(cores, family, system, arch) for cores, family, system, arch in shapes)
 
 
 def assemble(drafts: Iterable[TypeDraft]) -> Catalog:
@@ -173,7 +157,7 @@ def _instance_type(draft: TypeDraft, absent: Labels, interner: Interner) -> Inst
 
 
 def _type_labels(draft: TypeDraft) -> Labels:
-    sold_now = [offering.labels for offering in draft.offerings if offering.available]
+    available = [offering.labels for offering in draft.offerings if offering.available]
     every = [offering.labels for offering in draft.offerings]
     return {
         **_union(every),
@@ -182,12 +166,12 @@ def _type_labels(draft: TypeDraft) -> Labels:
         INSTANCE_TYPE: (draft.name,),
         ARCH: (draft.architecture,),
         OS: draft.operating_systems,
-        **{key: _union(sold_now).get(key, ()) for key in _SOLD_BY},
+        **{key: _union(available).get(key, ()) for key in _OF_OFFERINGS},
     }
 
 
 def _offerings(draft: TypeDraft, interner: Interner) -> Iterable[Offering]:
-    """Yield the offerings; a label that only a sibling states is one they lack."""
+    """Yield the offerings; an offering lacks a label that only another offering of the type states."""
     absent = dict.fromkeys(sorted({key for offering in draft.offerings for key in offering.labels}), ())
     for offering in draft.offerings:
         labels = {**absent, **offering.labels}
@@ -206,24 +190,6 @@ def _union(sets: Iterable[Labels]) -> dict[str, tuple[str, ...]]:
         for key, values in labels.items():
             found.setdefault(key, set()).update(values)
     return {key: tuple(sorted(values)) for key, values in found.items()}
-
-
-CORES: Final = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
-GIB_PER_CORE: Final = {"c": 2, "s": 4, "m": 8}
-ZONES: Final = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
-
-_GIB: Final = 2**30
-_DISK: Final = 20 * _GIB
-_PODS_PER_CORE: Final = 16
-_MOST_PODS: Final = 1024
-_PICODOLLARS: Final = 10**12  # a byte costs one, which keeps prices exact until the last step
-_PICODOLLARS_PER_CORE: Final = 25 * 10**9
-
-
-def kwok_catalog() -> Catalog:
-    """Return the built-in catalogue."""
-    shapes = product(CORES, GIB_PER_CORE, (LINUX, WINDOWS), (AMD64, ARM64))
-    return assemble(_draft(cores, family, system, arch) for cores, family, system, arch in shapes)
 
 
 def prices(cores: int, memory: int) -> dict[str, float]:
@@ -252,3 +218,31 @@ def _draft(cores: int, family: str, system: str, arch: str) -> TypeDraft:
             for kind, price in prices(cores, memory).items()
         ),
     )
+
+
+class Interner:
+    """Makes requirements from label values, each of them once."""
+
+    def __init__(self) -> None:
+        self._single: dict[tuple[str, tuple[str, ...]], Requirement] = {}
+        self._sets: dict[tuple[tuple[str, tuple[str, ...]], ...], Requirements] = {}
+
+    def requirement(self, key: str, values: tuple[str, ...]) -> Requirement:
+        """Return that `key` has one of `values`; with none, that it does not exist."""
+        found = self._single.get((key, values))
+        if found is None:
+            found = Requirement(sys.intern(key), frozenset(map(sys.intern, values)))
+            self._single[key, values] = found
+        return found
+
+    def requirements(self, labels: Mapping[str, tuple[str, ...]]) -> Requirements:
+        """Return a new set of shared requirements, for sets that are rarely equal."""
+        return Requirements({key: self.requirement(key, values) for key, values in labels.items()})
+
+    def shared(self, labels: Mapping[str, tuple[str, ...]]) -> Requirements:
+        """Return a shared set, for sets that are often equal, such as those of offerings."""
+        identity = tuple(labels.items())
+        found = self._sets.get(identity)
+        if found is None:
+            found = self._sets[identity] = self.requirements(labels)
+        return found

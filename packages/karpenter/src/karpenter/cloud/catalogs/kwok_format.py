@@ -1,32 +1,15 @@
 """
-The catalogue format of the kwok provider: instance types as a JSON list.
+Reads the catalogue format of the kwok provider: instance types as a JSON list.
 
-Each type has a name, an architecture, operating systems, resources, and offerings
-with a price and requirements. Some fields are ours and optional: `overhead` replaces
-the default of 100m cpu and 10Mi memory, `requirements` states labels that all
-offerings of the type share, and the devices that pods can claim are in :mod:`.devices`.
-The page docs/reference/catalogues.md describes it all.
+Each type has a name, an architecture, operating systems, resources, and offerings with a price and
+requirements, as in https://github.com/kubernetes-sigs/karpenter/tree/main/kwok. Some fields are ours and
+optional: `overhead` replaces the default of 100m cpu and 10Mi memory, `requirements` states labels that all
+offerings of the type share, and `resourceSliceTemplates` states the devices that pods can claim. The page
+docs/reference/catalogues.md describes it all.
 
-Reads strictly: every problem of a file is reported, and a file with problems is not
-used at all. What the types amount to is settled in :mod:`.kwok_assembly`; where the
-text comes from is the business of :mod:`.load`.
-
-Readers of single fields: text, lists, quantities, prices, labels.
-
-Each takes a decoded JSON value and the place it stands at, notes what is wrong
-there, and returns something of the right type, so that reading goes on.
-Knows nothing of instance types; that is :mod:`.kwok_format`.
-
-What is wrong with a catalogue, and where: one line per problem, every problem found.
-
-A reader notes a problem at a :class:`FieldPath` and reads on; only when the whole
-file has been looked at does :class:`InvalidCatalog` carry all of them out.
-
-The devices of an instance type, as a catalogue states them.
-
-A template is a slice of a driver as it will look on a machine of the type: the same fields, without
-those that say where it is. Attributes that are only known once the machine runs can be bound:
-devices that are named together will agree on them.
+Reads strictly: every problem of a file is noted at its :class:`FieldPath`, reading goes on, and in the end
+:class:`InvalidCatalog` reports all of them. A file with problems is not used at all. What the types amount to
+is computed in :mod:`.kwok`; files are found by :mod:`.load`.
 """
 
 from __future__ import annotations
@@ -56,186 +39,37 @@ if TYPE_CHECKING:
     from karpenter.cloud.catalogs.kwok import Labels
     from karpenter.core.model.catalog import Catalog
 
+TEMPLATES: Final = "resourceSliceTemplates"
+BINDINGS: Final = "attributeBindings"
+DEVICE_FIELDS: Final = frozenset({TEMPLATES, BINDINGS})
+_SLICE_FIELDS: Final = frozenset({"driver", "pool", "devices", "sharedCounters"})
+_BINDING_FIELDS: Final = frozenset({"attribute", "devices"})
+_NAME_FIELDS: Final = ("driver", "pool", "device")
+_FEWEST: Final = 2
+
+_TYPE_FIELDS: Final = frozenset(
+    {
+        "name",
+        "architecture",
+        "operatingSystems",
+        "resources",
+        "overhead",
+        "requirements",
+        "offerings",
+        *DEVICE_FIELDS,
+    }
+)
+_OFFERING_FIELDS: Final = frozenset({"Price", "Available", "ReservationCapacity", "Requirements"})
+_REQUIREMENT_FIELDS: Final = frozenset({"key", "operator", "values"})
+_NEEDED_RESOURCES: Final = ("cpu", "memory")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_PRICE: Final = 10**6  # a thousand times the dearest machine there is; NaN and infinity fail too
 
 
-def read_object(value: object, place: FieldPath, known: frozenset[str]) -> dict[str, object] | None:
-    """Return the fields of an object that are not null; only `known` ones are allowed."""
-    if not isinstance(value, dict):
-        place.refuse(f"must be an object, not {excerpt(value)}")
-        return None
-    for key in value:
-        if key not in known:
-            place.at(str(key)).refuse(f"is not a field here; the fields are {', '.join(sorted(known))}")
-    return {str(key): item for key, item in value.items() if item is not None}
-
-
-def read_list(value: object, place: FieldPath, *, of: str) -> list[object]:
-    """Return the items of a list that has at least one."""
-    if isinstance(value, list) and value:
-        return value
-    place.refuse(f"must be a list of at least one {of}")
-    return []
-
-
-def read_flag(value: object, place: FieldPath) -> bool:
-    """Return a boolean."""
-    if isinstance(value, bool):
-        return value
-    place.refuse(f"must be true or false, not {excerpt(value)}")
-    return False
-
-
-def read_count(value: object, place: FieldPath) -> int:
-    """Return a whole number of zero or more."""
-    if type(value) is int and value >= 0:
-        return value
-    place.refuse(f"must be a whole number of 0 or more, not {excerpt(value)}")
-    return 0
-
-
-def read_price(value: object, place: FieldPath) -> float:
-    """Return a price: a finite number of zero or more."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST_PRICE:
-        return float(value)
-    place.refuse(f"must be a number from 0 to a million, not {excerpt(value)}")
-    return 0.0
-
-
-def read_amounts(value: object, place: FieldPath) -> dict[str, int]:
-    """Return exact amounts by resource name, none of them negative."""
-    if not isinstance(value, dict):
-        place.refuse(f"must be an object of resource names with quantities, not {excerpt(value)}")
-        return {}
-    amounts = {}
-    for name, written in value.items():
-        try:
-            quantity = parse_quantity(written)
-        except QuantityError as error:
-            place.at(name).refuse(str(error))
-            continue
-        amounts[name] = quantity.milli if name == CPU else quantity.value
-        if amounts[name] < 0:
-            place.at(name).refuse(f"must be 0 or more, not {excerpt(written)}")
-        elif amounts[name] > LARGEST:
-            place.at(name).refuse(f"must be at most {LARGEST}, not {excerpt(written)}")
-    return amounts
-
-
-def read_label_key(value: object, place: FieldPath) -> str:
-    """Return a label key: an optional domain and a name."""
-    if isinstance(value, str):
-        domain, slash, name = value.rpartition("/")
-        if _NAME.fullmatch(name) and (not slash or _DOMAIN.fullmatch(domain)):
-            return value
-    place.refuse(f"must be a label key such as topology.kubernetes.io/zone, not {excerpt(value)}")
-    return ""
-
-
-def read_label_value(value: object, place: FieldPath) -> str:
-    """Return a label value that is not empty."""
-    if isinstance(value, str) and _NAME.fullmatch(value):
-        return value
-    place.refuse(
-        "must be text of 1 to 63 letters, digits, '-', '_' or '.', "
-        f"with a letter or digit at both ends, not {excerpt(value)}"
-    )
-    return ""
-
-
-def read_label_values(value: object, place: FieldPath, *, of: str) -> tuple[str, ...]:
-    """Return the items of a list of label values, sorted and without repeats; values may be empty."""
-    items = enumerate(read_list(value, place, of=of))
-    return tuple(sorted({"" if item == "" else read_label_value(item, place.at(i)) for i, item in items}))
-
-
-TEMPLATES: Final = "resourceSliceTemplates"
-BINDINGS: Final = "attributeBindings"
-FIELDS: Final = frozenset({TEMPLATES, BINDINGS})
-_SLICE_FIELDS: Final = frozenset({"driver", "pool", "devices", "sharedCounters"})
-_BINDING_FIELDS: Final = frozenset({"attribute", "devices"})
-_NAME_FIELDS: Final = ("driver", "pool", "device")
-_FEWEST: Final = 2
-
-
-def read_devices(fields: dict[str, object], place: FieldPath) -> DeviceTemplates | None:
-    """Return the devices that a type states; None when it states none."""
-    if TEMPLATES not in fields:
-        if BINDINGS in fields:
-            place.at(BINDINGS).refuse(f"must be left out without {TEMPLATES}")
-        return None
-    here = place.at(TEMPLATES)
-    slices = tuple(_slices(fields[TEMPLATES], here))
-    for pool in template_pools(slices):
-        if pool.problem:
-            here.refuse(f"pool {pool.label}: {pool.problem}")
-    known = {DeviceName(each.driver, each.pool.name, one.name) for each in slices for one in each.devices}
-    bound = tuple(_bindings(fields[BINDINGS], place.at(BINDINGS), known)) if BINDINGS in fields else ()
-    return DeviceTemplates(slices, bound)
-
-
-def render_devices(devices: DeviceTemplates) -> dict[str, Any]:
-    """Return what :func:`read_devices` reads."""
-    found: dict[str, Any] = {TEMPLATES: [to_plain(each) for each in devices.slices]}
-    if devices.bindings:
-        found[BINDINGS] = [
-            {
-                "attribute": each.attribute,
-                "devices": [{name: getattr(one, name) for name in _NAME_FIELDS} for one in each.devices],
-            }
-            for each in devices.bindings
-        ]
-    return found
-
-
-def _slices(value: object, place: FieldPath) -> Iterator[ResourceSliceSpec]:
-    for index, item in enumerate(read_list(value, place, of="slice template")):
-        here = place.at(index)
-        if read_object(item, here, _SLICE_FIELDS) is None:
-            continue
-        try:
-            found = convert(item, ResourceSliceSpec)
-        except InvalidObject as error:
-            here.refuse(f"{error.field}: {error.problem}" if error.field else error.problem)
-            continue
-        for name, text in (("driver", found.driver), ("pool.name", found.pool.name)):
-            if not text:
-                here.at(name).refuse("is missing; devices are known by driver, pool and name")
-        yield found
-
-
-def _bindings(value: object, place: FieldPath, known: set[DeviceName]) -> Iterator[AttributeBinding]:
-    for index, item in enumerate(read_list(value, place, of="binding")):
-        here = place.at(index)
-        fields = read_object(item, here, _BINDING_FIELDS)
-        if fields is None:
-            continue
-        attribute = fields.get("attribute")
-        if not isinstance(attribute, str) or "/" not in attribute:
-            example = "resource.kubernetes.io/pcieRoot"
-            here.at("attribute").refuse(
-                f"must be an attribute with its domain, such as {example}, not {excerpt(attribute)}"
-            )
-        devices = tuple(_names(fields.get("devices"), here.at("devices"), known))
-        if len(set(devices)) < _FEWEST:
-            here.at("devices").refuse("must name at least two devices, which will agree")
-        yield AttributeBinding(str(attribute), devices)
-
-
-def _names(value: object, place: FieldPath, known: set[DeviceName]) -> Iterator[DeviceName]:
-    for index, item in enumerate(read_list(value, place, of="device")):
-        fields = read_object(item, place.at(index), frozenset(_NAME_FIELDS)) or {}
-        name = DeviceName(*(str(fields.get(each, "")) for each in _NAME_FIELDS))
-        if name not in known:
-            place.at(index).refuse("must name the driver, pool and device of a template of this type")
-        yield name
-
-
 class CatalogProblem(msgspec.Struct, frozen=True):
-    """One thing that is wrong: the file, the instance type, the field, and what is allowed there."""
+    """A problem: the file, the instance type, the field, and what is allowed there."""
 
     file: str
     subject: str
@@ -256,10 +90,10 @@ class InvalidCatalog(ValueError):  # noqa: N818  reads as what it is: a catalogu
 
 class FieldPath(msgspec.Struct, frozen=True, gc=False):
     """
-    A spot in a catalogue file, where a problem can be noted.
+    The path of a field in a catalogue file, where a problem can be noted.
 
-    There is one for every field of a file and most are never complained about, so
-    the path is put together only when it is needed.
+    There is one for every field of a file, and most have no problem, so the text is
+    put together only when it is needed.
     """
 
     noted: list[CatalogProblem]
@@ -269,15 +103,15 @@ class FieldPath(msgspec.Struct, frozen=True, gc=False):
     key: str | int = ""
 
     def refuse(self, problem: str) -> None:
-        """Note that what stands here is not allowed."""
+        """Note a problem of this field."""
         self.noted.append(CatalogProblem(self.file, self.subject, self.path, problem))
 
     def of(self, subject: str) -> FieldPath:
-        """Return the beginning of the object `subject` in the same file."""
+        """Return the root of the object `subject` in the same file."""
         return FieldPath(self.noted, self.file, subject)
 
     def at(self, key: str | int) -> FieldPath:
-        """Return the spot of a field or an item below this one."""
+        """Return the path of a field or an item below this one."""
         return FieldPath(self.noted, self.file, self.subject, self, key)
 
     @property
@@ -291,26 +125,6 @@ class FieldPath(msgspec.Struct, frozen=True, gc=False):
         return f"{path}.{self.key}" if path else self.key
 
 
-DEVICE_FIELDS = FIELDS
-
-
-_TYPE_FIELDS: Final = frozenset(
-    {
-        "name",
-        "architecture",
-        "operatingSystems",
-        "resources",
-        "overhead",
-        "requirements",
-        "offerings",
-        *DEVICE_FIELDS,
-    }
-)
-_OFFERING_FIELDS: Final = frozenset({"Price", "Available", "ReservationCapacity", "Requirements"})
-_REQUIREMENT_FIELDS: Final = frozenset({"key", "operator", "values"})
-_NEEDED_RESOURCES: Final = ("cpu", "memory")
-
-
 def parse_catalog(text: str, *, file: str) -> Catalog:
     """
     Return the catalogue that `text` states; `file` is what error lines call it.
@@ -319,39 +133,39 @@ def parse_catalog(text: str, *, file: str) -> Catalog:
         InvalidCatalog: with one line for each problem of the text.
     """
     noted: list[CatalogProblem] = []
-    place = FieldPath(noted, file)
-    drafts = list(_drafts(_decode(text, place), place))
+    path = FieldPath(noted, file)
+    drafts = list(_drafts(_decode(text, path), path))
     if noted:
         raise InvalidCatalog(noted)
     return assemble(drafts)
 
 
-def _decode(text: str, place: FieldPath) -> object:
+def _decode(text: str, path: FieldPath) -> object:
     """Return the decoded text: JSON, or YAML where the file's name says so."""
     try:
-        if place.file.endswith((".yaml", ".yml")):
+        if path.file.endswith((".yaml", ".yml")):
             return yaml.safe_load(text)
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place.refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+        path.refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         spot = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        place.refuse(f"is not YAML: {error.problem}{spot}")
+        path.refuse(f"is not YAML: {error.problem}{spot}")
     except (ValueError, RecursionError, yaml.YAMLError) as error:
-        place.refuse(f"cannot be read: {' '.join(str(error).split())}")
-    raise InvalidCatalog(place.noted)
+        path.refuse(f"cannot be read: {' '.join(str(error).split())}")
+    raise InvalidCatalog(path.noted)
 
 
-def _drafts(decoded: object, place: FieldPath) -> Iterator[TypeDraft]:
+def _drafts(decoded: object, path: FieldPath) -> Iterator[TypeDraft]:
     names: dict[str, int] = {}
-    for index, entry in enumerate(read_list(decoded, place, of="instance type")):
-        draft = _type(entry, index, place)
+    for index, entry in enumerate(read_list(decoded, path, of="instance type")):
+        draft = _type(entry, index, path)
         if draft is None:
             continue
         if draft.name in names:
             first = names[draft.name]
-            place.of(f"type {draft.name}").at("name").refuse(
+            path.of(f"type {draft.name}").at("name").refuse(
                 f"is used twice, by items {first} and {index}; every instance type needs a name of its own"
             )
         if draft.name:
@@ -359,9 +173,9 @@ def _drafts(decoded: object, place: FieldPath) -> Iterator[TypeDraft]:
         yield draft
 
 
-def _type(entry: object, index: int, place: FieldPath) -> TypeDraft | None:
+def _type(entry: object, index: int, path: FieldPath) -> TypeDraft | None:
     name = entry.get("name") if isinstance(entry, dict) else None
-    here = place.of(f"type {name}" if isinstance(name, str) and name else f"item {index}")
+    here = path.of(f"type {name}" if isinstance(name, str) and name else f"item {index}")
     fields = read_object(entry, here, _TYPE_FIELDS)
     if fields is None:
         return None
@@ -386,11 +200,11 @@ def _type(entry: object, index: int, place: FieldPath) -> TypeDraft | None:
     )
 
 
-def _capacity(value: object, place: FieldPath) -> dict[str, int]:
-    amounts = read_amounts(value, place)
+def _capacity(value: object, path: FieldPath) -> dict[str, int]:
+    amounts = read_amounts(value, path)
     for name in _NEEDED_RESOURCES:
         if isinstance(value, dict) and name not in value:
-            place.at(name).refuse("is missing; every instance type needs a quantity of it")
+            path.at(name).refuse("is missing; every instance type needs a quantity of it")
     return amounts
 
 
@@ -402,48 +216,48 @@ def _as_written(resources: object, name: str) -> str:
         return ""
 
 
-def _offerings(value: object, place: FieldPath) -> Iterator[OfferingDraft]:
-    for index, item in enumerate(read_list(value, place, of="offering")):
-        fields = read_object(item, place.at(index), _OFFERING_FIELDS)
+def _offerings(value: object, path: FieldPath) -> Iterator[OfferingDraft]:
+    for index, item in enumerate(read_list(value, path, of="offering")):
+        fields = read_object(item, path.at(index), _OFFERING_FIELDS)
         if fields is not None:
-            yield _offering(fields, place.at(index))
+            yield _offering(fields, path.at(index))
 
 
-def _offering(fields: dict[str, object], place: FieldPath) -> OfferingDraft:
-    labels = _labels(fields.get("Requirements"), place.at("Requirements"))
-    reserved = bool(labels) and _sold_as(labels, place.at("Requirements")) == RESERVED
+def _offering(fields: dict[str, object], path: FieldPath) -> OfferingDraft:
+    labels = _labels(fields.get("Requirements"), path.at("Requirements"))
+    reserved = bool(labels) and _capacity_type(labels, path.at("Requirements")) == RESERVED
     capacity = fields.get("ReservationCapacity", None if reserved else 0)
-    left = read_count(capacity, place.at("ReservationCapacity"))
+    left = read_count(capacity, path.at("ReservationCapacity"))
     if reserved != (RESERVATION_ID in labels):
-        place.at("Requirements").refuse(
+        path.at("Requirements").refuse(
             f"must name {RESERVATION_ID} if {CAPACITY_TYPE} is {RESERVED}, and only then"
         )
     return OfferingDraft(
         labels=labels,
-        price=read_price(fields.get("Price"), place.at("Price")),
-        available=read_flag(fields.get("Available", True), place.at("Available")),
+        price=read_price(fields.get("Price"), path.at("Price")),
+        available=read_flag(fields.get("Available", True), path.at("Available")),
         reservation_capacity=left if reserved else None,
     )
 
 
-def _sold_as(labels: Labels, place: FieldPath) -> str:
-    """Return the capacity type, having checked that an offering has one zone and one capacity type."""
+def _capacity_type(labels: Labels, path: FieldPath) -> str:
+    """Return the capacity type; check that an offering has one zone and one capacity type."""
     for key in (ZONE, CAPACITY_TYPE, RESERVATION_ID):
         if key not in labels and key != RESERVATION_ID:
-            place.refuse(f"must name {key}, with the operator In and one value")
+            path.refuse(f"must name {key}, with the operator In and one value")
         elif key in labels and (len(labels[key]) != 1 or not labels[key][0]):
-            place.refuse(f"must give {key} exactly one value, not {len(labels[key])}: one offering each")
+            path.refuse(f"must give {key} exactly one value, not {len(labels[key])}: one offering each")
     kind = next(iter(labels.get(CAPACITY_TYPE, ())), "")
     if kind and kind not in CAPACITY_TYPES:
         allowed = ", ".join(sorted(CAPACITY_TYPES))
-        place.refuse(f"must give {CAPACITY_TYPE} one of {allowed}, not {excerpt(kind)}")
+        path.refuse(f"must give {CAPACITY_TYPE} one of {allowed}, not {excerpt(kind)}")
     return kind
 
 
-def _labels(value: object, place: FieldPath) -> Labels:
+def _labels(value: object, path: FieldPath) -> Labels:
     labels: dict[str, tuple[str, ...]] = {}
-    for index, item in enumerate(read_list(value, place, of="requirement")):
-        here = place.at(index)
+    for index, item in enumerate(read_list(value, path, of="requirement")):
+        here = path.at(index)
         fields = read_object(item, here, _REQUIREMENT_FIELDS)
         if fields is None:
             continue
@@ -455,12 +269,175 @@ def _labels(value: object, place: FieldPath) -> Labels:
     return labels
 
 
-def _values(fields: dict[str, object], place: FieldPath) -> tuple[str, ...]:
+def _values(fields: dict[str, object], path: FieldPath) -> tuple[str, ...]:
     operator = fields.get("operator")
     if operator == "In":
-        return read_label_values(fields.get("values"), place.at("values"), of="value")
+        return read_label_values(fields.get("values"), path.at("values"), of="value")
     if operator != "DoesNotExist":
-        place.at("operator").refuse(f"must be In or DoesNotExist, not {excerpt(operator)}")
+        path.at("operator").refuse(f"must be In or DoesNotExist, not {excerpt(operator)}")
     elif fields.get("values"):
-        place.at("values").refuse("must be left out with the operator DoesNotExist")
+        path.at("values").refuse("must be left out with the operator DoesNotExist")
     return ()
+
+
+def read_devices(fields: dict[str, object], path: FieldPath) -> DeviceTemplates | None:
+    """Return the devices that a type states; None when it states none."""
+    if TEMPLATES not in fields:
+        if BINDINGS in fields:
+            path.at(BINDINGS).refuse(f"must be left out without {TEMPLATES}")
+        return None
+    here = path.at(TEMPLATES)
+    slices = tuple(_slices(fields[TEMPLATES], here))
+    for pool in template_pools(slices):
+        if pool.problem:
+            here.refuse(f"pool {pool.label}: {pool.problem}")
+    known = {DeviceName(each.driver, each.pool.name, one.name) for each in slices for one in each.devices}
+    bound = tuple(_bindings(fields[BINDINGS], path.at(BINDINGS), known)) if BINDINGS in fields else ()
+    return DeviceTemplates(slices, bound)
+
+
+def render_devices(devices: DeviceTemplates) -> dict[str, Any]:
+    """Return what :func:`read_devices` reads."""
+    found: dict[str, Any] = {TEMPLATES: [to_plain(each) for each in devices.slices]}
+    if devices.bindings:
+        found[BINDINGS] = [
+            {
+                "attribute": each.attribute,
+                "devices": [{name: getattr(one, name) for name in _NAME_FIELDS} for one in each.devices],
+            }
+            for each in devices.bindings
+        ]
+    return found
+
+
+def _slices(value: object, path: FieldPath) -> Iterator[ResourceSliceSpec]:
+    for index, item in enumerate(read_list(value, path, of="slice template")):
+        here = path.at(index)
+        if read_object(item, here, _SLICE_FIELDS) is None:
+            continue
+        try:
+            found = convert(item, ResourceSliceSpec)
+        except InvalidObject as error:
+            here.refuse(f"{error.field}: {error.problem}" if error.field else error.problem)
+            continue
+        for name, text in (("driver", found.driver), ("pool.name", found.pool.name)):
+            if not text:
+                here.at(name).refuse("is missing; devices are known by driver, pool and name")
+        yield found
+
+
+def _bindings(value: object, path: FieldPath, known: set[DeviceName]) -> Iterator[AttributeBinding]:
+    for index, item in enumerate(read_list(value, path, of="binding")):
+        here = path.at(index)
+        fields = read_object(item, here, _BINDING_FIELDS)
+        if fields is None:
+            continue
+        attribute = fields.get("attribute")
+        if not isinstance(attribute, str) or "/" not in attribute:
+            example = "resource.kubernetes.io/pcieRoot"
+            here.at("attribute").refuse(
+                f"must be an attribute with its domain, such as {example}, not {excerpt(attribute)}"
+            )
+        devices = tuple(_names(fields.get("devices"), here.at("devices"), known))
+        if len(set(devices)) < _FEWEST:
+            here.at("devices").refuse("must name at least two devices, which will agree")
+        yield AttributeBinding(str(attribute), devices)
+
+
+def _names(value: object, path: FieldPath, known: set[DeviceName]) -> Iterator[DeviceName]:
+    for index, item in enumerate(read_list(value, path, of="device")):
+        fields = read_object(item, path.at(index), frozenset(_NAME_FIELDS)) or {}
+        name = DeviceName(*(str(fields.get(each, "")) for each in _NAME_FIELDS))
+        if name not in known:
+            path.at(index).refuse("must name the driver, pool and device of a template of this type")
+        yield name
+
+
+def read_object(value: object, path: FieldPath, known: frozenset[str]) -> dict[str, object] | None:
+    """Return the fields of an object that are not null; only `known` ones are allowed."""
+    if not isinstance(value, dict):
+        path.refuse(f"must be an object, not {excerpt(value)}")
+        return None
+    for key in value:
+        if key not in known:
+            path.at(str(key)).refuse(f"is not a field here; the fields are {', '.join(sorted(known))}")
+    return {str(key): item for key, item in value.items() if item is not None}
+
+
+def read_list(value: object, path: FieldPath, *, of: str) -> list[object]:
+    """Return the items of a list that has at least one."""
+    if isinstance(value, list) and value:
+        return value
+    path.refuse(f"must be a list of at least one {of}")
+    return []
+
+
+def read_flag(value: object, path: FieldPath) -> bool:
+    """Return a boolean."""
+    if isinstance(value, bool):
+        return value
+    path.refuse(f"must be true or false, not {excerpt(value)}")
+    return False
+
+
+def read_count(value: object, path: FieldPath) -> int:
+    """Return a whole number of zero or more."""
+    if type(value) is int and value >= 0:
+        return value
+    path.refuse(f"must be a whole number of 0 or more, not {excerpt(value)}")
+    return 0
+
+
+def read_price(value: object, path: FieldPath) -> float:
+    """Return a price: a finite number of zero or more."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST_PRICE:
+        return float(value)
+    path.refuse(f"must be a number from 0 to a million, not {excerpt(value)}")
+    return 0.0
+
+
+def read_amounts(value: object, path: FieldPath) -> dict[str, int]:
+    """Return exact amounts by resource name, none of them negative."""
+    if not isinstance(value, dict):
+        path.refuse(f"must be an object of resource names with quantities, not {excerpt(value)}")
+        return {}
+    amounts = {}
+    for name, written in value.items():
+        try:
+            quantity = parse_quantity(written)
+        except QuantityError as error:
+            path.at(name).refuse(str(error))
+            continue
+        amounts[name] = quantity.milli if name == CPU else quantity.value
+        if amounts[name] < 0:
+            path.at(name).refuse(f"must be 0 or more, not {excerpt(written)}")
+        elif amounts[name] > LARGEST:
+            path.at(name).refuse(f"must be at most {LARGEST}, not {excerpt(written)}")
+    return amounts
+
+
+def read_label_key(value: object, path: FieldPath) -> str:
+    """Return a label key: an optional domain and a name."""
+    if isinstance(value, str):
+        domain, slash, name = value.rpartition("/")
+        if _NAME.fullmatch(name) and (not slash or _DOMAIN.fullmatch(domain)):
+            return value
+    path.refuse(f"must be a label key such as topology.kubernetes.io/zone, not {excerpt(value)}")
+    return ""
+
+
+def read_label_value(value: object, path: FieldPath) -> str:
+    """Return a label value that is not empty."""
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    path.refuse(
+        "must be text of 1 to 63 letters, digits, '-', '_' or '.', "
+        f"with a letter or digit at both ends, not {excerpt(value)}"
+    )
+    return ""
+
+
+def read_label_values(value: object, path: FieldPath, *, of: str) -> tuple[str, ...]:
+    """Return the items of a list of label values, sorted and without repeats; values may be empty."""
+    items = enumerate(read_list(value, path, of=of))
+    return tuple(sorted({"" if item == "" else read_label_value(item, path.at(i)) for i, item in items}))

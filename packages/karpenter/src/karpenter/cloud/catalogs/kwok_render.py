@@ -1,10 +1,9 @@
 """
-A catalogue as text that users can edit and hand back.
+Writes a catalogue as JSON that users can edit.
 
-Writes the format that :mod:`.kwok_format` reads, one offering per line. What that format
-derives by itself is left out; labels of a type that no offering states go into its
-`requirements`, and labels that no type has are stated as absent, so that reading the
-text gives the same labels again.
+The format is that of :mod:`.kwok_format`, one offering per line. What that format derives by itself is left
+out; labels of a type that no offering states go into its `requirements`, and labels that no type has are
+stated as absent, so that reading the text gives the same labels again.
 """
 
 from __future__ import annotations

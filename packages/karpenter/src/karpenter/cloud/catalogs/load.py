@@ -1,9 +1,8 @@
 """
-Find a catalogue by what the user calls it: a built-in name, or a file.
+Finds a catalogue by what the user calls it: a built-in name, or a file.
 
-The names are ``kwok``, ``aws`` (EC2 in us-east-1) and ``aws:REGION``. Anything else
-is the path of a file in the format of :mod:`.kwok_format`. Built-in catalogues are
-made when they are first asked for, and then kept.
+The names are ``kwok``, ``aws`` (EC2 in us-east-1) and ``aws:REGION``. Anything else is the path of a file in
+the format of :mod:`.kwok_format`. A built-in catalogue is made when it is first used, and then cached.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def load_catalog(name: str) -> Catalog:
 
 def built_in_names() -> tuple[str, ...]:
     """Return the names of every built-in catalogue, the default one first."""
-    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  only who asks for EC2 reads it
+    from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  read only when EC2 is used
 
     return (KWOK, AWS, *(f"{AWS}:{region}" for region in sorted(load_data().regions)))
 

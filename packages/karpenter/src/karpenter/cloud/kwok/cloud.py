@@ -1,31 +1,17 @@
 """
-The world of the cloud in memory: its machines, what it sells, and what becomes of each machine.
+The cloud in memory: its machines, its offerings, and the nodes that its machines become.
 
-It belongs to nobody's operator. Providers come and go and act on it through a few synchronous methods, each
-of which happens at one moment; what takes time afterwards, such as a machine becoming a node, the world
-does by itself. Machines of several clusters live in it side by side.
+Providers of several clusters act on one cloud through synchronous methods; what takes time, such as a machine
+becoming a node, the cloud does by itself. It outlives the operators that use it.
 
-What the cloud has left to sell: all but what was sold out on request, and reservations used up.
-
-How fast the cloud in memory is.
-
-The Node that a machine becomes.
-
-It comes as a kubelet would bring it: with the taint that keeps pods off until the operator has seen it,
-with the labels of its machine and of its claim, and with the room of its instance type.
-
-News of interruptions, kept until someone says that they were acted on.
-
-As with a real queue, news that were told and not acknowledged are told again after a while, to whoever asks
-then.
-
-The hand of whoever tests, shows or simulates: what the cloud in memory can be made to do.
+:class:`OfferingInventory` says which offerings have capacity, :class:`KwokInterruptionQueue` keeps
+interruptions until they are acknowledged, and :class:`KwokControl` lets tests and simulations cause faults:
 
     control.sell_out(zone="test-zone-a")            # launches there fail, until restock()
-    control.next("launch", LoseAnswer())            # the machine is made, the answer never comes
-    control.interrupt(provider_id)                  # news now, and the machine is gone two minutes later
-    control.kill(provider_id)                       # gone, without a word
-    control.drift(provider_id, "ImageDrift")        # not what its class asks for any longer
+    control.next("launch", LoseResponse())          # the machine is launched, the response never comes
+    control.interrupt(provider_id)                  # announced now, the machine is gone two minutes later
+    control.kill(provider_id)                       # gone, without an interruption
+    control.drift(provider_id, "ImageDrift")        # does not match its node class any longer
 """
 
 from __future__ import annotations
@@ -59,9 +45,29 @@ if TYPE_CHECKING:
     from karpenter.cloud.offerings import Choice
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
+log = structlog.stdlib.get_logger(__name__)
+
+SCHEME: Final = "kwok://"
+"""The prefix of the provider ids of this cloud; the rest is the name of the node."""
+
+FAKE_NODE: Final = "kwok.x-k8s.io/node"
+"""The label and annotation of nodes that the kwok controller keeps ready: https://kwok.sigs.k8s.io/"""
+
+PRICE: Final = "eks-node-viewer/instance-price"
+PARTITION: Final = "kwok-partition"
+
+_LONGEST_NAME: Final = 253
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz"
+
+NOTICED: float = 60.0
+"""Seconds until the Node of a machine is deleted that was killed."""
+
+RETRIES: Final = Backoff(first=0.5, cap=30.0, jitter=0.2)
+"""The waits between attempts to create or delete a Node."""
+
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that things take; all of them none, unless told otherwise."""
+    """Seconds that operations of the cloud take."""
 
     launch: float = 0.0
     """From the request for a machine to the answer."""
@@ -70,309 +76,45 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """From any other request to its answer."""
 
     shutdown: float = 0.0
-    """From the beginning of a machine's end until it is gone."""
+    """From the termination of a machine until it is gone."""
 
     jitter: float = 0.0
-    """By what share each of these may be shorter or longer, by chance."""
+    """By what share each of these may be shorter or longer, at random."""
 
     notice: float = 120.0
-    """From the news of an interruption until the machine is taken away."""
+    """From the announcement of an interruption until the machine is gone."""
 
-    told_again: float = 20.0
-    """From telling news that nobody acknowledges until they are told again."""
+    visibility_timeout: float = 20.0
+    """From returning an interruption until it is returned again, if it is not acknowledged."""
 
     sold_out_for: float = 180.0
-    """How long the provider does not try again what was sold out."""
+    """How long the provider skips an offering without capacity."""
 
-
-SCHEME: Final = "kwok://"
-"""How the provider ids of this cloud begin; the rest is the name of the node."""
-
-FAKE_NODE: Final = "kwok.x-k8s.io/node"
-"""Label and annotation by which the kwok controller knows the nodes that it keeps alive."""
-
-PRICE: Final = "eks-node-viewer/instance-price"
-PARTITION: Final = "kwok-partition"
-
-_LONGEST_NAME: Final = 253
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz"
-
-
-def node_name(claim: str, chance: Random) -> str:
-    """Return a name that no other node has."""
-    word = "".join(chance.choices(_LETTERS, k=5))
-    end = f"-{word}-{chance.getrandbits(32)}"
-    return f"kwok-{claim}"[: _LONGEST_NAME - len(end)] + end
-
-
-def node_of(machine: Machine, claim: NodeClaim, price: float) -> Node:
-    """Return the Node that a machine becomes, as it looks when it joins."""
-    return Node(
-        metadata=ObjectMeta(
-            name=machine.provider_id.removeprefix(SCHEME),
-            labels={
-                **machine.labels,
-                **claim.metadata.labels,
-                HOSTNAME: claim.name,
-                FAKE_NODE: "fake",
-                PRICE: f"{price:f}",
-                PARTITION: "a",
-            },
-            annotations={**claim.metadata.annotations, FAKE_NODE: "fake"},
-        ),
-        spec=NodeSpec(provider_id=machine.provider_id, taints=(Taint(key=UNREGISTERED, effect=NO_EXECUTE),)),
-        status=NodeStatus(
-            capacity={**render_resources(machine.capacity)},
-            allocatable={**render_resources(machine.allocatable)},
-            phase="Pending",
-        ),
-    )
-
-
-class OfferingSelector(msgspec.Struct, frozen=True, kw_only=True):
-    """Some offerings: those of a type, a zone or a capacity type; whatever is left empty does not matter."""
-
-    instance_type: str = ""
-    zone: str = ""
-    capacity_type: str = ""
-
-    def holds(self, name: OfferingName) -> bool:
-        """Say whether an offering is one of these."""
-        return (
-            self.instance_type in {"", name.instance_type}
-            and self.zone in {"", name.zone}
-            and self.capacity_type in {"", name.capacity_type}
-        )
-
-
-class OfferingInventory:
-    """What is sold, at which price, and how much of it is left."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._empty: set[OfferingSelector] = set()
-        self._used: Counter[str] = Counter()
-        self.sell(catalog)
-
-    def sell(self, catalog: Catalog) -> None:
-        """Sell something else from now on, such as the same at other prices."""
-        self._catalog = catalog
-        self._shown: Catalog | None = None
-        self._held = {
-            each.reservation_id: each.reservation_capacity or 0
-            for kind in catalog.types
-            for each in kind.offerings
-            if each.reservation_id
-        }
-
-    def sell_out(self, shelf: OfferingSelector) -> None:
-        """Let launches of these offerings fail."""
-        self._empty.add(shelf)
-
-    def restock(self, shelf: OfferingSelector | None) -> None:
-        """Let launches of these offerings succeed again; of all, when none are named."""
-        self._empty = {each for each in self._empty if shelf is not None and each != shelf}
-
-    def has(self, choice: Choice) -> bool:
-        """Say whether one more can be had."""
-        if any(shelf.holds(choice.name) for shelf in self._empty):
-            return False
-        reservation = choice.offering.reservation_id
-        return not reservation or self._left(reservation) > 0
-
-    def take(self, reservation: str) -> None:
-        """Use up one machine of a reservation."""
-        if reservation:
-            self._used[reservation] += 1
-            self._shown = None
-
-    def give_back(self, reservation: str) -> None:
-        """Return a machine of a reservation."""
-        if reservation:
-            self._used[reservation] -= 1
-            self._shown = None
-
-    def catalog(self) -> Catalog:
-        """Return what is sold, with what is left of reservations; the same value until that changes."""
-        if not self._held:
-            return self._catalog
-        if self._shown is None:
-            types = tuple(self._counted(kind) for kind in self._catalog.types)
-            self._shown = msgspec.structs.replace(self._catalog, types=types)
-        return self._shown
-
-    def _counted(self, kind: InstanceType) -> InstanceType:
-        if not any(offering.reservation_id for offering in kind.offerings):
-            return kind
-        offerings = tuple(self._with_count(each) if each.reservation_id else each for each in kind.offerings)
-        return msgspec.structs.replace(kind, offerings=offerings)
-
-    def _with_count(self, offering: Offering) -> Offering:
-        left = self._left(offering.reservation_id)
-        return msgspec.structs.replace(
-            offering, reservation_capacity=left, available=offering.available and left > 0
-        )
-
-    def _left(self, reservation: str) -> int:
-        return max(0, self._held.get(reservation, 0) - self._used[reservation])
-
-
-NOTICED: float = 60.0
-"""Seconds after which a cluster notices that a machine is gone."""
-
-
-class KwokControl:
-    """Makes the cloud misbehave."""
-
-    def __init__(self, cloud: KwokCloud) -> None:
-        self._cloud = cloud
-
-    def machines(self, cluster: str | None = None) -> tuple[Machine, ...]:
-        """Return what really exists, of one cluster or of all, in the order of launch."""
-        return tuple(each.machine for each in self._cloud if cluster in {None, each.cluster})
-
-    def sell(self, catalog: Catalog) -> None:
-        """Sell something else from now on, such as the same at other prices."""
-        self._cloud.stock.sell(catalog)
-
-    def sell_out(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
-        """Let launches of these offerings fail; whatever is left empty does not matter."""
-        self._cloud.stock.sell_out(OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type))
-
-    def restock(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
-        """Undo the sell_out of the same words; with no words, all of them."""
-        shelf = OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type)
-        self._cloud.stock.restock(shelf if shelf != OfferingSelector() else None)
-
-    def next(self, method: str, *faults: Fault | None) -> None:
-        """Let the next calls of `method` go wrong in turn; None is a call that goes well."""
-        self._cloud.faults.write(method, *faults)
-
-    def follow(self, rule: Rule | None) -> None:
-        """Let a rule decide what goes wrong with each call that no script is written for."""
-        self._cloud.faults.rule = rule
-
-    def interrupt(
-        self, provider_id: str, *, kind: str = "spot_interrupted", notice: float | None = None
-    ) -> None:
-        """
-        Tell of an interruption, and take the machine away after the notice.
-
-        Raises:
-            MachineNotFound: there is no such machine.
-        """
-        after = self._cloud.behaviour.notice if notice is None else notice
-        self._cloud.announce(self._cloud.find(provider_id), kind, taken_after=after)
-
-    def recommend_rebalance(self, provider_id: str) -> None:
-        """
-        Tell that a machine may be interrupted some time; nothing follows.
-
-        Raises:
-            MachineNotFound: there is no such machine.
-        """
-        instance = self._cloud.find(provider_id)
-        self._cloud.announce(instance, "rebalance_recommendation", taken_after=None, drains=False)
-
-    def kill(self, provider_id: str, *, noticed_after: float = NOTICED) -> None:
-        """
-        Let a machine be gone without a word; its Node goes when the cluster notices.
-
-        Raises:
-            MachineNotFound: there is no such machine.
-        """
-        self._cloud.vanish(self._cloud.find(provider_id), noticed_after=noticed_after)
-
-    def drift(self, provider_id: str, reason: str = "ImageDrift") -> None:
-        """
-        Let a machine drift for a reason; for none, let it be what its class asks for again.
-
-        Raises:
-            MachineNotFound: there is no such machine.
-        """
-        self._cloud.find(provider_id).drift = reason
-
-    def behave(self) -> None:
-        """Let everything go well from now on: faults are forgotten, and everything is in stock."""
-        self._cloud.faults.clear()
-        self._cloud.stock.restock(None)
-
-
-class _Letter(msgspec.Struct):
-    news: Interruption
-    cluster: str
-    hidden_until: float = 0.0
-
-
-class KwokInterruptionQueue:
-    """News by cluster."""
-
-    def __init__(self, clock: Clock, *, told_again: float) -> None:
-        self._clock = clock
-        self._told_again = told_again
-        self._letters: dict[str, _Letter] = {}
-        self._changed = asyncio.Event()
-
-    def put(self, cluster: str, news: Interruption) -> None:
-        """Keep news for a cluster, and wake whoever waits."""
-        self._letters[news.id] = _Letter(news, cluster)
-        self._changed.set()
-
-    def take(self, cluster: str) -> tuple[Interruption, ...]:
-        """Return what can be told to a cluster now, and hide it for a while."""
-        now = self._clock.monotonic()
-        told = [each for each in self._of(cluster) if each.hidden_until <= now]
-        for each in told:
-            each.hidden_until = now + self._told_again
-        return tuple(each.news for each in told)
-
-    def acknowledge(self, news: Interruption) -> None:
-        """Forget news."""
-        self._letters.pop(news.id, None)
-
-    async def wait(self, cluster: str) -> None:
-        """Wait until there may be something to take."""
-        self._changed.clear()
-        now = self._clock.monotonic()
-        soonest = min((each.hidden_until for each in self._of(cluster)), default=None)
-        try:
-            async with asyncio.timeout(None if soonest is None else max(0.0, soonest - now)):
-                await self._changed.wait()
-        except TimeoutError:
-            return
-
-    def _of(self, cluster: str) -> list[_Letter]:
-        return [each for each in self._letters.values() if each.cluster == cluster]
-
-
-log = structlog.stdlib.get_logger(__name__)
-
-RETRIES: Final = Backoff(first=0.5, cap=30.0, jitter=0.2)
-"""How long the cloud waits before it asks the cluster again."""
 
 NOW: Final = Behaviour()
 
 
 class KwokInstance(msgspec.Struct, kw_only=True):
-    """A machine as its cloud knows it."""
+    """A machine, and what the cloud knows about it."""
 
     machine: Machine
     cluster: str
     node: Node
-    """What it becomes in the cluster."""
+    """Its Node."""
 
     reservation: str = ""
     drift: str = ""
 
 
 class LaunchResult(msgspec.Struct, frozen=True):
-    """What came of a launch: a machine, and what was sold out before it was found."""
+    """A launched machine, and the offerings without capacity that were tried before."""
 
     machine: Machine
-    sold_out: tuple[OfferingName, ...]
+    unavailable: tuple[OfferingName, ...]
 
 
 class KwokCloud:
-    """A cloud whose machines exist because it says so."""
+    """A cloud in memory."""
 
     def __init__(
         self,
@@ -386,22 +128,22 @@ class KwokCloud:
         self.clock = clock
         self.chance = chance
         self.behaviour = behaviour
-        self.stock = OfferingInventory(catalog)
+        self.inventory = OfferingInventory(catalog)
         self.faults = FaultScript()
-        self.mailbox = KwokInterruptionQueue(clock, told_again=behaviour.told_again)
+        self.queue = KwokInterruptionQueue(clock, visibility_timeout=behaviour.visibility_timeout)
         self.control = KwokControl(self)
         self._nodes = nodes
         self._instances: dict[str, KwokInstance] = {}
         self._by_claim: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._news = 0
+        self._announced = 0
 
     def __iter__(self) -> Iterator[KwokInstance]:
         """Every instance, in the order of their launch."""
         return iter(tuple(self._instances.values()))
 
     async def pass_time(self, seconds: float) -> None:
-        """Wait for about so long."""
+        """Wait for so many seconds, with jitter."""
         jitter = self.behaviour.jitter
         share = 1 + self.chance.uniform(-jitter, jitter) if jitter else 1.0
         await self.clock.sleep(seconds * share)
@@ -423,71 +165,71 @@ class KwokCloud:
         provider_id = self._by_claim.get((cluster, uid))
         return self._instances[provider_id] if provider_id else None
 
-    def buy(
+    def launch(
         self, cluster: str, claim: NodeClaim, choices: Iterable[Choice], *, joins_after: float | None
     ) -> LaunchResult:
         """
-        Launch the first of the `choices` that is in stock; it becomes a node after a while, or never.
+        Launch the first of the `choices` that has capacity; its node registers after a while, or never.
 
         Raises:
             InsufficientCapacity: naming all of them.
         """
-        sold_out: list[OfferingName] = []
+        unavailable: list[OfferingName] = []
         for choice in choices:
-            if self.stock.has(choice):
+            if self.inventory.has(choice):
                 instance = self._instance(cluster, claim, choice)
                 self.add(instance, joins_after=joins_after)
-                return LaunchResult(instance.machine, tuple(sold_out))
-            sold_out.append(choice.name)
-        raise InsufficientCapacity(offerings=sold_out)
+                return LaunchResult(instance.machine, tuple(unavailable))
+            unavailable.append(choice.name)
+        raise InsufficientCapacity(offerings=unavailable)
 
     def add(self, instance: KwokInstance, *, joins_after: float | None = None) -> None:
-        """Take an instance into the world; with `joins_after`, it becomes a node after so many seconds."""
+        """Add an instance; with `joins_after`, its node registers after so many seconds."""
         machine = instance.machine
         self._instances[machine.provider_id] = instance
         if machine.claim_uid:
             self._by_claim[instance.cluster, machine.claim_uid] = machine.provider_id
-        self.stock.take(instance.reservation)
+        self.inventory.take(instance.reservation)
         if joins_after is not None:
             self._spawn(self._join(instance, joins_after))
 
-    def end(self, instance: KwokInstance) -> None:
-        """Begin the end of an instance, if it has not begun."""
+    def terminate(self, instance: KwokInstance) -> None:
+        """Terminate an instance, unless it is being terminated."""
         if instance.machine.deleting:
             return
         instance.machine = msgspec.structs.replace(instance.machine, deleting=True)
         if self.behaviour.shutdown:
-            self._spawn(self._vanish_later(instance, self.behaviour.shutdown))
+            self._spawn(self._remove_later(instance, self.behaviour.shutdown))
         else:
-            self.vanish(instance)
+            self.remove(instance)
 
-    def vanish(self, instance: KwokInstance, *, noticed_after: float = 0.0) -> None:
-        """Let an instance be gone. The cluster notices after a while, and its node goes too."""
+    def remove(self, instance: KwokInstance, *, noticed_after: float = 0.0) -> None:
+        """Remove an instance; its node is deleted after a while."""
         machine = instance.machine
         if self._instances.pop(machine.provider_id, None) is None:
             return
         self._by_claim.pop((instance.cluster, machine.claim_uid), None)
-        self.stock.give_back(instance.reservation)
+        self.inventory.give_back(instance.reservation)
         self._spawn(self._leave(instance, noticed_after))
 
     def announce(
         self, instance: KwokInstance, kind: str, *, taken_after: float | None, drains: bool = True
     ) -> None:
-        """Tell the cluster of an interruption, and take the machine away after so many seconds."""
-        self._news += 1
-        news = Interruption(
+        """Announce an interruption, and remove the machine after so many seconds."""
+        self._announced += 1
+        interruption = Interruption(
             provider_id=instance.machine.provider_id,
             kind=kind,
-            id=f"news-{self._news}",
+            id=f"interruption-{self._announced}",
             at=self.clock.now(),
             drains=drains,
         )
-        self.mailbox.put(instance.cluster, news)
+        self.queue.put(instance.cluster, interruption)
         if taken_after is not None:
-            self._spawn(self._vanish_later(instance, taken_after))
+            self._spawn(self._remove_later(instance, taken_after))
 
     async def close(self) -> None:
-        """Stop whatever is under way. Machines stay as they are."""
+        """Cancel everything that runs. Machines stay as they are."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -511,40 +253,41 @@ class KwokCloud:
 
     async def _join(self, instance: KwokInstance, seconds: float) -> None:
         await self.clock.sleep(seconds)
-        await self._insist(
+        # The API server may be down while a machine joins; a kubelet would retry, too.
+        await self._retry(
             lambda: self._nodes.create_node(instance.node),
-            wish="create",
+            action="create",
             node=instance.node.name,
             needed=lambda: self._is_alive(instance),
         )
-        if not self._is_alive(instance):  # it went while its node was being made
+        if not self._is_alive(instance):  # it was removed while its node was being created
             await self._leave(instance, 0.0)
 
     async def _leave(self, instance: KwokInstance, seconds: float) -> None:
         await self.clock.sleep(seconds)
         name = instance.node.name
-        await self._insist(
-            lambda: self._nodes.delete_node(name), wish="delete", node=name, needed=lambda: True
+        await self._retry(
+            lambda: self._nodes.delete_node(name), action="delete", node=name, needed=lambda: True
         )
 
-    async def _vanish_later(self, instance: KwokInstance, seconds: float) -> None:
+    async def _remove_later(self, instance: KwokInstance, seconds: float) -> None:
         await self.pass_time(seconds)
-        self.vanish(instance)
+        self.remove(instance)
 
     def _is_alive(self, instance: KwokInstance) -> bool:
         return instance.machine.provider_id in self._instances
 
-    async def _insist(
-        self, act: Callable[[], Awaitable[None]], *, wish: str, node: str, needed: Callable[[], bool]
+    async def _retry(
+        self, act: Callable[[], Awaitable[None]], *, action: str, node: str, needed: Callable[[], bool]
     ) -> None:
-        """Ask the cluster until it does, or until that is not needed any longer."""
+        """Call the API server until it succeeds, or until that is not needed any longer."""
         attempts = 0
         while needed():
             try:
                 return await act()
-            except Exception as error:  # noqa: BLE001  whatever the cluster says, a cloud tries again
+            except Exception as error:  # noqa: BLE001  any error is retried
                 attempts += 1
-                log.warning("node.not_changed", wish=wish, node=node, error=str(error), attempts=attempts)
+                log.warning("node.not_changed", action=action, node=node, error=str(error), attempts=attempts)
             await self.clock.sleep(RETRIES.delay(attempts, self.chance))
         return None
 
@@ -552,3 +295,251 @@ class KwokCloud:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class KwokControl:
+    """Causes faults."""
+
+    def __init__(self, cloud: KwokCloud) -> None:
+        self._cloud = cloud
+
+    def machines(self, cluster: str | None = None) -> tuple[Machine, ...]:
+        """Return the machines that exist, of one cluster or of all, in the order of launch."""
+        return tuple(each.machine for each in self._cloud if cluster in {None, each.cluster})
+
+    def sell(self, catalog: Catalog) -> None:
+        """Offer another catalogue from now on, such as one with other prices."""
+        self._cloud.inventory.sell(catalog)
+
+    def sell_out(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
+        """Let launches of the selected offerings fail; an empty field selects all."""
+        self._cloud.inventory.sell_out(
+            OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type)
+        )
+
+    def restock(self, *, instance_type: str = "", zone: str = "", capacity_type: str = "") -> None:
+        """Undo the sell_out with the same arguments; without arguments, all of them."""
+        selector = OfferingSelector(instance_type=instance_type, zone=zone, capacity_type=capacity_type)
+        self._cloud.inventory.restock(selector if selector != OfferingSelector() else None)
+
+    def next(self, method: str, *faults: Fault | None) -> None:
+        """Set the faults of the next calls of `method`, one each; None is a call without a fault."""
+        self._cloud.faults.script(method, *faults)
+
+    def follow(self, rule: Rule | None) -> None:
+        """Let a rule choose the fault of each call that has no scripted one."""
+        self._cloud.faults.rule = rule
+
+    def interrupt(
+        self, provider_id: str, *, kind: str = "spot_interrupted", notice: float | None = None
+    ) -> None:
+        """
+        Announce an interruption, and terminate the machine after the notice.
+
+        Raises:
+            MachineNotFound: there is no such machine.
+        """
+        after = self._cloud.behaviour.notice if notice is None else notice
+        self._cloud.announce(self._cloud.find(provider_id), kind, taken_after=after)
+
+    def recommend_rebalance(self, provider_id: str) -> None:
+        """
+        Announce that a machine may be interrupted some time; nothing follows.
+
+        Raises:
+            MachineNotFound: there is no such machine.
+        """
+        instance = self._cloud.find(provider_id)
+        self._cloud.announce(instance, "rebalance_recommendation", taken_after=None, drains=False)
+
+    def kill(self, provider_id: str, *, noticed_after: float = NOTICED) -> None:
+        """
+        Remove a machine without an interruption; its Node is deleted later.
+
+        Raises:
+            MachineNotFound: there is no such machine.
+        """
+        self._cloud.remove(self._cloud.find(provider_id), noticed_after=noticed_after)
+
+    def drift(self, provider_id: str, reason: str = "ImageDrift") -> None:
+        """
+        Let a machine drift for a reason; an empty reason ends the drift.
+
+        Raises:
+            MachineNotFound: there is no such machine.
+        """
+        self._cloud.find(provider_id).drift = reason
+
+    def behave(self) -> None:
+        """Drop all faults, and give every offering capacity."""
+        self._cloud.faults.clear()
+        self._cloud.inventory.restock(None)
+
+
+class OfferingSelector(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects offerings by instance type, zone and capacity type; an empty field selects all."""
+
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+
+    def selects(self, name: OfferingName) -> bool:
+        """Return whether an offering is selected."""
+        return (
+            self.instance_type in {"", name.instance_type}
+            and self.zone in {"", name.zone}
+            and self.capacity_type in {"", name.capacity_type}
+        )
+
+
+class OfferingInventory:
+    """The offerings, and which of them have capacity."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._empty: set[OfferingSelector] = set()
+        self._used: Counter[str] = Counter()
+        self.sell(catalog)
+
+    def sell(self, catalog: Catalog) -> None:
+        """Offer another catalogue from now on, such as one with other prices."""
+        self._catalog = catalog
+        self._current: Catalog | None = None
+        self._capacity = {
+            each.reservation_id: each.reservation_capacity or 0
+            for kind in catalog.types
+            for each in kind.offerings
+            if each.reservation_id
+        }
+
+    def sell_out(self, selector: OfferingSelector) -> None:
+        """Let launches of these offerings fail."""
+        self._empty.add(selector)
+
+    def restock(self, selector: OfferingSelector | None) -> None:
+        """Let launches of these offerings succeed again; of all, when no selector is passed."""
+        self._empty = {each for each in self._empty if selector is not None and each != selector}
+
+    def has(self, choice: Choice) -> bool:
+        """Return whether an offering has capacity for one more machine."""
+        if any(selector.selects(choice.name) for selector in self._empty):
+            return False
+        reservation = choice.offering.reservation_id
+        return not reservation or self._left(reservation) > 0
+
+    def take(self, reservation: str) -> None:
+        """Count a machine in a reservation."""
+        if reservation:
+            self._used[reservation] += 1
+            self._current = None
+
+    def give_back(self, reservation: str) -> None:
+        """Count a machine of a reservation as gone."""
+        if reservation:
+            self._used[reservation] -= 1
+            self._current = None
+
+    def catalog(self) -> Catalog:
+        """Return the catalogue, with what is left of reservations; the same value until that changes."""
+        if not self._capacity:
+            return self._catalog
+        if self._current is None:
+            types = tuple(self._counted(kind) for kind in self._catalog.types)
+            self._current = msgspec.structs.replace(self._catalog, types=types)
+        return self._current
+
+    def _counted(self, kind: InstanceType) -> InstanceType:
+        if not any(offering.reservation_id for offering in kind.offerings):
+            return kind
+        offerings = tuple(self._with_count(each) if each.reservation_id else each for each in kind.offerings)
+        return msgspec.structs.replace(kind, offerings=offerings)
+
+    def _with_count(self, offering: Offering) -> Offering:
+        left = self._left(offering.reservation_id)
+        return msgspec.structs.replace(
+            offering, reservation_capacity=left, available=offering.available and left > 0
+        )
+
+    def _left(self, reservation: str) -> int:
+        return max(0, self._capacity.get(reservation, 0) - self._used[reservation])
+
+
+class _Queued(msgspec.Struct):
+    interruption: Interruption
+    cluster: str
+    hidden_until: float = 0.0
+
+
+class KwokInterruptionQueue:
+    """
+    Interruptions by cluster, until they are acknowledged.
+
+    As with SQS, an interruption that is not acknowledged is returned again after a while.
+    """
+
+    def __init__(self, clock: Clock, *, visibility_timeout: float) -> None:
+        self._clock = clock
+        self._visibility_timeout = visibility_timeout
+        self._queued: dict[str, _Queued] = {}
+        self._changed = asyncio.Event()
+
+    def put(self, cluster: str, interruption: Interruption) -> None:
+        """Add an interruption for a cluster."""
+        self._queued[interruption.id] = _Queued(interruption, cluster)
+        self._changed.set()
+
+    def take(self, cluster: str) -> tuple[Interruption, ...]:
+        """Return the visible interruptions of a cluster, and hide them for a while."""
+        now = self._clock.monotonic()
+        visible = [each for each in self._of(cluster) if each.hidden_until <= now]
+        for each in visible:
+            each.hidden_until = now + self._visibility_timeout
+        return tuple(each.interruption for each in visible)
+
+    def acknowledge(self, interruption: Interruption) -> None:
+        """Delete an interruption."""
+        self._queued.pop(interruption.id, None)
+
+    async def wait(self, cluster: str) -> None:
+        """Wait until there may be an interruption to take."""
+        self._changed.clear()
+        now = self._clock.monotonic()
+        soonest = min((each.hidden_until for each in self._of(cluster)), default=None)
+        try:
+            async with asyncio.timeout(None if soonest is None else max(0.0, soonest - now)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _of(self, cluster: str) -> list[_Queued]:
+        return [each for each in self._queued.values() if each.cluster == cluster]
+
+
+def node_name(claim: str, chance: Random) -> str:
+    """Return a unique name for a node."""
+    word = "".join(chance.choices(_LETTERS, k=5))
+    end = f"-{word}-{chance.getrandbits(32)}"
+    return f"kwok-{claim}"[: _LONGEST_NAME - len(end)] + end
+
+
+def node_of(machine: Machine, claim: NodeClaim, price: float) -> Node:
+    """Return the Node of a machine, as its kubelet registers it: with the unregistered taint."""
+    return Node(
+        metadata=ObjectMeta(
+            name=machine.provider_id.removeprefix(SCHEME),
+            labels={
+                **machine.labels,
+                **claim.metadata.labels,
+                HOSTNAME: claim.name,
+                FAKE_NODE: "fake",
+                PRICE: f"{price:f}",
+                PARTITION: "a",
+            },
+            annotations={**claim.metadata.annotations, FAKE_NODE: "fake"},
+        ),
+        spec=NodeSpec(provider_id=machine.provider_id, taints=(Taint(key=UNREGISTERED, effect=NO_EXECUTE),)),
+        status=NodeStatus(
+            capacity={**render_resources(machine.capacity)},
+            allocatable={**render_resources(machine.allocatable)},
+            phase="Pending",
+        ),
+    )

@@ -1,22 +1,10 @@
 """
-The operator's client of the cloud in memory.
+The CloudProvider of the cloud in memory.
 
-It keeps the promises of :class:`~karpenter.cloud.cloudprovider.CloudProvider`, and has no memory but for what was
-sold out lately: whatever must survive a restart is the cloud's, or Kubernetes'.
-
-How the provider ``kwok`` begins when the operator runs by itself: a world of its own, remembered by the
-cluster.
-
-Tests, demos and simulations that want the world to outlive the operator, or a hand in it, put the parts
-together themselves.
-
-What the cloud in memory needs of Kubernetes: someone to make nodes, and someone to read node classes.
-
-Machines remembered by the cluster, for a cloud that has lost its memory.
-
-A cloud in memory dies with its process; Kubernetes does not. When the process starts again, the claims that
-have a machine, and the nodes, tell which machines there were. A machine that had not joined yet joins now;
-one whose node was registered and is gone is gone, too.
+:class:`KwokProvider` caches nothing but which offerings had no capacity lately: what must survive a restart
+is in the cloud, or in Kubernetes. :func:`connect` creates a cloud for one operator; since that dies with its
+process, :func:`restore` reads the machines back from the NodeClaims and Nodes of the cluster. Tests, demos
+and simulations whose cloud outlives the operator create the parts themselves.
 """
 
 from __future__ import annotations
@@ -68,7 +56,7 @@ REPAIRS: Final = tuple(
 
 
 class KwokProvider:
-    """Turns claims into machines of the cloud in memory, for one cluster."""
+    """Launches, finds and terminates the machines of one cluster."""
 
     name: str = "kwok"
     node_classes = (NODE_CLASS,)
@@ -78,55 +66,59 @@ class KwokProvider:
         self.cloud = cloud
         self._classes = classes
         self._cluster = cluster
-        self._sold_out = InsufficientCapacityCache(monotonic=cloud.clock.monotonic, remembered=cloud.behaviour.sold_out_for)
-        self._shown: tuple[Catalog, frozenset[OfferingName], Catalog] | None = None
+        self._unavailable = InsufficientCapacityCache(
+            monotonic=cloud.clock.monotonic, ttl=cloud.behaviour.sold_out_for
+        )
+        self._returned: tuple[Catalog, frozenset[OfferingName], Catalog] | None = None
 
     async def launch(self, claim: NodeClaim) -> Machine:
-        """Start the cheapest machine that will do, or return the one that the claim has."""
+        """Launch the cheapest machine that satisfies a claim, or return the one that the claim has."""
         ready = await self._class_of(claim)
         seconds = self.cloud.behaviour.launch
-        return await self._ask("launch", claim.name, lambda fault: self._launch(claim, ready, fault), seconds)
+        return await self._call(
+            "launch", claim.name, lambda fault: self._launch(claim, ready, fault), seconds
+        )
 
     async def terminate(self, provider_id: str) -> None:
-        """Begin the end of a machine."""
-        await self._ask(
+        """Terminate a machine."""
+        await self._call(
             "terminate",
             provider_id,
-            lambda _: self.cloud.end(self.cloud.find(provider_id, cluster=self._cluster)),
+            lambda _: self.cloud.terminate(self.cloud.find(provider_id, cluster=self._cluster)),
         )
 
     async def get(self, provider_id: str) -> Machine:
         """Return a machine."""
-        return await self._ask(
+        return await self._call(
             "get", provider_id, lambda _: self.cloud.find(provider_id, cluster=self._cluster).machine
         )
 
     async def list(self) -> tuple[Machine, ...]:
         """Return all machines of the cluster."""
-        return await self._ask("list", "", lambda _: self.cloud.control.machines(self._cluster))
+        return await self._call("list", "", lambda _: self.cloud.control.machines(self._cluster))
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return everything that is sold, what failed lately marked as not available."""
-        return await self._ask("catalog", pool.name, lambda _: self._catalog())
+        """Return the catalogue, with offerings marked that had no capacity lately."""
+        return await self._call("catalog", pool.name, lambda _: self._catalog())
 
     async def drift(self, claim: NodeClaim) -> str:
-        """Return why a machine is not what its class asks for: only if someone said so."""
+        """Return the reason for drift that :class:`KwokControl` has set, if any."""
         provider_id = claim.status.provider_id
-        return await self._ask(
+        return await self._call(
             "drift", provider_id, lambda _: self.cloud.find(provider_id, cluster=self._cluster).drift
         )
 
     async def interruptions(self) -> tuple[Interruption, ...]:
-        """Wait for news of interruptions."""
+        """Wait for interruptions."""
         while True:
-            found = await self._ask("interruptions", "", lambda _: self.cloud.mailbox.take(self._cluster))
+            found = await self._call("interruptions", "", lambda _: self.cloud.queue.take(self._cluster))
             if found:
                 return found
-            await self.cloud.mailbox.wait(self._cluster)
+            await self.cloud.queue.wait(self._cluster)
 
     async def acknowledge(self, interruption: Interruption) -> None:
-        """Say that news were acted on."""
-        self.cloud.mailbox.acknowledge(interruption)
+        """Delete an interruption that was acted on."""
+        self.cloud.queue.acknowledge(interruption)
 
     def _launch(self, claim: NodeClaim, ready: timedelta | CloudError, fault: Fault | None) -> Machine:
         existing = self.cloud.of_claim(self._cluster, claim.metadata.uid)
@@ -134,29 +126,29 @@ class KwokProvider:
             return existing.machine
         if isinstance(ready, CloudError):
             raise ready
-        would_do = self._choices(claim)
-        skipped = self._sold_out.now()
+        compatible = self._choices(claim)
+        skipped = self._unavailable.now()
         try:
-            bought = self.cloud.buy(
+            launched = self.cloud.launch(
                 self._cluster,
                 claim,
-                [choice for choice in would_do if choice.name not in skipped],
+                [choice for choice in compatible if choice.name not in skipped],
                 joins_after=None if isinstance(fault, NeverJoin) else ready.total_seconds(),
             )
         except InsufficientCapacity as error:
-            self._sold_out.remember(error.offerings)
-            raise InsufficientCapacity(offerings=[choice.name for choice in would_do]) from None
-        self._sold_out.remember(bought.sold_out)
-        return bought.machine
+            self._unavailable.remember(error.offerings)
+            raise InsufficientCapacity(offerings=[choice.name for choice in compatible]) from None
+        self._unavailable.remember(launched.unavailable)
+        return launched.machine
 
     def _choices(self, claim: NodeClaim) -> tuple[Choice, ...]:
         try:
-            return choices(self.cloud.stock.catalog(), claim, self.cloud.chance)
+            return choices(self.cloud.inventory.catalog(), claim, self.cloud.chance)
         except (RequirementError, QuantityError) as error:
             raise LaunchRefused(reason="InvalidClaim", message=str(error)) from error
 
     async def _class_of(self, claim: NodeClaim) -> timedelta | CloudError:
-        """Return how long a machine of the claim's class takes to become a node, or why there can be none."""
+        """Return the nodeRegistrationDelay of the claim's class, or why the class cannot launch."""
         name = claim.spec.node_class_ref.name
         try:
             found = await self._classes.node_class(name)
@@ -178,16 +170,17 @@ class KwokProvider:
             return NodeClassNotReady(node_class=name, because=f"nodeRegistrationDelay: {error}")
 
     def _catalog(self) -> Catalog:
-        sold, skipped = self.cloud.stock.catalog(), self._sold_out.now()
-        if self._shown is None or self._shown[0] is not sold or self._shown[1] != skipped:
-            self._shown = (sold, skipped, mark_unavailable(sold, skipped))
-        return self._shown[2]
+        sold, skipped = self.cloud.inventory.catalog(), self._unavailable.now()
+        if self._returned is None or self._returned[0] is not sold or self._returned[1] != skipped:
+            self._returned = (sold, skipped, mark_unavailable(sold, skipped))
+        return self._returned[2]
 
-    async def _ask(
+    async def _call(
         self, method: str, subject: str, act: Callable[[Fault | None], T], seconds: float | None = None
     ) -> T:
-        """Let a call happen halfway through the time that it takes, or go wrong."""
+        """Carry out a call halfway through the time that it takes, or apply its fault."""
         seconds = self.cloud.behaviour.call if seconds is None else seconds
+        # The fault is chosen when the call begins, so that concurrent calls keep the order of the script.
         fault = self.cloud.faults.pick(ProviderCall(method=method, subject=subject, cluster=self._cluster))
         await self.cloud.pass_time(seconds / 2)
         match fault:
@@ -209,11 +202,15 @@ class KwokProvider:
 
 async def _never() -> NoReturn:
     await asyncio.Future[None]()
-    raise AssertionError("nobody ends this wait")
+    raise AssertionError("this wait does not end")
 
 
 def restore(cloud: KwokCloud, cluster: str, claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> None:
-    """Take into the world what the claims and nodes of a cluster tell of its machines."""
+    """
+    Add the machines that the claims and nodes of a cluster name.
+
+    A machine whose node was not registered yet registers now; one whose registered node is gone is gone, too.
+    """
     by_id = {node.spec.provider_id: node for node in nodes if node.spec.provider_id.startswith(SCHEME)}
     for claim in claims:
         if not claim.status.provider_id.startswith(SCHEME):
@@ -231,7 +228,7 @@ def restore(cloud: KwokCloud, cluster: str, claims: Iterable[NodeClaim], nodes: 
 def _add(
     cloud: KwokCloud, cluster: str, machine: Machine, node: Node, *, joins_after: float | None = None
 ) -> None:
-    reservation = machine.labels.get(cloud.stock.catalog().reservation_label, "")
+    reservation = machine.labels.get(cloud.inventory.catalog().reservation_label, "")
     instance = KwokInstance(machine=machine, cluster=cluster, node=node, reservation=reservation)
     cloud.add(instance, joins_after=joins_after)
 
@@ -261,11 +258,11 @@ def _machine_of_node(node: Node) -> Machine:
 
 
 def _price(cloud: KwokCloud, machine: Machine) -> float:
-    """Return what a machine costs today; nothing if it is not sold any longer."""
-    kind = cloud.stock.catalog().by_name.get(machine.labels.get(INSTANCE_TYPE, ""))
-    place = (machine.labels.get(ZONE), machine.labels.get(CAPACITY_TYPE))
+    """Return the price of a machine; zero if its offering does not exist any longer."""
+    kind = cloud.inventory.catalog().by_name.get(machine.labels.get(INSTANCE_TYPE, ""))
+    offered = (machine.labels.get(ZONE), machine.labels.get(CAPACITY_TYPE))
     sold = kind.offerings if kind else ()
-    return next((each.price for each in sold if (each.zone, each.capacity_type) == place), 0.0)
+    return next((each.price for each in sold if (each.zone, each.capacity_type) == offered), 0.0)
 
 
 def _was_registered(claim: NodeClaim) -> bool:
@@ -273,7 +270,7 @@ def _was_registered(claim: NodeClaim) -> bool:
 
 
 class NodeMaker(Protocol):
-    """Lets machines join the cluster and leave it. What it raises is tried again."""
+    """Creates and deletes Nodes. An error that it raises is retried."""
 
     async def create_node(self, node: Node) -> None:
         """Create the Node of a machine. One of that name that is there already counts as created."""
@@ -319,40 +316,40 @@ class ObjectClasses:
 
 
 CATALOG: Final = "INSTANCE_TYPES_FILE_PATH"
-"""The setting that names the catalogue: a file, or one that is built in."""
+"""The setting that names the catalogue: a file, or a built-in one."""
 
 DEFAULT_CLUSTER: Final = "default"
-"""What a cluster is called that has no name: here, nobody else could be meant."""
+"""The name of a cluster that has none."""
 
 LATENCIES: Final = {"launch": "KWOK_LAUNCH_LATENCY", "shutdown": "KWOK_SHUTDOWN_LATENCY"}
-"""Settings of how long things take, such as ``1s``."""
+"""Settings of latencies, such as ``1s``."""
 
 
-class BadSetting(ValueError):  # noqa: N818  says what is wrong
+class BadKwokSetting(ValueError):  # noqa: N818  says what is wrong
     """A setting of the provider cannot be used."""
 
 
 @asynccontextmanager
-async def connect(around: ProviderContext) -> AsyncIterator[KwokProvider]:
+async def connect(context: ProviderContext) -> AsyncIterator[KwokProvider]:
     """
-    Begin a cloud in memory for one cluster.
+    Create a cloud in memory for one cluster.
 
     Raises:
         InvalidCatalog: the catalogue cannot be read.
-        BadSetting: a latency is no duration.
+        BadKwokSetting: a latency is not a duration.
         CloudUnreachable: the cluster cannot be asked for its machines.
     """
     cloud = KwokCloud(
-        load_catalog(around.settings.get(CATALOG) or KWOK),
-        nodes=ObjectNodes(around.objects),
-        clock=around.clock,
-        chance=around.chance,
-        behaviour=_behaviour(around.settings),
+        load_catalog(context.settings.get(CATALOG) or KWOK),
+        nodes=ObjectNodes(context.objects),
+        clock=context.clock,
+        chance=context.chance,
+        behaviour=_behaviour(context.settings),
     )
-    cluster = around.cluster or DEFAULT_CLUSTER
-    restore(cloud, cluster, await around.objects.list(NodeClaim), await around.objects.list(Node))
+    cluster = context.cluster or DEFAULT_CLUSTER
+    restore(cloud, cluster, await context.objects.list(NodeClaim), await context.objects.list(Node))
     try:
-        yield KwokProvider(cloud, classes=ObjectClasses(around.objects), cluster=cluster)
+        yield KwokProvider(cloud, classes=ObjectClasses(context.objects), cluster=cluster)
     finally:
         await cloud.close()
 
@@ -363,5 +360,5 @@ def _behaviour(settings: Mapping[str, str]) -> Behaviour:
         try:
             seconds[field] = parse_duration(settings.get(setting) or "0s").total_seconds()
         except DurationError as error:
-            raise BadSetting(f"setting {setting}: {error}") from None
+            raise BadKwokSetting(f"setting {setting}: {error}") from None
     return Behaviour(**seconds)

@@ -1,8 +1,8 @@
 """
-What can go wrong with a call to the cloud, on request.
+Faults of calls to the cloud in memory.
 
-Faults are written into a script, one per call of a method, or chosen by a rule that sees every call; the rule
-is for simulations, which let chance decide.
+A fault is scripted for the next call of a method, or chosen by a rule that sees every call; simulations use a
+rule, and choose at random.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Hang(msgspec.Struct, frozen=True):
 
 
 class LoseResponse(msgspec.Struct, frozen=True):
-    """What was asked for happens, but the answer is lost: the call ends in an error, or hangs."""
+    """The call is carried out, but its response is lost: it ends in an error, or hangs."""
 
     hangs: bool = False
 
@@ -51,7 +51,7 @@ class Slow(msgspec.Struct, frozen=True):
 
 
 class NeverJoin(msgspec.Struct, frozen=True):
-    """The machine is launched, but never becomes a node."""
+    """The machine is launched, but its node never registers."""
 
 
 Fault: TypeAlias = Fail | Hang | LoseResponse | Slow | NeverJoin
@@ -59,24 +59,24 @@ Rule: TypeAlias = Callable[[ProviderCall], Fault | None]
 
 
 class FaultScript:
-    """What will go wrong."""
+    """The faults of the next calls."""
 
     def __init__(self) -> None:
         self.rule: Rule | None = None
-        self._script: dict[str, deque[Fault | None]] = defaultdict(deque)
+        self._scripted: dict[str, deque[Fault | None]] = defaultdict(deque)
 
-    def write(self, method: str, *faults: Fault | None) -> None:
-        """Let the next calls of `method` go wrong in turn; None is a call that goes well."""
-        self._script[method].extend(faults)
+    def script(self, method: str, *faults: Fault | None) -> None:
+        """Set the faults of the next calls of `method`, one each; None is a call without a fault."""
+        self._scripted[method].extend(faults)
 
     def pick(self, call: ProviderCall) -> Fault | None:
-        """Return what goes wrong with this call: what the script says, or else the rule."""
-        script = self._script[call.method]
+        """Return the fault of a call: the scripted one, or else that of the rule."""
+        script = self._scripted[call.method]
         if script:
             return script.popleft()
         return self.rule(call) if self.rule else None
 
     def clear(self) -> None:
-        """Let everything go well from now on."""
+        """Drop all faults."""
         self.rule = None
-        self._script.clear()
+        self._scripted.clear()

@@ -1,4 +1,4 @@
-"""Nodes as metrics show them: their room, what their pods ask for and may use, their age."""
+"""Metrics of Nodes: allocatable, requests and limits of pods, system overhead, lifetime, utilization."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.resources import CPU, add, merge, pod_limits, pod_requests, subtract
-from karpenter.core.state.pod import is_daemon
+from karpenter.core.state.pod import is_owned_by_daemonset
 from karpenter.core.state.statenode import state_nodes
 from karpenter.telemetry.metrics import nodes as declared
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.core.model.resources import Resources
-    from karpenter.core.state.cluster import Store
+    from karpenter.core.state.cluster import ClusterState
     from karpenter.core.state.statenode import StateNode
-    from karpenter.telemetry.metrics import Declared, Gauge, Metrics
+    from karpenter.telemetry.metrics import GaugeMetric, Metrics, MetricSpec
 
-_RESOURCES: tuple[Declared[Gauge], ...] = (
+_RESOURCES: tuple[MetricSpec[GaugeMetric], ...] = (
     declared.ALLOCATABLE,
     declared.TOTAL_POD_REQUESTS,
     declared.TOTAL_POD_LIMITS,
@@ -29,10 +29,10 @@ _RESOURCES: tuple[Declared[Gauge], ...] = (
 )
 
 
-class NodeGauges:
-    """Shows every node; only what has changed since the last reading is worked out anew."""
+class NodeMetrics:
+    """Shows every Node; only Nodes that changed since the last scrape are computed again."""
 
-    def __init__(self, store: Store, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, store: ClusterState, metrics: Metrics, clock: Clock) -> None:
         self._store = store
         self._metrics = metrics
         self._clock = clock
@@ -41,7 +41,7 @@ class NodeGauges:
         metrics.before_reading(self.refresh)
 
     def refresh(self) -> Iterator[None]:
-        """Bring the gauges up to date, node by node."""
+        """Update the gauges, Node by Node."""
         there = {node.name: node for node in state_nodes(self._store.view()) if node.node is not None}
         for name in self._shown.keys() - there.keys():
             self._retract(name)
@@ -55,7 +55,7 @@ class NodeGauges:
         labels = self._labels(node)
         try:
             values = tuple(_amounts(node))
-        except QuantityError:  # a node that cannot be read takes no pods either, and that is told
+        except QuantityError:  # the scheduler skips such a Node, too, and logs it
             self._retract(node.name)
             values = ()
         self._shown[node.name] = node
@@ -99,14 +99,14 @@ class NodeGauges:
 
 
 def unit(name: str, amount: int) -> float:
-    """Return an amount as metrics show it: cores, bytes, pieces."""
+    """Return an amount in the unit of metrics: cores for cpu, bytes or counts otherwise."""
     return amount / 1000 if name == CPU else float(amount)
 
 
 def _amounts(node: StateNode) -> Iterator[Resources]:
-    """Yield what each gauge of a node shows, in their order."""
-    daemons = [pod for pod in node.pods if is_daemon(pod)]
-    others = [pod for pod in node.pods if not is_daemon(pod)]
+    """Yield the value of each resource gauge of a Node, in their order."""
+    daemons = [pod for pod in node.pods if is_owned_by_daemonset(pod)]
+    others = [pod for pod in node.pods if not is_owned_by_daemonset(pod)]
     yield node.allocatable
     yield merge(map(pod_requests, others))
     yield merge(map(pod_limits, others))

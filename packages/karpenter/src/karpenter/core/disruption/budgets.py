@@ -1,25 +1,14 @@
 """
-How many nodes of a pool may be disrupted at this moment.
+How many nodes of a NodePool may be disrupted at this moment.
 
-A budget is a ceiling, optionally open only during a schedule window and only
-for some reasons. Every open budget applies at once; the tightest one wins, and
-where none is open nothing is held back. A budget that cannot be understood
-allows nothing, for any reason and at any time, and says why.
+A budget is a ceiling, optionally open only during a schedule window and only for some reasons. Every open
+budget applies at once; the tightest one wins, and where none is open nothing is held back. A budget that
+cannot be read allows nothing, for any reason and at any time, and says why. A window is open from each
+moment of its schedule, that moment included, until its duration has passed, that moment excluded. Schedules
+are in UTC: https://karpenter.sh/docs/concepts/disruption/
 
-Pure: ``now`` is an argument, nodes are counted by the caller, and nothing here
-knows what is being disrupted. Windows are in :mod:`.windows`.
-
-When a budget is open: a schedule that opens it, and how long it stays so.
-
-A window is open from each moment of its schedule, that moment included, until its
-duration has passed, that moment excluded. Openings that overlap run into one another.
-
-Pure: ``now`` is an argument. The grammar of schedules is in :mod:`karpenter.base.cron`,
-what an open budget allows in :mod:`.budgets`.
-
-How many machines of each pool may start to leave now, for which reason.
-
-Counts machines and asks the pool's budgets; taking a machine uses up what it counts for.
+:class:`Headroom` counts the nodes of every NodePool and takes them from what its budgets allow. ``now`` is
+an argument; the grammar of schedules is in :mod:`karpenter.base.cron`.
 """
 
 from __future__ import annotations
@@ -96,7 +85,7 @@ class BudgetError(ValueError):
     """The budget cannot be understood; the message is one sentence that says why."""
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A ceiling on simultaneous disruption: a node count, or a share of the pool."""
 
     nodes: int | None = None
@@ -133,7 +122,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def headroom(
-    budgets: Iterable[Budget], *, reason: str, pool_size: int, disrupting: int, now: datetime
+    budgets: Iterable[DisruptionBudget], *, reason: str, pool_size: int, disrupting: int, now: datetime
 ) -> int:
     """Return how many more nodes may start disrupting for `reason`."""
     tightest = binding(budgets, reason=reason, pool_size=pool_size, now=now)
@@ -141,25 +130,27 @@ def headroom(
     return max(0, allowed - disrupting)
 
 
-def binding(budgets: Iterable[Budget], *, reason: str, pool_size: int, now: datetime) -> Budget | None:
+def binding(
+    budgets: Iterable[DisruptionBudget], *, reason: str, pool_size: int, now: datetime
+) -> DisruptionBudget | None:
     """Return the budget that decides, which is the tightest of the open ones; None if none is open."""
     open_now = [budget for budget in budgets if budget.covers(reason, now)]
     return min(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)
 
 
-def read_budgets(budgets: Iterable[wire.Budget]) -> tuple[Budget, ...]:
+def read_budgets(budgets: Iterable[wire.Budget]) -> tuple[DisruptionBudget, ...]:
     """Return the budgets of a pool; one that cannot be understood allows nothing and says why."""
     return tuple(_read_budget(position, budget) for position, budget in enumerate(budgets))
 
 
-def _read_budget(position: int, budget: wire.Budget) -> Budget:
+def _read_budget(position: int, budget: wire.Budget) -> DisruptionBudget:
     try:
         return parse_budget(budget)
     except BudgetError as error:
-        return Budget(nodes=0, problem=f"budgets[{position}]: {error}")
+        return DisruptionBudget(nodes=0, problem=f"budgets[{position}]: {error}")
 
 
-def parse_budget(budget: wire.Budget) -> Budget:
+def parse_budget(budget: wire.Budget) -> DisruptionBudget:
     """
     Return the budget that its wire form stands for.
 
@@ -171,7 +162,7 @@ def parse_budget(budget: wire.Budget) -> Budget:
         raise BudgetError(
             f"nodes {excerpt(budget.nodes)}: expected a count such as 5, or a share from 0% to 100%"
         )
-    return Budget(
+    return DisruptionBudget(
         nodes=int(match["count"]) if match["count"] else None,
         percent=int(match["percent"]) if match["percent"] else None,
         reasons=frozenset(budget.reasons),
@@ -195,7 +186,7 @@ class Headroom:
         self.reason = reason
         nodes = tuple(nodes)
         size, leaving = budget_usage(nodes)
-        self._going = Counter(node.pool for node in nodes if node.is_leaving)
+        self._going = Counter(node.pool for node in nodes if node.is_deleting)
         self._replaced = Counter(node.pool for node in nodes if node.is_being_replaced)
         self._left: dict[str, int] = {}
         self._binding: dict[str, str] = {}
@@ -249,7 +240,7 @@ def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
         if not node.pool or not node.is_initialized or _is_gone(node):
             continue
         size[node.pool] = size.get(node.pool, 0) + 1
-        if node.is_leaving or not node.is_ready:
+        if node.is_deleting or not node.is_ready:
             leaving[node.pool] = leaving.get(node.pool, 0) + 1
     return size, leaving
 

@@ -1,9 +1,9 @@
 """
-Which machines could go, and what holds the others: asked of every machine, in one order.
+Which nodes are candidates for disruption, and what keeps the others: asked of every node, in one order.
 
-Some obstacles hold against every reason (a machine that is not complete, a pod that must
-not be disturbed); drift alone may override pods when the claim has a grace period. What a
-machine is worth, and what emptying it costs, is worked out here too.
+Some obstacles hold against every reason (a node that is not initialized, a pod that must not be disrupted);
+drift alone may override pods when the claim has a ``terminationGracePeriod``. A candidate also knows what
+it costs and what emptying it costs.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import msgspec
 from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
+from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import KeptNode
 from karpenter.core.disruption.cost import moving_cost, price_of
 from karpenter.core.disruption.surge import surging_pods
 from karpenter.core.lifecycle.disruption_conditions import (
+    consolidatable_at,
     consolidate_after,
     drift_reason,
     is_consolidatable,
-    quiet_until,
 )
 from karpenter.core.scheduling.build.pods import is_currently_reschedulable
-from karpenter.core.state.pod import is_active, protection, runs_again
+from karpenter.core.state.pod import do_not_disrupt_reason, is_active, is_reschedulable
 from karpenter.core.state.statenode import StateNode
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.disruption.command import Obstacle
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.pdb import Guards
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.core.state.pdb import PdbLimits
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that could go."""
+    """A node that could be disrupted."""
 
     node: StateNode
     pool: NodePool
@@ -78,17 +80,22 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.cost <= 1.0
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether its NodePool has as many nodes as its pods need; static ones have a fixed number."""
+        return self.pool.spec.replicas is None
+
+    @property
     def worth(self) -> float:
         """What going saves, per cost of emptying it."""
         return (self.price or 0.0) / self.cost
 
 
 class CandidateSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """Every managed machine: those that could go, and those that are held."""
+    """Every managed node: the candidates, and what keeps the others."""
 
     candidates: tuple[Candidate, ...]
     eventual: tuple[Candidate, ...]
-    """Machines that only drift may take, because pods hold them against everything else."""
+    """Nodes that only drift may disrupt, because pods keep them from everything else."""
 
     held: Mapping[str, KeptNode]
 
@@ -97,7 +104,7 @@ def find_candidates(
     nodes: Iterable[StateNode],
     view: ClusterView,
     catalog: Catalog,
-    guards: Guards,
+    pdbs: PdbLimits,
     now: datetime,
     *,
     nominated: frozenset[str] = frozenset(),
@@ -106,19 +113,21 @@ def find_candidates(
     """
     Return what could go now.
 
-    `nominated` machines are promised to pods that wait; with `surge` successors start before pods go, where
+    `nominated` nodes are kept for pending pods; with `surge` successors start before pods are evicted, where
     they can.
     """
     candidates, eventual, held = [], [], {}
     for node in nodes:
         if not node.is_managed:
             continue
-        succeeded = surging_pods(node.pods, view, guards, now) if surge else frozenset()
-        found = _candidate(node, view, catalog, guards, now, surging=succeeded)
-        obstacle = _machine_obstacle(node, view, catalog, nominated)
-        pods = _pod_obstacle(node, guards, now, succeeded) if not obstacle else None
+        succeeded = surging_pods(node.pods, view, pdbs, now) if surge else frozenset()
+        found = _candidate(node, view, catalog, pdbs, now, surging=succeeded)
+        obstacle = _node_obstacle(node, view, catalog, nominated)
+        pods = _pod_obstacle(node, pdbs, now, succeeded) if not obstacle else None
         if found is None or obstacle is not None or pods is not None:
-            code, message = obstacle or pods or ("NodePoolNotFound", "its NodePool does not exist")
+            code, message = (
+                obstacle or pods or (DisruptionCode.NODE_POOL_NOT_FOUND, "its NodePool does not exist")
+            )
             price = price_of(node, catalog)
             held[node.name] = KeptNode(node=node.name, code=code, message=message, hourly=price or 0.0)
             has_grace = node.claim is not None and node.claim.spec.termination_grace_period is not None
@@ -133,7 +142,7 @@ def _candidate(
     node: StateNode,
     view: ClusterView,
     catalog: Catalog,
-    guards: Guards,
+    pdbs: PdbLimits,
     now: datetime,
     *,
     surging: frozenset[str],
@@ -141,14 +150,14 @@ def _candidate(
     pool = view.pools.get(node.pool)
     if pool is None or node.claim is None:
         return None
-    pods = tuple(pod for pod in node.pods if runs_again(pod))
+    pods = tuple(pod for pod in node.pods if is_reschedulable(pod))
     return Candidate(
         node=node,
         pool=pool,
         price=price_of(node, catalog),
         pods=pods,
         movable=tuple(
-            pod for pod in pods if pod.key in surging or is_currently_reschedulable(pod, guards, now)
+            pod for pod in pods if pod.key in surging or is_currently_reschedulable(pod, pdbs, now)
         ),
         surging=surging,
         cost=moving_cost(pods),
@@ -157,25 +166,33 @@ def _candidate(
     )
 
 
-def _machine_obstacle(
+def _node_obstacle(
     node: StateNode, view: ClusterView, catalog: Catalog, nominated: frozenset[str]
-) -> tuple[str, str] | None:
-    """Return the first thing about the machine itself that holds it."""
+) -> Obstacle | None:
+    """Return the first thing about the node itself that keeps it."""
     checks = (
-        (node.is_leaving, "Deleting", "the node is being deleted already"),
-        (node.node is None, "NoNode", "the machine has not joined the cluster yet"),
-        (not node.is_initialized, "NotInitialized", "the node is not initialized yet"),
-        (node.name in nominated, "Nominated", "the node is promised to a pending pod"),
+        (node.is_deleting, DisruptionCode.DELETING, "the node is being deleted already"),
+        (node.node is None, DisruptionCode.NO_NODE, "the machine has not joined the cluster yet"),
+        (not node.is_initialized, DisruptionCode.NOT_INITIALIZED, "the node is not initialized yet"),
+        (node.name in nominated, DisruptionCode.NOMINATED, "the node is nominated for a pending pod"),
         (
             node.annotations.get(DO_NOT_DISRUPT) == "true",
-            "NodeDoNotDisrupt",
+            DisruptionCode.NODE_DO_NOT_DISRUPT,
             f"the node has the annotation {DO_NOT_DISRUPT}=true",
         ),
-        (NODEPOOL not in node.labels, "NodePoolLabelMissing", f"the node has no label {NODEPOOL}"),
-        (node.pool not in view.pools, "NodePoolNotFound", f"NodePool {node.pool} does not exist"),
+        (
+            NODEPOOL not in node.labels,
+            DisruptionCode.NODE_POOL_LABEL_MISSING,
+            f"the node has no label {NODEPOOL}",
+        ),
+        (
+            node.pool not in view.pools,
+            DisruptionCode.NODE_POOL_NOT_FOUND,
+            f"NodePool {node.pool} does not exist",
+        ),
         (
             not catalog.types_of(node.pool),
-            "NoInstanceTypes",
+            DisruptionCode.NO_INSTANCE_TYPES,
             f"it is not known which instance types NodePool {node.pool} may use",
         ),
     )
@@ -183,14 +200,14 @@ def _machine_obstacle(
 
 
 def _pod_obstacle(
-    node: StateNode, guards: Guards, now: datetime, surging: frozenset[str]
-) -> tuple[str, str] | None:
+    node: StateNode, pdbs: PdbLimits, now: datetime, surging: frozenset[str]
+) -> Obstacle | None:
     for pod in node.pods:
-        if is_active(pod) and (reason := protection(pod, now)):
-            return "PodDoNotDisrupt", f"pod {pod.key} must not be disrupted: {reason}"
+        if is_active(pod) and (reason := do_not_disrupt_reason(pod, now)):
+            return DisruptionCode.POD_DO_NOT_DISRUPT, f"pod {pod.key} must not be disrupted: {reason}"
     for pod in node.pods:
-        if pod.key not in surging and (obstacle := guards.obstacle(pod, now)):
-            return "PodDisruptionBudget", obstacle
+        if pod.key not in surging and (obstacle := pdbs.eviction_blocked_by(pod, now)):
+            return DisruptionCode.POD_DISRUPTION_BUDGET, obstacle
     return None
 
 
@@ -199,7 +216,7 @@ def _quiet(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
         return f"NodePool {pool.name} has consolidateAfter {pool.spec.disruption.consolidate_after}"
     if is_consolidatable(claim, pool, now):
         return ""
-    until = quiet_until(claim, pool)
+    until = consolidatable_at(claim, pool)
     wait = pool.spec.disruption.consolidate_after
     ends = f", which ends at {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
     return f"the node is not consolidatable yet: consolidateAfter of its pool is {wait}{ends}"

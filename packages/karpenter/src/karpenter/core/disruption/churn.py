@@ -1,31 +1,22 @@
 """
-Whether a saving is worth the trouble: what a command saves must pay for what it moves.
+Churn: whether a saving is worth what it moves, and what earlier commands came to.
 
-Moving has a price: every pod that is evicted costs something, and while a replacement starts,
-both machines are paid. A command that does not earn that back within the payback time is left
-alone, so a steady cluster is not stirred for cents. Where savings have turned out to be
-short-lived (:mod:`.lives`), an eviction costs more, measured by what a pod costs there: it buys less.
-Least lasting is room that is given up, for it is soon bought again; machines that are exchanged for
-cheaper ones stay cheaper while a pool grows. Where machines are made to empty by themselves, waiting for that
-is cheaper than an eviction.
+A command must earn back what it costs within the payback time: every evicted pod has a price, and while a
+replacement starts both nodes are paid. Where savings have turned out to be short-lived an eviction costs
+more, measured by what a pod costs there. Room that is given up is the first to be bought again; nodes that
+are replaced by cheaper ones stay cheaper while a NodePool grows. Where nodes are made to empty by
+themselves (:mod:`.steering`) waiting for that is cheaper than an eviction.
 
-And a command that would undo an earlier one is refused: machines of a kind that went come back
-in place of machines of the kind that replaced them, for the same workloads.
+How long savings last is learned: a saving of a NodePool ends when the NodePool launches nodes for pending
+pods. Savings that have not ended count for as long as they have lasted so far. Until enough have ended, a
+saving is taken to last.
 
-How long savings last: learned from when machines had to be bought again.
+A command that would undo an earlier one is refused: nodes of a kind that was removed come back in place of
+nodes of the kind that replaced them, for the same workloads.
 
-Where load comes and goes with the day, room that is given up in the evening is bought back in
-the morning, and many of the pods that are moved for it would soon have left by themselves. There a saving
-is worth less than where nothing ever comes back. So the life of a saving is observed: it ends when its
-pool buys machines for pods that wait. Savings that still last count for as long as they have lasted.
-
-Nothing is concluded from a few of them: until enough have ended, a saving is taken to last.
-
-Whether a command had the effect that was planned: did its pods land where they were meant to?
-
-Pods that are evicted come back under other names, so they are counted by their workload and node.
-A pool whose pods keep landing elsewhere rests from savings for a while, longer each time: what
-decides there is not what was simulated, and moving more pods would be churn.
+After a command it is checked whether its pods run where the simulation put them. Evicted pods come back
+under other names, so they are counted by workload and node. A NodePool whose pods keep landing elsewhere
+rests from savings for a while, longer each time: there something other than the simulation decides.
 """
 
 from __future__ import annotations
@@ -33,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -47,7 +38,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 
 LASTING: Final = timedelta(days=20)
@@ -60,10 +51,29 @@ _ENOUGH: Final = 5
 """So many savings must have ended before anything is learned."""
 
 _MEMORY: Final = timedelta(days=2)
+_HOUR: Final = timedelta(hours=1)
+
+GRACE: Final = timedelta(minutes=2)
+"""How long pods may take to run again once their nodes are gone."""
+
+JUDGED_AFTER: Final = timedelta(minutes=30)
+"""After so long a command is judged although some of its nodes are still there."""
+
+ENOUGH: Final = 0.5
+"""The share of pods that has to land where it was planned."""
+
+_FIRST: Final = timedelta(minutes=5)
+_LONGEST: Final = timedelta(hours=4)
+
+Machines: TypeAlias = frozenset[tuple[str, str, str]]
+"""Instance type, zone and capacity type."""
+
+Landing: TypeAlias = tuple[str, str]
+"""A node and a workload."""
 
 
 class SavingLifetime(msgspec.Struct, frozen=True, kw_only=True):
-    """A saving in a pool, from when it was made until the pool grew again."""
+    """A saving in a NodePool, from when it was made until the NodePool launched nodes again."""
 
     pool: str
     since: datetime
@@ -75,28 +85,28 @@ class SavingLifetime(msgspec.Struct, frozen=True, kw_only=True):
         return (self.until or now) - self.since
 
 
-SavingLifetimes = tuple[SavingLifetime, ...]
+SavingLifetimes: TypeAlias = tuple[SavingLifetime, ...]
 
 
-def record_savings(lives: SavingLifetimes, pools: Iterable[str], now: datetime) -> SavingLifetimes:
-    """Return what is known once something was saved in some pools."""
-    recent = (each for each in lives if now - each.since < _MEMORY)
+def record_savings(savings: SavingLifetimes, pools: Iterable[str], now: datetime) -> SavingLifetimes:
+    """Return the savings once a command has saved something in some NodePools."""
+    recent = (each for each in savings if now - each.since < _MEMORY)
     return (*recent, *(SavingLifetime(pool=pool, since=now) for pool in sorted(set(pools))))
 
 
-def end_savings(lives: SavingLifetimes, pools: AbstractSet[str], now: datetime) -> SavingLifetimes:
-    """Return what is known once some pools have bought machines for pods that wait."""
+def end_savings(savings: SavingLifetimes, pools: AbstractSet[str], now: datetime) -> SavingLifetimes:
+    """Return the savings once some NodePools have launched nodes for pending pods."""
     return tuple(
         msgspec.structs.replace(each, until=now) if each.until is None and each.pool in pools else each
-        for each in lives
+        for each in savings
     )
 
 
-def expected_lifetimes(lives: SavingLifetimes, now: datetime) -> dict[str, timedelta]:
+def expected_lifetimes(savings: SavingLifetimes, now: datetime) -> dict[str, timedelta]:
     """Return how long a saving is expected to last, by pool, where that has been learned."""
     found = {}
-    for pool in sorted({each.pool for each in lives}):
-        mine = [each for each in lives if each.pool == pool]
+    for pool in sorted({each.pool for each in savings}):
+        mine = [each for each in savings if each.pool == pool]
         ended = sum(each.until is not None for each in mine)
         if ended >= _ENOUGH:
             whole = sum((each.lasted(now) for each in mine), timedelta())
@@ -104,25 +114,19 @@ def expected_lifetimes(lives: SavingLifetimes, now: datetime) -> dict[str, timed
     return found
 
 
-_HOUR: Final = timedelta(hours=1)
-
-
 class PaybackShare(NamedTuple):
     """What must be saved per pod for a short while, where the average price of a pod is 1."""
 
     given_up: float
-    """Where a machine goes for good."""
+    """Where a node is removed without a replacement."""
 
     exchanged: float
-    """Where others are bought instead."""
+    """Where nodes are replaced by cheaper ones."""
 
 
-USUAL: Final = PaybackShare(given_up=0.7, exchanged=0.5)
-PATIENT: Final = PaybackShare(given_up=1.4, exchanged=0.7)
-"""Where machines empty by themselves, and waiting costs little."""
-
-Machines = frozenset[tuple[str, str, str]]
-"""Instance type, zone and capacity type."""
+DEFAULT_SHARE: Final = PaybackShare(given_up=0.7, exchanged=0.5)
+STEERED_SHARE: Final = PaybackShare(given_up=1.4, exchanged=0.7)
+"""Where nodes empty by themselves, and waiting costs little."""
 
 
 class Payback(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,19 +141,19 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     start_up: timedelta = timedelta(minutes=2)
     """How long a replacement runs beside what it replaces."""
 
-    lives: Mapping[str, timedelta] = {}
+    lifetimes: Mapping[str, timedelta] = {}
     """How long savings are expected to last in pools where that was learned."""
 
     rates: Mapping[str, float] = {}
-    """What machines cost per hour and pod, by pool."""
+    """What nodes cost per hour and pod, by NodePool."""
 
     steered: bool = False
-    """Whether machines are made to empty by themselves (:mod:`.steering`)."""
+    """Whether nodes are made to empty by themselves (:mod:`.steering`)."""
 
-    def learned(self, observed: Sequence[timedelta], lives: Mapping[str, timedelta]) -> Payback:
-        """Return the same with the middle one of the start-up times that were observed, and with `lives`."""
+    def learned(self, observed: Sequence[timedelta], lifetimes: Mapping[str, timedelta]) -> Payback:
+        """Return the same with the median of the start-up times that were observed, and with `lifetimes`."""
         start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
-        return msgspec.structs.replace(self, start_up=start_up, lives=lives)
+        return msgspec.structs.replace(self, start_up=start_up, lifetimes={**self.lifetimes, **lifetimes})
 
     def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
         """Return what carrying out a command costs once."""
@@ -158,16 +162,16 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self._eviction(each, share) for each in candidates) + both
 
     def least(self, candidate: Candidate) -> float:
-        """Return what has to be saved per hour, at least, to pay for emptying a machine."""
+        """Return what has to be saved per hour, at least, to pay for emptying a node."""
         return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
 
     @property
     def _share(self) -> PaybackShare:
-        return PATIENT if self.steered else USUAL
+        return STEERED_SHARE if self.steered else DEFAULT_SHARE
 
     def _eviction(self, candidate: Candidate, share: float) -> float:
         pool = candidate.pool.name
-        short = SHORTEST / self.lives[pool] if pool in self.lives else 0.0
+        short = SHORTEST / self.lifetimes[pool] if pool in self.lifetimes else 0.0
         dear = share * short * self.rates.get(pool, 0.0) * (self.within / _HOUR)
         return (candidate.cost - 1.0) * max(self.eviction_price, dear)
 
@@ -236,22 +240,6 @@ def _workloads(candidates: Iterable[Candidate]) -> frozenset[str]:
     )
 
 
-GRACE: Final = timedelta(minutes=2)
-"""How long pods may take to come back once their machines are gone."""
-
-PATIENCE: Final = timedelta(minutes=30)
-"""After so long a command is judged although some of its machines are still there."""
-
-ENOUGH: Final = 0.5
-"""The share of pods that has to land where it was planned."""
-
-_FIRST: Final = timedelta(minutes=5)
-_LONGEST: Final = timedelta(hours=4)
-
-Landing = tuple[str, str]
-"""A node and a workload."""
-
-
 class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Where the pods of a command should be when it is over."""
 
@@ -267,7 +255,7 @@ class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestPeriod(msgspec.Struct, frozen=True):
-    """How long a pool is left alone, and until when."""
+    """How long no savings are looked for in a NodePool, and until when."""
 
     length: timedelta
     until: datetime
@@ -280,7 +268,7 @@ def expected_outcome(
     view: ClusterView,
     now: datetime,
 ) -> ExpectedOutcome:
-    """Return what to expect of a command; `replacements` names the node of each new machine."""
+    """Return what to expect of a command; `replacements` names the node of each new claim."""
     homes = dict(command.moves)
     for new in command.replacements:
         homes.update(dict.fromkeys(new.pods, replacements.get(new.name, "")))
@@ -302,7 +290,7 @@ def expected_outcome(
 
 def is_due(expected: ExpectedOutcome, view: ClusterView, now: datetime) -> bool:
     """Whether it can be judged by now where the pods of a command went."""
-    if now - expected.since > PATIENCE:
+    if now - expected.since > JUDGED_AFTER:
         return True
     return now - expected.since > GRACE and expected.leaving.isdisjoint(view.claims)
 
@@ -317,7 +305,7 @@ def landed_share(expected: ExpectedOutcome, view: ClusterView) -> float:
 
 
 def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPeriod | None:
-    """Return how long a pool rests after a command of which such a share of pods landed as planned."""
+    """Return how long a NodePool rests after a command of which a share of pods landed as planned."""
     if share >= ENOUGH:
         return None
     length = _FIRST if rest is None else min(2 * rest.length, _LONGEST)
@@ -325,7 +313,7 @@ def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPerio
 
 
 def workload(pod: Pod) -> str:
-    """Return what a pod is one of; nothing for a pod that nobody brings back."""
+    """Return the workload that a pod belongs to; empty for a pod that no controller recreates."""
     owner = next((each for each in pod.metadata.owner_references if each.controller), None)
     return f"{pod.metadata.namespace}/{owner.kind}/{owner.name}" if owner is not None else ""
 

@@ -1,15 +1,17 @@
 """
-What disruption decides: commands that remove machines, and why every other machine is kept.
+What disruption decides: commands that remove nodes, and why every other node is kept.
 
-Pure values, in the words of the public plan contract.
+Pure values, in the words of the public plan contract. The codes of kept nodes are in :mod:`.codes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
+from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.scheduling.problem import NewNode
 
 EMPTY = "Empty"
@@ -17,21 +19,27 @@ DRIFTED = "Drifted"
 UNDERUTILIZED = "Underutilized"
 EXPIRED = "Expired"
 
+Obstacle: TypeAlias = tuple[DisruptionCode, str]
+"""What keeps a node: a code and a sentence."""
+
+Obstacles: TypeAlias = dict[str, Obstacle]
+"""What keeps each node, by its name."""
+
 
 class MoveScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What a move saves a pool that weighs savings against moves, in relation to what it disturbs."""
+    """What a move saves a NodePool with the policy Balanced, in relation to what it disrupts."""
 
     pool: str
     score: float
     saving: float
-    """The share of the pool's price that is saved."""
+    """The share of the NodePool's price that is saved."""
 
     disruption: float
-    """The share of the pool's pods that is disturbed, by what moving them costs."""
+    """The share of the NodePool's disruption cost that the move causes."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """Machines to remove, and what takes their place before they go."""
+    """Nodes to remove, and what replaces them before they go."""
 
     reason: str
     candidates: tuple[str, ...]
@@ -42,8 +50,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     hourly_before: float = 0.0
     hourly_after: float = 0.0
     pods_moved: int = 0
-    weights: tuple[MoveScore, ...] = ()
-    """How the command was weighed, for each pool that asks for that."""
+    scores: tuple[MoveScore, ...] = ()
+    """How the command scores, for each NodePool with the policy Balanced."""
+
+    number: int = 0
+    """Which command of the operator it is, for logs and Events; 0 until it is decided."""
 
     @property
     def decision(self) -> str:
@@ -51,8 +62,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return "replace" if self.replacements else "delete"
 
     @property
-    def kind(self) -> str:
-        """How it was found, as metrics call it: of savings, whether for one machine or several together."""
+    def consolidation_type(self) -> str:
+        """How it was found, as metrics call it: of savings, whether for one node or several together."""
         if self.reason == UNDERUTILIZED:
             return "single" if len(self.candidates) == 1 else "multi"
         return "empty" if self.reason == EMPTY else ""
@@ -64,38 +75,23 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that stays, and what holds it."""
+    """A node that stays, and what keeps it."""
 
     node: str
-    code: str
+    code: DisruptionCode
     message: str
     hourly: float = 0.0
-    """What the machine costs per hour; 0 when that is not known."""
+    """What the node costs per hour; 0 when that is not known."""
 
 
 class SavingsBound(msgspec.Struct, frozen=True, kw_only=True):
     """How far savings could go at the very most."""
 
-    machines: int
-    """How many machines savings may touch."""
+    nodes: int
+    """How many nodes savings may touch."""
 
     hourly: float
     """What they cost now."""
 
     least: float
     """What no plan for their pods can cost less than; it may be out of reach."""
-
-
-class DisruptionDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pass decides."""
-
-    commands: tuple[Command, ...] = ()
-    kept: tuple[KeptNode, ...] = ()
-    outweighed: tuple[MoveScore, ...] = ()
-    """Of pools that weigh savings against moves, the best move that was too light."""
-
-    reach: SavingsBound | None = None
-    """How far savings could go, where that was asked."""
-
-    unreached: frozenset[str] = frozenset()
-    """Drifted machines that there was no time for."""

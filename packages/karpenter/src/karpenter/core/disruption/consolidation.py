@@ -1,9 +1,10 @@
 """
-Whether taking some machines away pays: the decision about one set of candidates.
+Consolidation: whether removing one set of candidates pays.
 
-The pods of the set must all have a place, on machines that stay or on new ones, and what is
-launched must cost less than what goes, whatever is launched in the end. Pools with the policy
-Balanced also weigh the saving against the pods that move.
+The pods of the set must all have a place, on nodes that stay or on new ones, and what is launched must cost
+less than what is removed, whichever of the allowed instance types is launched in the end. NodePools with
+the policy Balanced also score the saving against what it disrupts (:mod:`.balanced`). Which sets are tried
+is decided in :mod:`.multinodeconsolidation`, :mod:`.singlenodeconsolidation` and :mod:`.global_search`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
 from karpenter.core.disruption import prices
-from karpenter.core.disruption.command import UNDERUTILIZED, Command, MoveScore
+from karpenter.core.disruption.balanced import rejection, scores
+from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from karpenter.core.disruption.balanced import PoolTotals
     from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import MoveScore, Obstacle
     from karpenter.core.disruption.simulate import SimulationResult, Simulator
     from karpenter.core.scheduling.problem import NewNode
 
@@ -30,31 +37,23 @@ SPOT_CHOICE: Final = 15
 _FEW: Final = 24
 """Up to so many machines it is also asked whether several cheaper ones would do instead of one."""
 
-BALANCED: Final = 0.5
-"""A move must save at least this share of the pool's cost per share of its disruption."""
-
 
 class RefusedMove(msgspec.Struct, frozen=True):
     """Why a set of candidates stays."""
 
-    code: str
+    code: DisruptionCode
     message: str
 
 
 _TOO_FEW_TYPES: Final = RefusedMove(
-    "NoSaving", "too few cheaper instance types are left for minValues of the pool"
+    DisruptionCode.NO_SAVING, "too few cheaper instance types are left for minValues of the pool"
 )
 _SPOT_CLOSED: Final = RefusedMove(
-    "SpotToSpotDisabled", "replacing spot by spot needs the gate SpotToSpotConsolidation"
+    DisruptionCode.SPOT_TO_SPOT_DISABLED, "replacing spot by spot needs the gate SpotToSpotConsolidation"
 )
-_AS_GOOD: Final = RefusedMove("NoSaving", "the cheapest replacement is one of the machines that would go")
-
-
-class PoolTotals(msgspec.Struct, frozen=True):
-    """What a whole pool costs, and what emptying all of it would cost."""
-
-    price: float
-    cost: float
+_AS_GOOD: Final = RefusedMove(
+    DisruptionCode.NO_SAVING, "the cheapest replacement is one of the machines that would go"
+)
 
 
 class Consolidation:
@@ -72,8 +71,8 @@ class Consolidation:
         self._totals = totals
         self._spot_to_spot = spot_to_spot
         self._most = most_replacements
-        self.outweighed: dict[str, MoveScore] = {}
-        """The best move of each pool that was too light for it."""
+        self.rejected: dict[str, MoveScore] = {}
+        """Of each NodePool with the policy Balanced, the best move that scored too little."""
 
     def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | RefusedMove:
         """
@@ -92,12 +91,12 @@ class Consolidation:
         return several
 
     def after(self, command: Command) -> Consolidation | None:
-        """Return what decides about the others once a command is carried out; None when nobody can."""
+        """Return what decides about the others after a command; None when that cannot be simulated."""
         simulator = self._simulator.after(command)
         if simulator is None:
             return None
         found = copy(self)
-        found._simulator = simulator  # noqa: SLF001  one of us
+        found._simulator = simulator  # noqa: SLF001  a copy of this one
         return found
 
     def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | RefusedMove:
@@ -107,11 +106,14 @@ class Consolidation:
             more = len(outcome.stranded) - 1
             others = f" (and {more} more)" if more else ""
             return RefusedMove(
-                "CannotMove", f"pod {first.pod} would have no other place{others}: {first.message}"
+                DisruptionCode.CANNOT_MOVE,
+                f"pod {first.pod} would have no other place{others}: {first.message}",
             )
         before = sum(candidate.price or 0.0 for candidate in candidates)
         if len(outcome.replacements) > self._most:
-            return RefusedMove("NoSaving", f"its pods would need {len(outcome.replacements)} new nodes")
+            return RefusedMove(
+                DisruptionCode.NO_SAVING, f"its pods would need {len(outcome.replacements)} new nodes"
+            )
         found = self._priced(candidates, outcome.replacements, before)
         if isinstance(found, RefusedMove):
             return found
@@ -134,42 +136,54 @@ class Consolidation:
         return _bought_cheaper(candidates, node, before)
 
     def _balanced(self, candidates: Sequence[Candidate], command: Command) -> Command | RefusedMove:
-        """Refuse what saves too little for the pods it moves, where a pool asks for that."""
-        weights = []
-        for name in sorted({c.pool.name for c in candidates if _weighs(c)}):
-            weight = self._weight(name, [c for c in candidates if c.pool.name == name], command)
-            if weight.score < BALANCED:
-                known = self.outweighed.get(name)
-                if known is None or known.score < weight.score:
-                    self.outweighed[name] = weight
-                saving = weight.saving * self._totals[name].price
-                return RefusedMove(
-                    "NotBalanced",
-                    f"saving ${saving:.4f} an hour scores {weight.score:.2f} for what it moves; "
-                    f"NodePool {name} wants {BALANCED:g}",
-                )
-            weights.append(weight)
-        return msgspec.structs.replace(command, weights=tuple(weights)) if weights else command
+        """Refuse what saves too little for the pods it moves, where a NodePool asks for that."""
+        found = scores(candidates, command, self._totals)
+        for score in found:
+            refused = rejection(score, self._totals[score.pool])
+            if refused is not None:
+                known = self.rejected.get(score.pool)
+                if known is None or known.score < score.score:
+                    self.rejected[score.pool] = score
+                return RefusedMove(*refused)
+        return msgspec.structs.replace(command, scores=found) if found else command
 
-    def _weight(self, pool: str, mine: Sequence[Candidate], command: Command) -> MoveScore:
-        totals, cost = self._totals[pool], sum(c.cost for c in mine)
-        share = sum(c.price or 0.0 for c in mine) / command.hourly_before if command.hourly_before else 0.0
-        saving = command.saving * share
-        return MoveScore(
-            pool=pool,
-            score=balance(saving, cost, totals),
-            saving=saving / totals.price if totals.price else 0.0,
-            disruption=cost / totals.cost if totals.cost else 0.0,
-        )
+
+def consolidation_obstacle(candidate: Candidate, resting: AbstractSet[str]) -> Obstacle | None:
+    """Return the first thing that keeps a node from consolidation; `resting` NodePools are left alone."""
+    pool, labels = candidate.pool.name, candidate.node.labels
+    missing = next((key for key in (CAPACITY_TYPE, ZONE) if key not in labels), "")
+    only_empty = candidate.pool.spec.disruption.consolidation_policy == "WhenEmpty"
+    checks = (
+        (not candidate.is_dynamic, DisruptionCode.STATIC_CAPACITY, f"NodePool {pool} is static"),
+        (
+            bool(missing),
+            DisruptionCode.UNPRICED,
+            f"the node has no label {missing}, so it has no price to compare",
+        ),
+        (
+            candidate.price is None,
+            DisruptionCode.UNPRICED,
+            "no price is known for the node's instance type, zone and capacity type",
+        ),
+        (consolidate_after(candidate.pool) is None, DisruptionCode.CONSOLIDATE_AFTER, candidate.quiet),
+        (
+            only_empty and not candidate.is_empty,
+            DisruptionCode.WHEN_EMPTY,
+            f"the node is not empty, and NodePool {pool} consolidates WhenEmpty",
+        ),
+        (bool(candidate.quiet), DisruptionCode.CONSOLIDATE_AFTER, candidate.quiet),
+        (
+            pool in resting,
+            DisruptionCode.RESTING,
+            f"NodePool {pool} rests from savings: pods did not land where they were planned",
+        ),
+    )
+    return next(((code, message) for holds, code, message in checks if holds), None)
 
 
 def _buys(found: Command | RefusedMove) -> bool:
     """Return whether new machines are, or would be, bought: then others may be cheaper."""
-    return bool(found.replacements) if isinstance(found, Command) else found.code == "NoSaving"
-
-
-def _weighs(candidate: Candidate) -> bool:
-    return candidate.pool.spec.disruption.consolidation_policy == "Balanced"
+    return bool(found.replacements) if isinstance(found, Command) else found.code == DisruptionCode.NO_SAVING
 
 
 def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | RefusedMove:
@@ -191,7 +205,9 @@ def _choice(node: NewNode) -> NewNode | RefusedMove:
     """Cut what replaces one spot machine down to its cheapest types, if there are enough to choose from."""
     count = len(node.instance_types)
     if count < SPOT_CHOICE:
-        return RefusedMove("NoSaving", f"only {count} spot types are cheaper, and {SPOT_CHOICE} are needed")
+        return RefusedMove(
+            DisruptionCode.NO_SAVING, f"only {count} spot types are cheaper, and {SPOT_CHOICE} are needed"
+        )
     return prices.cheapest_types(node, max(SPOT_CHOICE, prices.types_for_variety(node)))
 
 
@@ -216,15 +232,6 @@ def _rather_spot(node: NewNode) -> NewNode:
     return node if spot is None else spot
 
 
-def balance(saving: float, cost: float, totals: PoolTotals) -> float:
-    """Return the share of a pool's cost that is saved, per share of its disruption."""
-    if saving <= 0 or totals.price <= 0 or totals.cost <= 0:
-        return 0.0
-    if cost <= 0:
-        return float("inf")
-    return (saving / totals.price) / (cost / totals.cost)
-
-
 def _several(
     replacements: Sequence[NewNode], before: float, *, choosy: bool
 ) -> tuple[NewNode, ...] | RefusedMove:
@@ -236,7 +243,7 @@ def _several(
     total = sum(node.purchase.price for node in replacements)
     if total >= before or total <= 0:
         return RefusedMove(
-            "NoSaving", f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}"
+            DisruptionCode.NO_SAVING, f"new nodes would cost ${total:.4f} an hour, no less than ${before:.4f}"
         )
     found = []
     for node in replacements:
@@ -263,7 +270,7 @@ def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewN
 
 def _no_saving(node: NewNode, before: float) -> RefusedMove:
     return RefusedMove(
-        "NoSaving",
+        DisruptionCode.NO_SAVING,
         f"no cheaper machine would do: the cheapest is {node.purchase.instance_type} "
         f"for ${node.purchase.price:.4f} an hour, and this costs ${before:.4f}",
     )

@@ -1,9 +1,9 @@
 """
-Which machines of a static pool go when it has too many.
+Which claims of a static NodePool are deleted when it has more than its ``replicas``.
 
-Those that are not there yet go first, then empty ones, then those whose pods mind least and that would soon
-be too old anyway; machines with a pod that must not be disturbed go last. Budgets do not apply: the user has
-asked for fewer. Their nodes still drain as any other.
+Claims without an instance go first, then empty nodes, then those whose pods cost least to evict and that
+expire soonest; nodes with a pod that must not be disrupted go last. Budgets do not apply, because the user
+has asked for fewer nodes. Their nodes still drain as any other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from karpenter.api.labels import NODEPOOL
 from karpenter.base.duration import DurationError, parse_duration_or_never
 from karpenter.core.disruption.cost import eviction_cost
 from karpenter.core.lifecycle.conditions import delete_claim
-from karpenter.core.state.pod import is_active, is_daemon, is_protected, runs_again
+from karpenter.core.state.pod import has_do_not_disrupt, is_active, is_owned_by_daemonset, is_reschedulable
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _stays(claim: NodeClaim, pool: NodePool, view: ClusterView) -> bool:
 
 def _rank(claim: NodeClaim, pods: tuple[Pod, ...], now: datetime) -> tuple[bool, bool, bool, float, str]:
     """Return where a machine stands in the order in which machines go."""
-    protected = any(is_active(pod) and is_protected(pod, now) for pod in pods)
-    empty = not protected and all(is_daemon(pod) for pod in pods)
-    cost = sum(eviction_cost(pod) for pod in pods if runs_again(pod)) * lifetime_left(claim, now)
+    protected = any(is_active(pod) and has_do_not_disrupt(pod, now) for pod in pods)
+    empty = not protected and all(is_owned_by_daemonset(pod) for pod in pods)
+    cost = sum(eviction_cost(pod) for pod in pods if is_reschedulable(pod)) * lifetime_left(claim, now)
     return bool(claim.status.provider_id), not empty, protected, cost, claim.name

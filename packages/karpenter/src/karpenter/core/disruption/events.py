@@ -1,27 +1,29 @@
 """
-What follows for machines that stay: what users are told, and whether looking again could help.
+What users are told of a decision: Events and metrics of kept nodes, of commands and of scores, and log
+facts.
 
-What a command is called: one line in logs, a line for each of its machines in Events, and its facts.
-
-A machine's own Event names that machine alone, however many go together. The facts are those that people
-filter logs by, under the names that they know.
+A node's own Event names that node alone, however many go together. The facts of a command are those that
+people filter logs by, under the names that Karpenter gives them.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED, SPOT
-from karpenter.core.disruption.budgets import read_budgets
-from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.consolidation import BALANCED
-from karpenter.core.disruption.queue import describe
+from karpenter.api.meta import is_status_condition_true
+from karpenter.core.disruption.balanced import BALANCED
+from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.disruption.command import UNDERUTILIZED
 from karpenter.core.effects import Count, Measure
 from karpenter.core.events import (
     budget_blocked,
     consolidation_approved,
+    consolidation_candidate,
+    consolidation_rejected,
     disruption_blocked,
     listing,
     unconsolidatable,
@@ -29,200 +31,52 @@ from karpenter.core.events import (
 from karpenter.core.lifecycle.conditions import DRIFTED
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import is_true
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.command import KeptNode, DisruptionDecision, MoveScore
-    from karpenter.core.effects import Effect
+    from karpenter.core.disruption.command import Command, KeptNode, MoveScore
+    from karpenter.core.effects import Announce, Effect
     from karpenter.core.scheduling.problem import NewNode
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
-
-_UNINTERESTING: Final = frozenset({"Waiting", "OutOfTime", "Unknown", "StaticCapacity", "CapacityBuffer"})
-_LASTING: Final = frozenset(
-    {
-        "NoSaving",
-        "NoPayback",
-        "WhenEmpty",
-        "Unpriced",
-        "StaticCapacity",
-        "NodeDoNotDisrupt",
-        "PodDoNotDisrupt",
-        "CannotMove",
-        "SpotToSpotDisabled",
-        "NotBalanced",
-        "ConsolidateAfter",
-        "PodDisruptionBudget",
-        "Deleting",
-        "NoNode",
-        "NotInitialized",
-        "CapacityBuffer",
-        "Nominated",
-        "Budget",
-        "NodeLimit",
-        "NodePoolNotFound",
-        "NodePoolLabelMissing",
-        "Resting",
-        "WouldUndo",
-    }
-)
-"""What holds a machine until something changes or a moment comes that is known beforehand."""
-
-_WEIGHED: Final = frozenset(
-    {"NoSaving", "NoPayback", "NotBalanced", "SpotToSpotDisabled", "WouldUndo", "CannotMove"}
-)
-_ABOUT_SAVINGS: Final = frozenset(
-    {
-        "NoSaving",
-        "NoPayback",
-        "NotBalanced",
-        "SpotToSpotDisabled",
-        "WouldUndo",
-        "WhenEmpty",
-        "Unpriced",
-        "Resting",
-        "ConsolidateAfter",
-    }
-)
-
-
-def is_weighed(kept: KeptNode) -> bool:
-    """Whether a machine stays because its going was worked out, and found not worth it or not possible."""
-    return kept.code in _WEIGHED
-
-
-def is_lasting(kept: Iterable[KeptNode]) -> bool:
-    """Whether looking again is pointless until something changes."""
-    return all(each.code in _LASTING for each in kept)
+_CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
+"""In the order in which a provider launches them."""
 
 
 def kept_events(kept: Iterable[KeptNode], view: ClusterView) -> tuple[Effect, ...]:
-    """Return what to tell about machines that stay."""
-    return tuple(_told(kept, view))
+    """Return the Events of nodes that stay."""
+    return tuple(_kept_events(kept, view))
 
 
-def unreadable_budgets(view: ClusterView) -> dict[str, str]:
-    """Return what is wrong with budgets that cannot be read, by pool; nothing there is disrupted."""
-    found = {}
-    for name, pool in view.pools.items():
-        problems = [each.problem for each in read_budgets(pool.spec.disruption.budgets) if each.problem]
-        if problems:
-            found[name] = f"Nothing is disrupted, because a budget cannot be read: {'; '.join(problems)}"
-    return found
+def score_effects(
+    commands: Iterable[Command], rejected: Iterable[MoveScore], view: ClusterView
+) -> tuple[Effect, ...]:
+    """Return the metrics and Events of moves that were scored; `rejected` ones scored too little."""
+    return tuple(_score_effects(commands, rejected, view))
 
 
-def score_effects(verdict: DisruptionDecision, view: ClusterView) -> tuple[Effect, ...]:
-    """Return what to count and to tell about moves that pools have weighed."""
-    return tuple(_weighed(verdict, view))
+def candidate_events(command: Command, view: ClusterView) -> tuple[Effect, ...]:
+    """Return the Events of the nodes that a command is about to remove."""
+    return tuple(_told(command, view, consolidation_candidate))
 
 
-def _weighed(verdict: DisruptionDecision, view: ClusterView) -> Iterator[Effect]:
-    nodes = {node.name: node for node in state_nodes(view)}
-    for weight in verdict.outweighed:
-        yield from _measured(weight, "rejected")
-    for command in verdict.commands:
-        yield from _moved(command, nodes, view)
-        for weight in command.weights:
-            yield from _measured(weight, "approved")
-            sentence = (
-                f"The score {weight.score:.2f} is at least {BALANCED:g} (k={1 / BALANCED:g}): "
-                f"{weight.saving:.1%} of the pool's price for {weight.disruption:.1%} of its disruption."
-            )
-            alone = nodes.get(command.candidates[0]) if len(command.candidates) == 1 else None
-            items = (alone.node, alone.claim) if alone is not None else (view.pools.get(weight.pool),)
-            for item in items:
-                if item is not None:
-                    yield consolidation_approved(item, sentence)
+def rejection_events(command: Command, view: ClusterView, why: str) -> tuple[Effect, ...]:
+    """Return the Events of the nodes of a command that was rejected."""
+    return tuple(_told(command, view, partial(consolidation_rejected, why=why)))
 
 
-def _moved(command: Command, nodes: Mapping[str, StateNode], view: ClusterView) -> Iterator[Effect]:
-    """Count a saving for the pools that do not weigh it."""
-    if command.reason != UNDERUTILIZED:
-        return
-    names = {nodes[name].pool for name in command.candidates if name in nodes}
-    for name in sorted(names - {weight.pool for weight in command.weights}):
-        if name in view.pools:
-            policy = view.pools[name].spec.disruption.consolidation_policy
-            labels = {"decision": "approved", "nodepool": name, "policy": policy}
-            yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
-
-
-def _measured(weight: MoveScore, decision: str) -> Iterator[Effect]:
-    labels = {"decision": decision, "nodepool": weight.pool, "policy": "Balanced"}
-    yield Measure(metric="karpenter_consolidation_score", labels=labels, value=weight.score)
-    yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
-
-
-def _is_about_savings(kept: KeptNode, node: StateNode) -> bool:
-    """Whether a machine stays for want of a saving; pods without a place also hold it against drift."""
-    if kept.code == "CannotMove":
-        return node.claim is None or not is_true(node.claim.status.conditions, DRIFTED)
-    return kept.code in _ABOUT_SAVINGS
-
-
-def _is_never(pool: NodePool | None) -> bool:
-    """Whether a pool never lets its machines go for a saving."""
-    return pool is not None and consolidate_after(pool) is None
-
-
-def _told(kept: Iterable[KeptNode], view: ClusterView) -> Iterator[Effect]:
-    nodes = {node.name: node for node in state_nodes(view)}
-    blocked: dict[tuple[str, str], None] = {}
-    for each in kept:
-        node = nodes.get(each.node)
-        if node is None or each.code in _UNINTERESTING:
-            continue
-        if each.code == "Budget":
-            blocked[node.pool, each.message] = None
-            continue
-        if each.code == "ConsolidateAfter" and not _is_never(view.pools.get(node.pool)):
-            continue  # time will tell
-        tell = unconsolidatable if _is_about_savings(each, node) else disruption_blocked
-        for item in (node.node, node.claim):
-            if item is not None:
-                yield tell(item, each.message)
-    for name, problem in blocked:
-        pool = view.pools.get(name)
-        if pool is not None:
-            yield budget_blocked(pool, problem)
-
-
-_WAYS: Final = (RESERVED, SPOT, ON_DEMAND)
-"""Ways to buy a machine, in the order in which they are taken."""
-
-
-class Title(msgspec.Struct, frozen=True, kw_only=True):
-    """The name of a command."""
-
-    command: Command
-    number: str
-    pools: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The whole command in one line."""
-        return describe(self.command, self.pools, self.number)
-
-    def of(self, node: str) -> str:
-        """Return the line for one machine of the command."""
-        alone = msgspec.structs.replace(self.command, candidates=(node,))
-        line, together = describe(alone, self.pools, self.number), len(self.command.candidates)
-        return line if together == 1 else f"{line}, part of {together}-node consolidation"
-
-
-def entitle(command: Command, number: str, view: ClusterView) -> Title:
-    """Return the title of a command about some machines of a cluster."""
+def command_text(command: Command, view: ClusterView) -> str:
+    """Return a command as one line: what goes, what comes, what that saves."""
     pools = {node.name: node.pool for node in state_nodes(view)}
-    found = tuple(pools[name] for name in command.candidates if name in pools)
-    return Title(command=command, number=number, pools=found)
+    return _text(command, [pools[name] for name in command.candidates if name in pools])
 
 
-def facts(command: Command, candidates: Sequence[Candidate]) -> dict[str, object]:
+def log_facts(command: Command, candidates: Sequence[Candidate]) -> dict[str, object]:
     """Return the facts of a command for the log."""
     return {
         "decision": command.decision,
@@ -237,6 +91,102 @@ def facts(command: Command, candidates: Sequence[Candidate]) -> dict[str, object
     }
 
 
+def _kept_events(kept: Iterable[KeptNode], view: ClusterView) -> Iterator[Effect]:
+    nodes = {node.name: node for node in state_nodes(view)}
+    blocked: dict[tuple[str, str], None] = {}
+    for each in kept:
+        node = nodes.get(each.node)
+        if node is None or not each.code.is_announced:
+            continue
+        if each.code == DisruptionCode.BUDGET:
+            blocked[node.pool, each.message] = None
+            continue
+        if each.code == DisruptionCode.CONSOLIDATE_AFTER and not _is_never(view.pools.get(node.pool)):
+            continue  # it passes by itself
+        tell = unconsolidatable if _is_about_savings(each, node) else disruption_blocked
+        for item in (node.node, node.claim):
+            if item is not None:
+                yield tell(item, each.message)
+    for name, problem in blocked:
+        pool = view.pools.get(name)
+        if pool is not None:
+            yield budget_blocked(pool, problem)
+
+
+def _is_about_savings(kept: KeptNode, node: StateNode) -> bool:
+    """Whether a node is only kept from consolidation; pods without a place also keep it from drift."""
+    if kept.code == DisruptionCode.CANNOT_MOVE:
+        return node.claim is None or not is_status_condition_true(node.claim.status.conditions, DRIFTED)
+    return kept.code.is_about_savings
+
+
+def _is_never(pool: NodePool | None) -> bool:
+    """Whether a NodePool never consolidates."""
+    return pool is not None and consolidate_after(pool) is None
+
+
+def _score_effects(
+    commands: Iterable[Command], rejected: Iterable[MoveScore], view: ClusterView
+) -> Iterator[Effect]:
+    nodes = {node.name: node for node in state_nodes(view)}
+    for score in rejected:
+        yield from _scored(score, "rejected")
+    for command in commands:
+        yield from _moves(command, nodes, view)
+        for score in command.scores:
+            yield from _scored(score, "approved")
+            sentence = (
+                f"The score {score.score:.2f} is at least {BALANCED:g} (k={1 / BALANCED:g}): "
+                f"{score.saving:.1%} of the pool's price for {score.disruption:.1%} of its disruption."
+            )
+            alone = nodes.get(command.candidates[0]) if len(command.candidates) == 1 else None
+            items = (alone.node, alone.claim) if alone is not None else (view.pools.get(score.pool),)
+            for item in items:
+                if item is not None:
+                    yield consolidation_approved(item, sentence)
+
+
+def _moves(command: Command, nodes: Mapping[str, StateNode], view: ClusterView) -> Iterator[Effect]:
+    """Count a saving for the NodePools that do not score it."""
+    if command.reason != UNDERUTILIZED:
+        return
+    names = {nodes[name].pool for name in command.candidates if name in nodes}
+    for name in sorted(names - {score.pool for score in command.scores}):
+        if name in view.pools:
+            policy = view.pools[name].spec.disruption.consolidation_policy
+            labels = {"decision": "approved", "nodepool": name, "policy": policy}
+            yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
+
+
+def _scored(score: MoveScore, decision: str) -> Iterator[Effect]:
+    labels = {"decision": decision, "nodepool": score.pool, "policy": "Balanced"}
+    yield Measure(metric="karpenter_consolidation_score", labels=labels, value=score.score)
+    yield Count(metric="karpenter_consolidation_moves_total", labels=labels)
+
+
+def _told(
+    command: Command, view: ClusterView, make: Callable[[Resource, str], Announce]
+) -> Iterator[Announce]:
+    together, wanted = len(command.candidates), frozenset(command.candidates)
+    nodes = [node for node in state_nodes(view) if node.name in wanted]
+    pools = [node.pool for node in nodes]
+    for node in nodes:
+        text = _text(msgspec.structs.replace(command, candidates=(node.name,)), pools)
+        if together > 1:
+            text = f"{text}, part of {together}-node consolidation"
+        yield from (make(item, text) for item in (node.node, node.claim) if item is not None)
+
+
+def _text(command: Command, pools: Iterable[str]) -> str:
+    names = ", ".join(command.candidates)
+    arrow = f" -> [{len(command.replacements)} replacement(s)]" if command.replacements else ""
+    owners = ",".join(sorted(set(pools)))
+    return (
+        f"{command.reason}/{command.number:04d}: {command.decision}: nodepools=[{owners}]: [{names}]{arrow}"
+        f" (savings: ${command.saving:.2f})"
+    )
+
+
 def _disrupted(candidate: Candidate) -> dict[str, str]:
     labels = candidate.node.labels
     return {
@@ -249,5 +199,5 @@ def _disrupted(candidate: Candidate) -> dict[str, str]:
 
 def _replacement(node: NewNode, *, alone: bool) -> dict[str, str]:
     allowed = node.requirements[CAPACITY_TYPE]
-    found = {"capacity-type": next((way for way in _WAYS if allowed.allows(way)), "")}
+    found = {"capacity-type": next((each for each in _CAPACITY_TYPES if allowed.allows(each)), "")}
     return {**found, "instance-types": listing(node.instance_types)} if alone else found

@@ -1,18 +1,15 @@
 """
-A consolidation that looks at the whole cluster: the machines whose going saves most, wave by wave.
+The global consolidation strategy: looks at all nodes at once and returns the commands that save most.
 
-First go machines whose pods fit on others, as a sweep over all of them has found. Then those
-that are dearest for what they hold are taken apart in groups, and their pods packed anew by
-price. Each group is decided exactly by the solver, about the cluster as it will be after the
-groups before it, and is a command of its own. On small clusters the classic search is asked as
-well, and whatever saves most wins. What was found is valid at any time, so the search can be
-stopped whenever it has to be.
+First go nodes whose pods fit on others, as :mod:`.sweep` finds them. Then the nodes that cost most for what
+they hold are removed in groups, and their pods are packed anew by price. Every group is decided exactly by
+the scheduler, for the cluster as it will be after the groups before it, and is a command of its own. On
+small clusters the classic search is tried as well, and what saves most wins. The search can be stopped at
+any time: what was found by then is valid.
 
-The least that machines for some pods could cost, however they were exchanged: how far savings could ever go.
-
-Every machine that is there may stay, or be bought again, for what it costs; others are for sale as ever;
-and free room on machines that savings do not touch costs nothing. What no such purchase can beat is a
-bound for every plan. Spread, company and the sizes of pods are left aside, so it may be out of reach.
+:func:`least_cost` bounds how far savings can go: every node may stay, or be launched again, for what it
+costs, others cost what the catalog says, and free room on nodes that savings do not touch costs nothing.
+Topology and the sizes of single pods are left aside, so the bound may be out of reach.
 """
 
 from __future__ import annotations
@@ -23,12 +20,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from karpenter.core.disruption import multinodeconsolidation
 from karpenter.core.disruption.command import Command
+from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.sweep import ClusterSweep
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import item_of, dual_values
+from karpenter.core.scheduling.price.bound import dual_values, item_of
 from karpenter.core.scheduling.price.market import market
 
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ _GROUPS: Final = (2, 3, 5, 8, 13, 21)
 _TOGETHER: Final = 10
 """So many machines are taken apart and packed anew at once."""
 
-_PATIENCE: Final = 3
+_MOST_FAILURES: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
 
 _ROUNDS: Final = 6
@@ -67,7 +64,7 @@ _POORER: Final = 0.6
 
 
 class MoveCosts(NamedTuple):
-    """Weighs what a command saves against what it moves."""
+    """What commands must save, in relation to what they move."""
 
     rate: float
     costs: dict[str, float]
@@ -75,7 +72,7 @@ class MoveCosts(NamedTuple):
     """What the going of each machine must save in any case."""
 
     def raised(self, command: Command) -> MoveCosts:
-        """Return scales that take nothing much poorer than a command: another pass may find better."""
+        """Return costs that reject what saves much less per pod: a later decision may find better."""
         cost = sum(self.costs[name] for name in command.candidates)
         return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
 
@@ -88,7 +85,7 @@ class MoveCosts(NamedTuple):
         return sum(each.saving - sum(map(self.price, each.candidates)) for each in commands)
 
 
-def consolidate(
+def consolidate_globally(
     candidates: Sequence[Candidate],
     consolidation: Consolidation,
     simulator: Simulator,
@@ -104,14 +101,14 @@ def consolidate(
     """
     pods = sum(candidate.cost for candidate in candidates)
     rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
-    scales = MoveCosts(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
+    move_costs = MoveCosts(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
-    best = _wave(movable, consolidation, simulator, headrooms, scales=scales, stop=stop)
+    best = _wave(movable, consolidation, simulator, headrooms, move_costs=move_costs, stop=stop)
     if len(movable) <= _SMALL:
         for found in _few(movable, consolidation, headrooms, stop):
-            if scales.value([found]) > scales.value(best) + 1e-12:
+            if move_costs.value([found]) > move_costs.value(best) + 1e-12:
                 best = [found]
     return best
 
@@ -122,38 +119,40 @@ def _wave(
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
     *,
-    scales: MoveCosts,
+    move_costs: MoveCosts,
     stop: Callable[[], bool],
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
-    fleet = ClusterSweep(simulator.as_it_is(), movable)
+    sweep = ClusterSweep(simulator.as_it_is(), movable)
     headroom = headrooms()
-    commands, here = _swept(fleet.sweep(headrooms(), stop, scales.least), consolidation, scales, stop)
+    commands, here = _swept(sweep.sweep(headrooms(), stop, move_costs.least), consolidation, move_costs, stop)
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
         return commands
-    ranked = fleet.by_waste(scales.price)
+    ranked = sweep.by_waste(move_costs.price)
     _use_up(headroom, ranked, commands)
     failures, rounds = 0, 0
-    while here is not None and failures < _PATIENCE and rounds < _ROUNDS and not stop():
+    while here is not None and failures < _MOST_FAILURES and rounds < _ROUNDS and not stop():
         rounds += 1
-        settled = {name for each in commands for name in (*each.candidates, *each.placements.values())}
+        settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
-        found = _worthwhile(group, here, scales) or _worthwhile(group[: len(group) // 2], here, scales)
+        found = _worthwhile(group, here, move_costs) or _worthwhile(
+            group[: len(group) // 2], here, move_costs
+        )
         if found is None:
             failures += 1
         else:
             commands.append(found)
             _use_up(headroom, group, [found])
-            scales = scales.raised(found)
+            move_costs = move_costs.raised(found)
             here, failures = here.after(found), 0
         ranked = ranked[ranked.index(group[-1]) + 1 :]
     return commands
 
 
 def _swept(
-    swept: SweepResult, consolidation: Consolidation, scales: MoveCosts, stop: Callable[[], bool]
+    swept: SweepResult, consolidation: Consolidation, move_costs: MoveCosts, stop: Callable[[], bool]
 ) -> tuple[list[Command], Consolidation | None]:
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
@@ -167,7 +166,7 @@ def _swept(
         if here is None or stop():
             break
         found = here.decide([candidate])
-        if isinstance(found, Command) and scales.value([found]) > 0:
+        if isinstance(found, Command) and move_costs.value([found]) > 0:
             exchanged.append(found)
             here = here.after(found)
     commands += [_joined(exchanged[at : at + _TOGETHER]) for at in range(0, len(exchanged), _TOGETHER)]
@@ -180,20 +179,20 @@ def _joined(commands: Sequence[Command]) -> Command:
         commands[0],
         candidates=tuple(name for each in commands for name in each.candidates),
         replacements=tuple(node for each in commands for node in each.replacements),
-        placements={pod: node for each in commands for pod, node in each.placements.items()},
+        moves={pod: node for each in commands for pod, node in each.moves.items()},
         hourly_before=sum(each.hourly_before for each in commands),
         hourly_after=sum(each.hourly_after for each in commands),
         pods_moved=sum(each.pods_moved for each in commands),
-        weights=tuple(weight for each in commands for weight in each.weights),
+        scores=tuple(score for each in commands for score in each.scores),
     )
 
 
 def _worthwhile(
-    group: Sequence[Candidate], consolidation: Consolidation, scales: MoveCosts
+    group: Sequence[Candidate], consolidation: Consolidation, move_costs: MoveCosts
 ) -> Command | None:
     """Return the command that packs these machines anew, if it is worth what it moves."""
     found = consolidation.decide(group, afresh=True) if group else None
-    return found if isinstance(found, Command) and scales.value([found]) > 0 else None
+    return found if isinstance(found, Command) and move_costs.value([found]) > 0 else None
 
 
 def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:
@@ -211,7 +210,7 @@ def _few(
 ) -> Iterator[Command]:
     """Yield what else can be done with a few machines: the classic answer, each alone, the worst together."""
     ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
-    known = multinodeconsolidation.consolidate(movable, consolidation, headrooms(), stop)
+    known = consolidate_classic(movable, consolidation, headrooms(), stop)
     if known is not None:
         yield known
     allowed = headrooms().within(ranked)
@@ -238,23 +237,23 @@ def _decided(
 
 def least_cost(problem: Problem, candidates: Sequence[Candidate]) -> float:
     """Return what the pods of some machines must cost at least; `problem` has every pod where it was."""
-    run = Scheduler(EncodedProblem(problem))
+    scheduler = Scheduler(EncodedProblem(problem))
     homes = {pod.key: each.name for each in candidates for pod in each.movable}
     demand: Counter[Item] = Counter()
-    held = {each.name: np.zeros(len(run.encoded.axis), np.int64) for each in candidates}
-    for each in run.encoded.classes:
+    held = {each.name: np.zeros(len(scheduler.encoded.axis), np.int64) for each in candidates}
+    for each in scheduler.encoded.classes:
         mine = [homes[pod.key] for pod in each.pods if pod.key in homes]
         if mine:
-            demand[item_of(run, run.pod_data[each.number])] += len(mine)
+            demand[item_of(scheduler, scheduler.pod_data[each.number])] += len(mine)
         for name in mine:
             held[name] += each.vector
-    if not demand or not run.templates:
+    if not demand or not scheduler.templates:
         return 0.0
-    there = {node.name: np.maximum(run.nodes.free[:, at], 0) for at, node in enumerate(problem.nodes)}
+    there = {node.name: np.maximum(scheduler.nodes.free[:, at], 0) for at, node in enumerate(problem.nodes)}
     rooms = np.array([there[each.name] + held[each.name] for each in candidates], np.float64)
     prices = np.array([each.price or 0.0 for each in candidates])
     kept = np.unique(np.concatenate([rooms, prices[:, None]], axis=1), axis=0)
-    sold = market(list(demand), list(demand.values()), run.templates)
+    sold = market(list(demand), list(demand.values()), scheduler.templates)
     fits = (sold.want[None] <= kept[:, None, :-1]).all(axis=2)
     both = msgspec.structs.replace(
         sold,

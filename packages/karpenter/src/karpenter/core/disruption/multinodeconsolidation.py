@@ -1,18 +1,18 @@
 """
-The classic order of consolidation: a prefix of one ranking together, else one machine alone.
+Multi-node consolidation: the longest prefix of one ranking that can go together, for at most one
+replacement.
 
-Machines are ranked by what they save per cost of emptying them. The longest prefix of that
-ranking that can go together, for at most one replacement, is looked for by halving; if there
-is none, the first machine that can go alone does. At most a hundred machines are considered
-together.
+Nodes are ranked by what they save per cost of emptying them, and the prefix is found by binary search over
+at most a hundred of them. :func:`consolidate_classic` is Karpenter's order: this first, else one node
+alone.
 """
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.disruption.command import Command
+from karpenter.core.disruption.singlenodeconsolidation import consolidate_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 _MOST_TOGETHER: Final = 100
 
 
-def consolidate(
+def consolidate_classic(
     candidates: Sequence[Candidate],
     consolidation: Consolidation,
     headroom: Headroom,
     stop: Callable[[], bool],
 ) -> Command | None:
-    """Return the first command that pays."""
-    ranked = sorted(candidates, key=lambda c: (-c.worth, c.name))
-    return _together(ranked, consolidation, headroom, stop) or _alone(ranked, consolidation, headroom, stop)
+    """Return the first command that pays: for several nodes together, else for one alone."""
+    ranked = sorted(candidates, key=lambda each: (-each.worth, each.name))
+    several = consolidate_several(ranked, consolidation, headroom, stop)
+    return several or consolidate_one(ranked, consolidation, headroom, stop)
 
 
-def _together(
+def consolidate_several(
     ranked: Sequence[Candidate], consolidation: Consolidation, headroom: Headroom, stop: Callable[[], bool]
 ) -> Command | None:
+    """Return the command for the longest prefix of a ranking that pays together."""
     allowed = headroom.within(ranked)[:_MOST_TOGETHER]
     best: Command | None = None
     low, high = 1, len(allowed) - 1
@@ -49,24 +51,3 @@ def _together(
         else:
             high = middle - 1
     return best
-
-
-def _alone(
-    ranked: Sequence[Candidate], consolidation: Consolidation, headroom: Headroom, stop: Callable[[], bool]
-) -> Command | None:
-    for candidate in _interleaved(ranked):
-        if stop():
-            return None
-        if headroom.allows(candidate):
-            found = consolidation.decide([candidate])
-            if isinstance(found, Command):
-                return found
-    return None
-
-
-def _interleaved(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates pool by pool in turn, each pool in its order."""
-    pools: dict[str, list[Candidate]] = {}
-    for candidate in ranked:
-        pools.setdefault(candidate.pool.name, []).append(candidate)
-    return [candidate for row in zip_longest(*pools.values()) for candidate in row if candidate is not None]

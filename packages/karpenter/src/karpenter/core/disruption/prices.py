@@ -1,8 +1,8 @@
 """
-Making sure that a replacement really is cheaper, whatever the provider ends up launching.
+Makes sure that a replacement is cheaper, whichever of its instance types the provider launches.
 
-A claim names many types, and any of them may be launched. So every type stays only if even
-its dearest offering, in the way it would be bought, costs less than what is removed.
+A claim names many instance types, and any of them may be launched. So a type stays only if even its most
+expensive offering, in the capacity type that would be launched, costs less than what is removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
 from karpenter.core.scheduling.encode.offerings import to_bits
-from karpenter.core.scheduling.pack.reservationmanager import violates_min_values, distinct_values
+from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.problem import Purchase
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def allows(node: NewNode, capacity_type: str) -> bool:
 def only(node: NewNode, capacity_type: str) -> NewNode | None:
     """Return a new node that is bought only this way, or None when it cannot be."""
     fitting = _fitting(node)
-    flags = fitting.table.bought(capacity_type)
+    flags = fitting.table.has_capacity_type(capacity_type)
     return _narrowed(node, fitting.bits() & to_bits(flags))
 
 
@@ -91,7 +91,7 @@ def _worst(table: PoolOfferingTable, bits: Bits) -> NDArray[np.float64]:
     worst = np.full(len(table.types), np.inf)
     settled = np.zeros(len(table.types), bool)
     for way in _WAYS:
-        mine = flags & table.bought(way)
+        mine = flags & table.has_capacity_type(way)
         dearest = np.full(len(table.types), -np.inf)
         np.maximum.at(dearest, table.owner[mine], table.price[mine])
         found = np.isfinite(dearest) & ~settled
@@ -101,8 +101,8 @@ def _worst(table: PoolOfferingTable, bits: Bits) -> NDArray[np.float64]:
 
 
 def _fitting(node: NewNode) -> ClaimInstanceTypeOptions:
-    assert isinstance(node.fitting, ClaimInstanceTypeOptions)
-    return node.fitting
+    assert isinstance(node.instance_type_options, ClaimInstanceTypeOptions)
+    return node.instance_type_options
 
 
 def _narrowed(node: NewNode, bits: Bits) -> NewNode | None:
@@ -122,4 +122,6 @@ def _narrowed(node: NewNode, bits: Bits) -> NewNode | None:
         reservation_id=offering.reservation_id,
     )
     # A fresh struct: what the old one has worked out about its types no longer holds.
-    return msgspec.structs.replace(node, purchase=purchase, fitting=fitting, allocatable=kind.allocatable)
+    return msgspec.structs.replace(
+        node, purchase=purchase, instance_type_options=fitting, allocatable=kind.allocatable
+    )

@@ -1,8 +1,8 @@
 """
-Carrying out a command: machines are closed, replacements come first, and only then does anything go.
+Carrying out a command: nodes are tainted, replacements come first, and only then are claims deleted.
 
 What a command has done so far can be undone at any time before the end, and everything it writes is found
-again after a restart: a closed node that no command of ours remembers is opened again.
+again after a restart: a tainted node that no command in progress is about gets its taint removed.
 """
 
 from __future__ import annotations
@@ -10,28 +10,38 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
+
 from karpenter.api.labels import DISRUPTED, NO_SCHEDULE
+from karpenter.api.meta import find_status_condition, is_status_condition_true
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED
-from karpenter.core.effects import Amend, Count, DeleteObject
-from karpenter.core.events import disruption_terminating
-from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, INITIALIZED, amend, claim_board
-from karpenter.core.lifecycle.metrics import disrupted_labels
+from karpenter.core.effects import Amend, Count, DeleteObject, Nominate
+from karpenter.core.events import disruption_terminating, nominated
+from karpenter.core.lifecycle.conditions import (
+    DISRUPTION_REASON,
+    INITIALIZED,
+    claim_conditions,
+    disrupted_labels,
+    patch_object,
+)
 from karpenter.core.lifecycle.registration import render_taint
-from karpenter.core.lifecycle.termination import with_closing_taint
+from karpenter.core.lifecycle.termination import with_disrupted_taint
+from karpenter.core.provisioning.provisioner import create, creation_problem
 from karpenter.core.state.statenode import state_nodes
-from karpenter.core.state.view import condition, is_true
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
+    from karpenter.api.labels import LabelRules
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
-    from karpenter.core.effects import Effect
+    from karpenter.core.effects import CreateClaim, Effect
+    from karpenter.core.scheduling.problem import NewNode
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
-    from karpenter.core.state.view import ClusterView
 
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 _SHORTEST: Final = timedelta(minutes=10)
@@ -44,72 +54,102 @@ Progress = Literal["waiting", "ready", "lost", "late"]
 
 
 def taint_disrupted(node: StateNode, reason: str, now: datetime) -> tuple[Effect, ...]:
-    """Return the writes that keep new pods off a machine, and say on its claim why it goes."""
+    """Return the writes that taint a node, and set DisruptionReason on its claim."""
     effects: list[Effect] = []
     if node.node is not None:
-        taints = with_closing_taint(node.node)
+        taints = with_disrupted_taint(node.node)
         if taints != node.node.spec.taints:
             effects.append(_taints(node, [render_taint(taint) for taint in taints], f"disrupted: {reason}"))
     if node.claim is not None:
-        board = claim_board(node.claim, now).true(DISRUPTION_REASON, reason)
-        effects += amend(node.claim, board, because=f"disrupted: {reason}")
+        condition_set = claim_conditions(node.claim, now).set_true(DISRUPTION_REASON, reason)
+        effects += patch_object(node.claim, condition_set, because=f"disrupted: {reason}")
     return tuple(effects)
 
 
 def untaint(node: StateNode, now: datetime) -> tuple[Effect, ...]:
-    """Return the writes that let pods come to a machine again; nothing if they may."""
+    """Return the writes that let pods come to a node again; nothing if they may."""
     because = "its disruption was given up"
     effects: list[Effect] = []
     if node.node is not None and is_tainted(node):
         left = [taint for taint in node.node.spec.taints if taint.key != DISRUPTED]
         effects.append(_taints(node, [render_taint(taint) for taint in left], because))
     if node.claim is not None:
-        board = claim_board(node.claim, now).clear(DISRUPTION_REASON)
-        effects += amend(node.claim, board, because=because)
+        condition_set = claim_conditions(node.claim, now).clear(DISRUPTION_REASON)
+        effects += patch_object(node.claim, condition_set, because=because)
     return tuple(effects)
 
 
 def is_tainted(node: StateNode) -> bool:
-    """Whether a machine takes no pods because of a command."""
+    """Whether a node takes no pods because of a command."""
     taints = node.node.spec.taints if node.node is not None else ()
     return any(taint.key == DISRUPTED and taint.effect == NO_SCHEDULE for taint in taints)
 
 
+def replacement(node: NewNode, reason: str, view: ClusterView, rules: LabelRules) -> CreateClaim:
+    """
+    Return the creation of a claim that replaces what is disrupted.
+
+    Raises:
+        LookupError: its NodePool is gone, or has exceeded its limits.
+    """
+    pool = view.pools.get(node.pool)
+    if pool is None:
+        raise LookupError(f"NodePool {node.pool} is gone")
+    effect = create(node, pool, rules, f"it replaces what is disrupted: {reason}")
+    if problem := creation_problem(effect, view):
+        raise LookupError(problem)
+    return msgspec.structs.replace(effect, reason=reason.lower())
+
+
+def nominate_destinations(command: Command, view: ClusterView, until: datetime) -> list[Effect]:
+    """Return what keeps the nodes that take the pods of a command from being disrupted themselves."""
+    effects: list[Effect] = []
+    for key, name in command.moves.items():
+        effects.append(Nominate(node=name, until=until, because=f"pod {key} is to move there"))
+        pod = view.pods.get(key)
+        if pod is not None:
+            effects.append(nominated(pod, node=name))
+    return effects
+
+
 def tainted_without_command(view: ClusterView, queued: AbstractSet[str]) -> tuple[StateNode, ...]:
-    """Return the machines that were closed by a command which nobody remembers; `queued` ones are."""
+    """Return the nodes that were tainted by a command that is not in progress; `queued` claims are."""
     return tuple(
         node
         for node in state_nodes(view)
         if node.claim is not None
         and node.claim.name not in queued
-        and not node.is_leaving
-        and (is_tainted(node) or condition(node.claim.status.conditions, DISRUPTION_REASON) is not None)
+        and not node.is_deleting
+        and (
+            is_tainted(node)
+            or find_status_condition(node.claim.status.conditions, DISRUPTION_REASON) is not None
+        )
     )
 
 
 def progress(
     replacements: Iterable[NodeClaim | None], *, started: datetime, now: datetime, queued: int
 ) -> Progress:
-    """Return how far the replacements of a command have come; `queued` machines wait for commands to end."""
+    """Return how far the replacements of a command have come; `queued` nodes wait for commands to end."""
     waiting = False
     for claim in replacements:
         if claim is None:
             return "lost"
-        waiting = waiting or not is_true(claim.status.conditions, INITIALIZED)
+        waiting = waiting or not is_status_condition_true(claim.status.conditions, INITIALIZED)
     if not waiting:
         return "ready"
     return "late" if now - started > time_limit(queued) else "waiting"
 
 
 def time_limit(queued: int) -> timedelta:
-    """Return how long a command may take while so many machines wait for commands to end."""
+    """Return how long a command may take while so many nodes wait for commands to end."""
     return min(max(queued * _PER_CANDIDATE, _SHORTEST), _LONGEST)
 
 
 def delete_candidates(
     candidates: Sequence[NodeClaim], nodes: Sequence[StateNode], reason: str
 ) -> tuple[Effect, ...]:
-    """Return what removes the machines of a command, now that their replacements are there."""
+    """Return what deletes the claims of a command, now that their replacements are initialized."""
     told = [
         disruption_terminating(item, reason)
         for node in nodes
@@ -128,7 +168,7 @@ def delete_candidates(
 
 
 def count_disrupted(candidates: Sequence[Candidate], reason: str) -> tuple[Effect, ...]:
-    """Return what counts the machines and pods that a command removes; the policy only where one decided."""
+    """Return what counts the claims and pods that a command disrupts; the policy only where one decided."""
     effects: list[Effect] = []
     for candidate in candidates:
         policy = candidate.pool.spec.disruption.consolidation_policy if reason in _CONSOLIDATION else ""
@@ -142,17 +182,6 @@ def count_disrupted(candidates: Sequence[Candidate], reason: str) -> tuple[Effec
             ),
         ]
     return tuple(effects)
-
-
-def describe(command: Command, pools: Iterable[str], number: str) -> str:
-    """Return a command as one line: what goes, what comes, what that saves."""
-    names = ", ".join(command.candidates)
-    arrow = f" -> [{len(command.replacements)} replacement(s)]" if command.replacements else ""
-    owners = ",".join(sorted(set(pools)))
-    return (
-        f"{command.reason}/{number}: {command.decision}: nodepools=[{owners}]: [{names}]{arrow}"
-        f" (savings: ${command.saving:.2f})"
-    )
 
 
 def _taints(node: StateNode, taints: list[dict[str, str]], because: str) -> Amend:

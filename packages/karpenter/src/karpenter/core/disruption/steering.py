@@ -1,12 +1,13 @@
 """
-Letting machines empty by themselves: where workloads shrink, and where their new pods go.
+Lets nodes empty by themselves: where workloads shrink, and where their new pods go.
 
-A workload that shrinks chooses which of its pods go, and kube-scheduler chooses where new ones run. Neither
-knows which machines are nearly empty, so holes open everywhere, and pods have to be evicted to close them.
-Here both are told: pods on the machines with the fewest pods are the cheapest to delete, and such machines
-would rather not have new ones. A machine that empties by itself costs no eviction.
+A ReplicaSet that scales down chooses which of its pods go, and kube-scheduler chooses where new pods run.
+Neither knows which nodes are nearly empty, so free room opens on all of them, and pods have to be evicted
+to consolidate. Here both are told: pods on the nodes with the fewest pods get the lowest deletion cost, and
+such nodes get a ``PreferNoSchedule`` taint. A node that empties by itself costs no eviction.
+https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost
 
-Only what is ours is changed: a deletion cost that somebody else has set stays, and is never taken back.
+Only annotations of our own are changed: a deletion cost that another controller has set stays.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from karpenter.api.node import Taint
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 from karpenter.core.lifecycle.registration import render_taint
-from karpenter.core.state.pod import protection, runs_again
+from karpenter.core.state.pod import do_not_disrupt_reason, is_reschedulable
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
@@ -71,10 +72,10 @@ def _ranked(view: ClusterView, now: datetime) -> dict[str, list[StateNode]]:
         pool = view.pools.get(node.pool)
         if pool is None or pool.spec.replicas is not None or consolidate_after(pool) is None:
             continue
-        if node.is_leaving or not node.is_initialized or node.annotations.get(DO_NOT_DISRUPT) == "true":
+        if node.is_deleting or not node.is_initialized or node.annotations.get(DO_NOT_DISRUPT) == "true":
             continue
-        pods = [pod for pod in node.pods if runs_again(pod)]
-        if not any(protection(pod, now) for pod in pods):
+        pods = [pod for pod in node.pods if is_reschedulable(pod)]
+        if not any(do_not_disrupt_reason(pod, now) for pod in pods):
             found.setdefault(node.pool, []).append((len(pods), node.name, node))
     return {name: [node for *_, node in sorted(each)] for name, each in found.items()}
 
@@ -84,7 +85,7 @@ def _tainted(view: ClusterView, emptying: Iterable[str]) -> Iterator[Amend]:
     wanted = frozenset(emptying)
     for each in state_nodes(view):
         node = each.node
-        if node is None or each.is_leaving or not each.is_managed:
+        if node is None or each.is_deleting or not each.is_managed:
             continue
         others = [taint for taint in node.spec.taints if taint.key != EMPTYING]
         is_soft = len(others) < len(node.spec.taints)
@@ -104,8 +105,8 @@ def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Am
     found: list[tuple[int, str, Amend]] = []
     for node in state_nodes(view):
         band = bands.get(node.name)
-        for pod in node.pods if not node.is_leaving else ():
-            if not _is_chosen_by_cost(pod) or not runs_again(pod) or protection(pod, now):
+        for pod in node.pods if not node.is_deleting else ():
+            if not _is_chosen_by_cost(pod) or not is_reschedulable(pod) or do_not_disrupt_reason(pod, now):
                 continue
             notes = pod.metadata.annotations
             cost, ours = notes.get(POD_DELETION_COST), notes.get(DELETION_COST_SET)

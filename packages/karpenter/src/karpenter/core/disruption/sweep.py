@@ -1,18 +1,14 @@
 """
-Looking at every machine at once: which could go, in which order, for the least moving.
+Looks at every node at once: which could be removed, in which order, for the least moving.
 
-Each machine is tried alone against arrays of what the others have free: its pods go where the
-room is of their shape, what is left over to one new machine. The best saving per
-cost of moving is taken, the arrays are brought up to date, and the next best is tried again.
-A machine that has taken pods stays.
+Each node is tried alone against arrays of what the others have free: its pods go to nodes with room of
+their shape, what is left over to one new node. The best saving per cost of moving is taken, the arrays are
+brought up to date, and the next best is tried again. A node that has taken pods stays. Quick and slightly
+cautious: pods that count for spread or affinity stay in their zone. What comes out is a proposal; the
+scheduler decides.
 
-Quick and slightly cautious: pods that count for spread or affinity stay in their zone. What
-comes out is a proposal; the solver itself has the last word about it.
-
-What existing machines have free, as arrays: which of them could take any of some pods at all.
-
-Asked before a question goes to the solver, so that machines on which nothing can happen are
-not part of it. Exact integers; knows nothing of labels, taints or company.
+:class:`FreeResources` answers before a simulation which nodes could take any of some pods at all, so that
+the others are no part of it. Exact integers; labels, taints and topology are not looked at.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import CPU, MEMORY, PODS
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import cost_per_pod, item_of, dual_values
+from karpenter.core.scheduling.price.bound import cost_per_pod, dual_values, item_of
 from karpenter.core.scheduling.price.market import market
 from karpenter.core.scheduling.price.planner import topology_keys
 
@@ -70,20 +66,20 @@ class SweepResult(NamedTuple):
 
 
 class ClusterSweep:
-    """Every machine of a cluster, its free room, and the pods that could move."""
+    """Every node of a cluster, its free room, and the pods that could move."""
 
     def __init__(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
-        self._run = Scheduler(EncodedProblem(problem))
+        self._scheduler = Scheduler(EncodedProblem(problem))
         self._position = {node.name: number for number, node in enumerate(problem.nodes)}
         self._candidates = {self._position[c.name]: c for c in candidates if c.name in self._position}
-        self._classes = {each.number: each for each in self._run.encoded.classes}
+        self._classes = {each.number: each for each in self._scheduler.encoded.classes}
         homes = {pod.key: at for at, c in self._candidates.items() for pod in c.movable}
         self._load: dict[int, Counter[int]] = {at: Counter() for at in self._candidates}
-        for each in self._run.encoded.classes:
+        for each in self._scheduler.encoded.classes:
             for pod in each.pods:
                 if pod.key in homes:
                     self._load[homes[pod.key]][each.number] += 1
-        self._open = np.ones(self._run.nodes.count, bool) & ~self._run.quiet
+        self._open = np.ones(self._scheduler.nodes.count, bool) & ~self._scheduler.quiet
         self._version = 0
         """Rises whenever something is taken."""
 
@@ -102,7 +98,7 @@ class ClusterSweep:
         found = SweepResult([], [])
         busy: set[int] = set()
         while queue and not stop():
-            promised, at = heappop(queue)
+            expected, at = heappop(queue)
             candidate = self._candidates[at]
             if at in busy or not headroom.allows(candidate):
                 continue
@@ -110,7 +106,7 @@ class ClusterSweep:
             if trial is None or trial.saving <= least[candidate.name]:
                 continue
             value = -trial.saving / candidate.cost
-            if queue and value > queue[0][0] + 1e-12 and value > promised + 1e-12:
+            if queue and value > queue[0][0] + 1e-12 and value > expected + 1e-12:
                 heappush(queue, (value, at))
                 continue
             self._commit(at, trial)
@@ -139,14 +135,17 @@ class ClusterSweep:
 
     def _worth(self) -> tuple[dict[int, float], dict[int, float]]:
         """Return, per class, the least that a pod must cost, and what it costs among its own kind."""
-        run = self._run
-        items = {each.number: item_of(run, run.pod_data[each.number]) for each in run.encoded.classes}
+        scheduler = self._scheduler
+        items = {
+            each.number: item_of(scheduler, scheduler.pod_data[each.number])
+            for each in scheduler.encoded.classes
+        }
         demand: Counter[Item] = Counter()
-        for each in run.encoded.classes:
+        for each in scheduler.encoded.classes:
             demand[items[each.number]] += len(each.pods)
         if not any(any(item.bits) for item in demand):
             return dict.fromkeys(items, 0.0), dict.fromkeys(items, 0.0)
-        found = market(list(demand), list(demand.values()), run.templates)
+        found = market(list(demand), list(demand.values()), scheduler.templates)
         least = dict(zip(demand, dual_values(found).pod.tolist(), strict=True))
         own = dict(zip(demand, cost_per_pod(found).tolist(), strict=True))
         return {n: least[item] for n, item in items.items()}, {n: own[item] for n, item in items.items()}
@@ -179,18 +178,22 @@ class ClusterSweep:
         shifts: list[tuple[int, int, int]],
     ) -> int:
         """Spread pods of a class over other machines; return how many found no room."""
-        run = self._run
-        pod_data = run.pod_data[each.number][0]
-        columns = [self._column(key) for key in topology_keys(run, pod_data)]
+        scheduler = self._scheduler
+        pod_data = scheduler.pod_data[each.number][0]
+        columns = [self._column(key) for key in topology_keys(scheduler, pod_data)]
         asked = [(axis, amount) for axis, amount in enumerate(each.want) if amount > 0]
         for node in _one_by_one(self._with_room(each, pod_data)):
             if node == at or any(column[node] != column[at] for column in columns):
                 continue
             used = taken.get(node)
-            free = run.nodes.free[:, node] if used is None else run.nodes.free[:, node] - used
+            free = scheduler.nodes.free[:, node] if used is None else scheduler.nodes.free[:, node] - used
             left = free.tolist()
             most = min(count, pod_data.host_cap(node), *(left[axis] // amount for axis, amount in asked))
-            if most <= 0 or not run.fits_ports(pod_data, node) or not run.fits_volumes(pod_data, node):
+            if (
+                most <= 0
+                or not scheduler.fits_ports(pod_data, node)
+                or not scheduler.fits_volumes(pod_data, node)
+            ):
                 continue
             taken[node] = each.vector * most if used is None else used + each.vector * most
             shifts.append((each.number, node, most))
@@ -203,22 +206,22 @@ class ClusterSweep:
         """Return the open machines that suit a class and have room for one pod, the best first."""
         known = self._suited.get(each.number)
         if known is None or known[0] != self._version:
-            fine = self._open & self._suiting(pod_data) & self._run.nodes.with_room(each.want)
-            found = self._run.in_order(np.flatnonzero(fine), pod_data)
+            fine = self._open & self._suiting(pod_data) & self._scheduler.nodes.with_room(each.want)
+            found = self._scheduler.in_order(np.flatnonzero(fine), pod_data)
             known = self._suited[each.number] = (self._version, found.astype(np.int32))
         return known[1]
 
     def _suiting(self, pod_data: PodData) -> NDArray[np.bool_]:
         found = self._suits.get(pod_data.pod_class.number)
         if found is None:
-            kinds = np.array([kind.suits(pod_data) for kind in self._run.kinds.all], bool)
-            found = self._suits[pod_data.pod_class.number] = kinds[self._run.kinds.of]
+            kinds = np.array([kind.suits(pod_data) for kind in self._scheduler.node_groups.all], bool)
+            found = self._suits[pod_data.pod_class.number] = kinds[self._scheduler.node_groups.of]
         return found
 
     def _column(self, key: str) -> NDArray[np.object_]:
         found = self._domains.get(key)
         if found is None:
-            values = [node.labels.get(key) for node in self._run.problem.nodes]
+            values = [node.labels.get(key) for node in self._scheduler.problem.nodes]
             found = np.empty(len(values), object)
             found[:] = values
             self._domains[key] = found
@@ -226,22 +229,26 @@ class ClusterSweep:
 
     def _new_machine(self, leftover: Counter[int], at: int) -> float | None:
         """Return the price of the cheapest new machine that takes everything left over."""
-        run = self._run
-        total = np.zeros(len(run.encoded.axis), np.int64)
+        scheduler = self._scheduler
+        total = np.zeros(len(scheduler.encoded.axis), np.int64)
         for number, count in leftover.items():
             each = self._classes[number]
-            if run.pod_data[number][0].host_cap(run.nodes.count) < count:
+            if scheduler.pod_data[number][0].host_cap(scheduler.nodes.count) < count:
                 return None
             total += each.vector * count
-        for template in run.templates:
-            state = run.base(template)
+        for template in scheduler.templates:
+            state = scheduler.base(template)
             for number in leftover:
-                pod_data = run.pod_data[number][0]
-                reached = run.states.step(state, pod_data.requirements) if pod_data.tolerates(template) else None
-                for key in topology_keys(run, pod_data) if reached is not None else ():
+                pod_data = scheduler.pod_data[number][0]
+                reached = (
+                    scheduler.states.step(state, pod_data.requirements)
+                    if pod_data.tolerates(template)
+                    else None
+                )
+                for key in topology_keys(scheduler, pod_data) if reached is not None else ():
                     domain = self._column(key)[at]
                     if reached is not None and domain is not None:
-                        reached = run.states.step(reached, Requirements.only(key, frozenset({domain})))
+                        reached = scheduler.states.step(reached, Requirements.only(key, frozenset({domain})))
                 if reached is None:
                     break
                 state = reached
@@ -254,13 +261,13 @@ class ClusterSweep:
         return None
 
     def _commit(self, at: int, trial: RemovalTrial) -> None:
-        run = self._run
+        scheduler = self._scheduler
         self._version += 1
         self._open[at] = False
         for number, node, count in trial.shifts:
-            pod_data = run.pod_data[number][0]
-            run.nodes.take(node, pod_data.pod_class.vector, count)
-            for group in run.counting(pod_data):
+            pod_data = scheduler.pod_data[number][0]
+            scheduler.nodes.take(node, pod_data.pod_class.vector, count)
+            for group in scheduler.counting(pod_data):
                 self._recount(group, at, node, count)
 
     @staticmethod
@@ -277,7 +284,7 @@ def _one_by_one(nodes: NDArray[np.int32]) -> Iterator[int]:
 
 
 _ALWAYS: Final = frozenset({CPU, MEMORY, PODS})
-"""Resources that are looked at whoever asks; a machine that is overdrawn in one takes nobody."""
+"""Resources that are always looked at; a node that is overdrawn in one takes no pod."""
 
 
 class FreeResources:

@@ -1,14 +1,11 @@
 """
-What time and specs say about a claim: expired, drifted, ready to be consolidated.
+Disruption conditions of a NodeClaim: Drifted and Consolidatable, and when it expires.
 
-Worked out from specs, hashes and timestamps at a moment, as the operator's own controllers
-would mark it; a condition in the claim's status decides only where there is nothing to work
-it out from (a provider's own kind of drift).
+Drift, expiry and consolidateAfter are computed from specs, hashes and timestamps. The stored condition
+Drifted is read only for what cannot be computed here: a drift reason of the cloud provider.
+:func:`disruption_conditions` turns the results into conditions and says when to look again.
 
-What is written on a claim for disruption to read: that it has drifted, that it was quiet long enough.
-
-The questions are answered in ``core.lifecycle.marks``; here the answers become conditions, and the time of
-the next answer becomes known.
+See https://karpenter.sh/docs/concepts/disruption/.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ from karpenter.core.lifecycle.conditions import (
     DRIFTED,
     INITIALIZED,
     LAUNCHED,
-    amend,
-    claim_board,
+    claim_conditions,
+    patch_object,
 )
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirements import Requirements
@@ -49,14 +46,19 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
 
-SETTLING: Final = timedelta(hours=1)
-"""How old a claim must be before a missing instance type counts as drift."""
+INSTANCE_TYPE_DRIFT_AGE: Final = timedelta(hours=1)
+"""The age of a claim from which on a missing instance type counts as drift."""
 
-_WORKED_OUT: Final = frozenset({"NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "Drifted"})
+DRIFT_PERIOD: Final = 300.0
+"""Seconds after which drift is checked again without an event."""
+
+_COMPUTED_REASONS: Final = frozenset(
+    {"NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "Drifted"}
+)
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
-    """Return when a claim is too old, or None when it never is."""
+    """Return when a claim expires, or None when it never does."""
     born = claim.metadata.creation_timestamp
     try:
         age = parse_duration_or_never(claim.spec.expire_after)
@@ -65,8 +67,8 @@ def expires_at(claim: NodeClaim) -> datetime | None:
     return None if age is None or born is None else born + age
 
 
-def quiet_until(claim: NodeClaim, pool: NodePool) -> datetime | None:
-    """Return until when a node is left alone after its last pod came or went; None when never again."""
+def consolidatable_at(claim: NodeClaim, pool: NodePool) -> datetime | None:
+    """Return when consolidateAfter has passed since the last pod event; None when it never does."""
     wait = consolidate_after(pool)
     last = claim.status.last_pod_event_time or status_condition_since(claim.status.conditions, "Initialized")
     if wait is None or last is None:
@@ -75,7 +77,7 @@ def quiet_until(claim: NodeClaim, pool: NodePool) -> datetime | None:
 
 
 def consolidate_after(pool: NodePool) -> timedelta | None:
-    """Return how long a pool's nodes are left alone; None when they are never consolidated."""
+    """Return the consolidateAfter of a pool; None for Never."""
     try:
         return parse_duration_or_never(pool.spec.disruption.consolidate_after)
     except DurationError:
@@ -83,38 +85,38 @@ def consolidate_after(pool: NodePool) -> timedelta | None:
 
 
 def is_consolidatable(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
-    """Whether a node has been quiet for long enough."""
+    """Whether a claim is initialized and consolidateAfter has passed since its last pod event."""
     wait = consolidate_after(pool)
     if wait is None or not is_status_condition_true(claim.status.conditions, "Initialized"):
         return False
     if not wait:
         return True
-    until = quiet_until(claim, pool)
+    until = consolidatable_at(claim, pool)
     return until is not None and now >= until
 
 
-def is_quiet(claim: NodeClaim | None, pool: NodePool | None, now: datetime) -> bool:
-    """Whether a node is inside its quiet time, so that pods are not moved onto it for savings."""
+def within_consolidate_after(claim: NodeClaim | None, pool: NodePool | None, now: datetime) -> bool:
+    """Whether consolidateAfter has not passed yet, so that consolidation moves no pods onto the node."""
     if claim is None or pool is None or not consolidate_after(pool):
         return False
-    until = quiet_until(claim, pool)
+    until = consolidatable_at(claim, pool)
     return until is not None and now < until
 
 
 def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
-    """Return why a claim no longer is what its pool wants, or nothing."""
+    """Return the reason why a claim has drifted; empty if it has not."""
     if not is_status_condition_true(claim.status.conditions, "Launched"):
         return ""
     return (
-        _hash_drift(claim, pool)
+        _static_drift(claim, pool)
         or _requirements_drift(claim, pool)
-        or _catalogue_drift(claim, pool, catalog, now)
+        or _instance_type_drift(claim, pool, catalog, now)
         or _provider_drift(claim)
     )
 
 
 def drifted_since(claim: NodeClaim) -> datetime | None:
-    """Return when a claim was found to have drifted, if anyone wrote it down."""
+    """Return when the condition Drifted became True; None if it is not True."""
     return (
         status_condition_since(claim.status.conditions, "Drifted")
         if is_status_condition_true(claim.status.conditions, "Drifted")
@@ -122,7 +124,7 @@ def drifted_since(claim: NodeClaim) -> datetime | None:
     )
 
 
-def _hash_drift(claim: NodeClaim, pool: NodePool) -> str:
+def _static_drift(claim: NodeClaim, pool: NodePool) -> str:
     theirs, version = pool.metadata.annotations, claim.metadata.annotations.get(NODEPOOL_HASH_VERSION)
     mine = claim.metadata.annotations.get(NODEPOOL_HASH)
     if NODEPOOL_HASH in theirs:
@@ -140,9 +142,9 @@ def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
     return "" if labels.accepts(wanted) else "RequirementsDrifted"
 
 
-def _catalogue_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
+def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
     born = claim.metadata.creation_timestamp
-    if born is not None and now - born < SETTLING:
+    if born is not None and now - born < INSTANCE_TYPE_DRIFT_AGE:
         return ""
     if not catalog.types_of(pool.name):
         return ""  # whoever sells has not answered, which says nothing about a machine that runs
@@ -150,49 +152,54 @@ def _catalogue_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: da
     kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:
         return "InstanceTypeNotFound" if INSTANCE_TYPE in labels else ""
-    bought = {labels.get(CAPACITY_TYPE)}
-    if RESERVED in bought:
-        bought.add(ON_DEMAND)
-    if any(o.zone == labels.get(ZONE) and o.capacity_type in bought for o in kind.offerings):
+    capacity_types = {labels.get(CAPACITY_TYPE)}
+    if RESERVED in capacity_types:
+        capacity_types.add(ON_DEMAND)
+    if any(o.zone == labels.get(ZONE) and o.capacity_type in capacity_types for o in kind.offerings):
         return ""
     return "InstanceTypeNotFound" if ZONE in labels and CAPACITY_TYPE in labels else ""
 
 
 def _provider_drift(claim: NodeClaim) -> str:
     found = find_status_condition(claim.status.conditions, "Drifted")
-    if found is None or found.status != "True" or found.reason in _WORKED_OUT:
+    if found is None or found.status != "True" or found.reason in _COMPUTED_REASONS:
         return ""
     return found.reason or "Drifted"
 
 
-DRIFT_PERIOD: Final = 300.0
-"""Seconds after which drift is looked for again, though nothing has happened."""
-
-
-def mark(
+def disruption_conditions(
     claim: NodeClaim, pool: NodePool | None, catalog: Catalog, now: datetime, *, provider_drift: str = ""
 ) -> Step:
-    """Return what to write on a claim; `provider_drift` is the provider's own kind of drift, if any."""
+    """Return the conditions to write on a claim; `provider_drift` is a drift reason of the cloud provider."""
     if pool is None or claim.metadata.deletion_timestamp is not None:
         return NOTHING
-    board = claim_board(claim, now)
+    condition_set = claim_conditions(claim, now)
     again = DRIFT_PERIOD
     reason = ""
-    if board.is_true(LAUNCHED):
-        reason = drift_reason(_without_mark(claim), pool, catalog, now) or provider_drift
-    board = board.true(DRIFTED, reason, reason) if reason else board.clear(DRIFTED)
+    if condition_set.is_true(LAUNCHED):
+        reason = drift_reason(_without_drifted(claim), pool, catalog, now) or provider_drift
+    condition_set = (
+        condition_set.set_true(DRIFTED, reason, reason) if reason else condition_set.clear(DRIFTED)
+    )
     if pool.spec.replicas is None:
         if is_consolidatable(claim, pool, now):
-            board = board.true(CONSOLIDATABLE)
+            condition_set = condition_set.set_true(CONSOLIDATABLE)
         else:
-            board = board.clear(CONSOLIDATABLE)
-            until = quiet_until(claim, pool)
-            if board.is_true(INITIALIZED) and consolidate_after(pool) is not None and until is not None:
+            condition_set = condition_set.clear(CONSOLIDATABLE)
+            until = consolidatable_at(claim, pool)
+            if (
+                condition_set.is_true(INITIALIZED)
+                and consolidate_after(pool) is not None
+                and until is not None
+            ):
                 again = min(again, max((until - now).total_seconds(), 0.0))
-    return Step(effects=amend(claim, board, because="its marks have changed"), again=again)
+    return Step(
+        effects=patch_object(claim, condition_set, because="its disruption conditions have changed"),
+        again=again,
+    )
 
 
-def _without_mark(claim: NodeClaim) -> NodeClaim:
-    """Return the claim as it would be had nobody marked it: its drift is worked out anew."""
+def _without_drifted(claim: NodeClaim) -> NodeClaim:
+    """Return the claim without its condition Drifted, so that drift is computed anew."""
     left = tuple(each for each in claim.status.conditions if each.type != DRIFTED)
     return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=left))

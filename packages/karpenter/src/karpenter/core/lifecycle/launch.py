@@ -1,71 +1,137 @@
 """
-What follows from a launch, or from its failure.
+Launch: what follows from the cloud provider's answer to a NodeClaim.
 
-A machine that started gives its claim the labels, the amounts and the identity that it has. A claim whose
-offerings are sold out, or whose node class is not ready, is given up at once, so that the next decision may
-look elsewhere; any other failure is written down and tried again.
+A launched machine gives its claim labels, annotations, capacity and the provider id. A claim is deleted at
+once after an insufficient capacity error or when its node class is not ready, so that the next scheduling
+run chooses another offering; any other error sets Launched=Unknown and is retried.
 
-Refuses to know how machines are launched.
+How machines are launched is the provider's part.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
-from karpenter.core.events import insufficient_capacity, shorten
-from karpenter.core.lifecycle.conditions import LAUNCHED, amend, claim_board, delete_claim
+from karpenter.core.effects import LAUNCH_TIME, Launch, LaunchFact
+from karpenter.core.events import insufficient_capacity, truncate
+from karpenter.core.lifecycle.conditions import (
+    LAUNCHED,
+    claim_conditions,
+    delete_claim,
+    patch_object,
+    render_time,
+)
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import Effect
 
 
-class Machine(Protocol):
-    """What a provider says of a machine that it has started."""
+class LaunchedMachine(Protocol):
+    """The fields of a machine that the cloud provider has launched."""
 
     @property
     def provider_id(self) -> str:
-        """The machine's identity."""
+        """The provider id."""
 
     @property
     def image_id(self) -> str:
-        """The image that it was started from."""
+        """The image that the machine was launched from."""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Labels whose values are settled now."""
+        """Labels that follow from the chosen offering."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """What the provider wants to remember."""
+        """Annotations of the provider."""
 
     @property
     def capacity(self) -> Mapping[str, int]:
-        """All that the machine has."""
+        """The resources of the machine."""
 
     @property
     def allocatable(self) -> Mapping[str, int]:
-        """What is left of that for pods."""
+        """The resources that pods may use."""
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a machine could not be started."""
+class LaunchFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a machine could not be launched."""
 
-    kind: Literal["sold out", "class not ready", "other"]
+    kind: Literal["insufficient capacity", "nodeclass not ready", "other"]
     reason: str = "LaunchFailed"
-    """In one word, for the condition."""
+    """The reason of the condition Launched."""
 
     message: str
 
 
-def launched(claim: NodeClaim, machine: Machine, now: datetime) -> tuple[Effect, ...]:
-    """Return what to write down about a claim whose machine has started."""
+class _Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine whose fields stand for those that the cloud provider will report."""
+
+    provider_id: str
+    image_id: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    capacity: Mapping[str, int]
+    allocatable: Mapping[str, int]
+
+
+_ANSWERED: Final = _Answered(
+    provider_id=LaunchFact.PROVIDER_ID,
+    image_id=LaunchFact.IMAGE_ID,
+    labels={LaunchFact.LABELS: ""},
+    annotations={LaunchFact.ANNOTATIONS: ""},
+    capacity={LaunchFact.CAPACITY: 0},
+    allocatable={LaunchFact.ALLOCATABLE: 0},
+)
+
+
+def launch(claim: NodeClaim, because: str) -> Launch:
+    """Return the launch of a claim, with what follows from each answer."""
+    failure = LaunchFailure(kind="other", reason=LaunchFact.REASON, message=LaunchFact.ERROR)
+    kinds = {
+        "insufficient_capacity": msgspec.structs.replace(failure, kind="insufficient capacity"),
+        "nodeclass_not_ready": msgspec.structs.replace(failure, kind="nodeclass not ready"),
+        "failed": failure,
+    }
+    return Launch(
+        claim=claim,
+        launched=launch_succeeded(claim, _ANSWERED, LAUNCH_TIME),
+        **{name: launch_failed(claim, each, LAUNCH_TIME) for name, each in kinds.items()},
+        because=because,
+    )
+
+
+def launch_facts(machine: LaunchedMachine, now: datetime) -> dict[str, Any]:
+    """Return the facts of a launch that succeeded."""
+    return {
+        LaunchFact.PROVIDER_ID: machine.provider_id,
+        LaunchFact.IMAGE_ID: machine.image_id,
+        LaunchFact.LABELS: dict(machine.labels),
+        LaunchFact.ANNOTATIONS: dict(machine.annotations),
+        LaunchFact.CAPACITY: render_resources(machine.capacity),
+        LaunchFact.ALLOCATABLE: render_resources(machine.allocatable),
+        LaunchFact.TIME: render_time(now),
+    }
+
+
+def failure_facts(message: str, now: datetime, *, reason: str = "LaunchFailed") -> dict[str, Any]:
+    """Return the facts of a launch that failed; the `reason` is that of the condition Launched."""
+    return {
+        LaunchFact.ERROR: truncate(message),
+        LaunchFact.REASON: reason,
+        LaunchFact.TIME: render_time(now),
+    }
+
+
+def launch_succeeded(claim: NodeClaim, machine: LaunchedMachine, now: datetime) -> tuple[Effect, ...]:
+    """Return the write of a claim whose machine was launched."""
     labels = {**machine.labels, **claim.metadata.labels}
     annotations = {**claim.metadata.annotations, **machine.annotations}
     metadata = {
@@ -76,9 +142,9 @@ def launched(claim: NodeClaim, machine: Machine, now: datetime) -> tuple[Effect,
         )
         if new != old
     }
-    return amend(
+    return patch_object(
         claim,
-        claim_board(claim, now).true(LAUNCHED),
+        claim_conditions(claim, now).set_true(LAUNCHED),
         changes={"metadata": metadata} if metadata else None,
         status={
             "providerID": machine.provider_id,
@@ -86,20 +152,22 @@ def launched(claim: NodeClaim, machine: Machine, now: datetime) -> tuple[Effect,
             "capacity": render_resources(machine.capacity),
             "allocatable": render_resources(machine.allocatable),
         },
-        because="its machine has started",
+        because="its machine was launched",
     )
 
 
-def not_launched(claim: NodeClaim, failure: Failure, now: datetime) -> tuple[Effect, ...]:
-    """Return what to do about a claim whose machine could not be started."""
-    if failure.kind == "sold out":
-        because = f"nothing that satisfies it can be had: {shorten(failure.message)}"
+def launch_failed(claim: NodeClaim, failure: LaunchFailure, now: datetime) -> tuple[Effect, ...]:
+    """Return the effects for a claim whose machine could not be launched."""
+    if failure.kind == "insufficient capacity":
+        because = f"insufficient capacity: {truncate(failure.message)}"
         return (
             insufficient_capacity(claim, failure.message),
             *delete_claim(claim, "insufficient_capacity", because),
         )
-    if failure.kind == "class not ready":
-        because = f"its node class is not ready: {shorten(failure.message)}"
+    if failure.kind == "nodeclass not ready":
+        because = f"its node class is not ready: {truncate(failure.message)}"
         return delete_claim(claim, "nodeclass_not_ready", because)
-    board = claim_board(claim, now).unknown(LAUNCHED, failure.reason, shorten(failure.message))
-    return amend(claim, board, because="its machine could not be started")
+    condition_set = claim_conditions(claim, now).set_unknown(
+        LAUNCHED, failure.reason, truncate(failure.message)
+    )
+    return patch_object(claim, condition_set, because="its machine could not be launched")

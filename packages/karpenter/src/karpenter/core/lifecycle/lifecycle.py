@@ -1,27 +1,28 @@
 """
-One look at a claim: what is due for it now, from its finalizer to its complete node.
+The lifecycle of a NodeClaim: launch, registration, initialization and liveness.
 
-Every look goes through all steps, so that it does not matter which event caused it or how many were missed.
-A claim that is being deleted is :mod:`.finalize`'s.
+Each reconcile goes through all steps, so it does not matter which event caused it or how many were missed.
+A claim that is being deleted is reconciled by :mod:`.termination`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.core.effects import Launch, Step
+from karpenter.core.effects import Step
 from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     LAUNCHED,
     REGISTERED,
     Progress,
     add_finalizer,
-    amend,
-    claim_board,
+    claim_conditions,
     has_finalizer,
+    patch_object,
 )
 from karpenter.core.lifecycle.initialization import initialize
-from karpenter.core.lifecycle.liveness import Patience, give_up, seconds_left
+from karpenter.core.lifecycle.launch import launch
+from karpenter.core.lifecycle.liveness import LivenessTimeouts, delete_for_timeout, seconds_left
 from karpenter.core.lifecycle.registration import register
 
 if TYPE_CHECKING:
@@ -32,38 +33,40 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
 
-_PATIENCE = Patience()
+_TIMEOUTS = LivenessTimeouts()
 
 
-def step(
+def reconcile_nodeclaim(
     claim: NodeClaim,
     nodes: Sequence[Node],
     now: datetime,
     *,
     holds: Sequence[str] = (),
     slices: Iterable[ResourceSlice] | None = None,
-    patience: Patience = _PATIENCE,
+    timeouts: LivenessTimeouts = _TIMEOUTS,
 ) -> Step:
     """
-    Return what is due for a claim that is not being deleted.
+    Return the effects for a claim that is not being deleted.
 
-    `nodes` are those with its provider id; `holds` names what the provider has to finish first; `slices` are
-    the devices that drivers show, None where nobody asks for devices.
+    `nodes` are those with its provider id; `holds` names the registration hooks that have not finished;
+    `slices` are the ResourceSlices of the cluster, None when DRA is ignored.
     """
     if not has_finalizer(claim):
-        return Step(effects=(add_finalizer(claim, "its machine must not outlive it"),))
-    board = claim_board(claim, now)
-    left = seconds_left(board, patience)
+        return Step(effects=(add_finalizer(claim, "its machine must be terminated before it is gone"),))
+    condition_set = claim_conditions(claim, now)
+    left = seconds_left(condition_set, timeouts)
     if left is not None and left <= 0:
-        return Step(effects=give_up(claim, board))
-    if board.status(LAUNCHED) == "Unknown":
-        return Step(effects=(Launch(claim=claim, because="it has no machine yet"),), again=left)
-    board = board.refresh(LAUNCHED)
-    if board.is_true(REGISTERED) and board.status(INITIALIZED) == "Unknown":
-        progress = initialize(claim, nodes, board, slices)
-    elif board.status(REGISTERED) == "Unknown":
-        progress = register(claim, nodes, board, holds)
+        return Step(effects=delete_for_timeout(claim, condition_set))
+    if condition_set.status(LAUNCHED) == "Unknown":
+        return Step(effects=(launch(claim, "it is not launched yet"),), again=left)
+    condition_set = condition_set.refresh(LAUNCHED)
+    if condition_set.is_true(REGISTERED) and condition_set.status(INITIALIZED) == "Unknown":
+        progress = initialize(claim, nodes, condition_set, slices)
+    elif condition_set.status(REGISTERED) == "Unknown":
+        progress = register(claim, nodes, condition_set, holds)
     else:
-        progress = Progress(board=board.refresh(REGISTERED).refresh(INITIALIZED))
-    written = amend(claim, progress.board, status=progress.status, because="its node has come further")
+        progress = Progress(condition_set=condition_set.refresh(REGISTERED).refresh(INITIALIZED))
+    written = patch_object(
+        claim, progress.condition_set, status=progress.status, because="its conditions have changed"
+    )
     return Step(effects=(*progress.first, *written, *progress.then), again=left)

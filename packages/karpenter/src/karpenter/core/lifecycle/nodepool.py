@@ -1,8 +1,8 @@
 """
-What a pool says about itself: whether it makes sense, whether its node class is ready, what its template is.
+The status of a NodePool: validation, readiness, hash, and the resources of its nodes.
 
-All of it is worked out in one look and written in one go. A pool is used only when both its own validation
-and its class say yes about its present generation.
+Conditions and hash annotations are computed together and written in one patch. A NodePool is used for
+scheduling only when ValidationSucceeded and NodeClassReady are True for its present generation.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, NODES
 from karpenter.api.validation.amounts import check_amounts
-from karpenter.api.validation.nodepool_validation import check_pool
+from karpenter.api.validation.nodepool_validation import validate_nodepool
 from karpenter.base.duration import DurationError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
-from karpenter.core.lifecycle.conditions import amend
+from karpenter.core.lifecycle.conditions import patch_object
 from karpenter.core.lifecycle.registrationhealth import is_outdated
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.resources import render_resources
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.core.effects import Effect
-    from karpenter.core.lifecycle.conditions import Board
+    from karpenter.core.lifecycle.conditions import ConditionSet
     from karpenter.core.state.cluster import NodeClass
 
-_ALWAYS_SHOWN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
+_ALWAYS_WRITTEN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
 
 
-def tend(
+def nodepool_status(
     pool: NodePool,
     node_class: NodeClass | None,
     claims: Iterable[NodeClaim],
@@ -42,12 +42,16 @@ def tend(
     rules: LabelRules,
     now: datetime,
 ) -> tuple[Effect, ...]:
-    """Return what is due for a pool; `claims` are its own."""
-    board = _class_ready(_validated(conditions.pool_board(pool, now), pool, rules), pool, node_class)
+    """Return the writes of a NodePool's conditions and hash; `claims` are its own."""
+    condition_set = _class_ready(
+        _validated(conditions.pool_conditions(pool, now), pool, rules), pool, node_class
+    )
     status: dict[str, Any] = {}
     if node_class is not None and is_outdated(pool, node_class):
-        kind = conditions.REGISTRATION_HEALTHY
-        board = board.unknown(kind, conditions.AWAITING, "no machine of this generation has registered yet")
+        kind = conditions.NODE_REGISTRATION_HEALTHY
+        condition_set = condition_set.set_unknown(
+            kind, conditions.AWAITING_RECONCILIATION, "no machine of this generation has registered yet"
+        )
         status["nodeClassObservedGeneration"] = node_class.generation
     hashes = _hashes(pool)
     notes = pool.metadata.annotations
@@ -55,48 +59,56 @@ def tend(
         {"metadata": {"annotations": hashes}} if any(notes.get(k) != v for k, v in hashes.items()) else {}
     )
     return (
-        *(_rehashed(claim, hashes) for claim in claims if _is_of_older_version(claim, pool, hashes)),
-        *amend(pool, board, changes=changes, status=status, because="the pool or its node class has changed"),
-    )
-
-
-def counted(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
-    """Return the write that tells what the machines of a pool have together; nothing if it tells that now."""
-    amounts = {**dict.fromkeys(_ALWAYS_SHOWN, 0), **used}
-    shown, nodes = render_resources(amounts), amounts[NODES]
-    if pool.status.resources == shown and pool.status.nodes == nodes:
-        return ()
-    gone = {name: None for name in pool.status.resources if name not in shown}
-    return (
-        Amend(
-            kind=pool.kind,
-            name=pool.name,
-            status={"resources": {**shown, **gone}, "nodes": nodes},
-            because="its machines have changed",
+        *(_rehashed(claim, hashes) for claim in claims if _has_other_hash_version(claim, pool, hashes)),
+        *patch_object(
+            pool,
+            condition_set,
+            changes=changes,
+            status=status,
+            because="the nodepool or its node class has changed",
         ),
     )
 
 
-def _validated(board: Board, pool: NodePool, rules: LabelRules) -> Board:
-    problems = [*check_pool(pool, rules=rules), *check_amounts(pool)]
+def nodepool_resources(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
+    """Return the write of the summed resources of a NodePool's nodes; empty if nothing differs."""
+    amounts = {**dict.fromkeys(_ALWAYS_WRITTEN, 0), **used}
+    shown, nodes = render_resources(amounts), amounts[NODES]
+    if pool.status.resources == shown and pool.status.nodes == nodes:
+        return ()
+    removed = {name: None for name in pool.status.resources if name not in shown}
+    return (
+        Amend(
+            kind=pool.kind,
+            name=pool.name,
+            status={"resources": {**shown, **removed}, "nodes": nodes},
+            because="its nodes have changed",
+        ),
+    )
+
+
+def _validated(condition_set: ConditionSet, pool: NodePool, rules: LabelRules) -> ConditionSet:
+    problems = [*validate_nodepool(pool, rules=rules), *check_amounts(pool)]
     if problems:
         text = "; ".join(str(problem) for problem in problems)
-        return board.false(conditions.VALIDATION_SUCCEEDED, "NodePoolValidationFailed", text)
-    return board.true(conditions.VALIDATION_SUCCEEDED)
+        return condition_set.set_false(conditions.VALIDATION_SUCCEEDED, "NodePoolValidationFailed", text)
+    return condition_set.set_true(conditions.VALIDATION_SUCCEEDED)
 
 
-def _class_ready(board: Board, pool: NodePool, found: NodeClass | None) -> Board:
+def _class_ready(condition_set: ConditionSet, pool: NodePool, found: NodeClass | None) -> ConditionSet:
     kind = conditions.NODE_CLASS_READY
     name = pool.spec.template.spec.node_class_ref.name
     if found is None:
-        return board.false(kind, "NodeClassNotFound", f"NodeClass {name} not found on cluster")
+        return condition_set.set_false(kind, "NodeClassNotFound", f"NodeClass {name} not found on cluster")
     if found.deleting:
-        return board.false(kind, "NodeClassTerminating", f"NodeClass {name} is terminating")
+        return condition_set.set_false(kind, "NodeClassTerminating", f"NodeClass {name} is terminating")
     if found.ready is None:
-        return board.false(kind, "NodeClassReadinessUnknown", f"NodeClass {name} readiness is unknown")
+        return condition_set.set_false(
+            kind, "NodeClassReadinessUnknown", f"NodeClass {name} readiness is unknown"
+        )
     if not found.ready:
-        return board.false(kind, found.reason or "NodeClassNotReady", found.message)
-    return board.true(kind)
+        return condition_set.set_false(kind, found.reason or "NodeClassNotReady", found.message)
+    return condition_set.set_true(kind)
 
 
 def _hashes(pool: NodePool) -> dict[str, str]:
@@ -106,7 +118,7 @@ def _hashes(pool: NodePool) -> dict[str, str]:
         return {}
 
 
-def _is_of_older_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, str]) -> bool:
+def _has_other_hash_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, str]) -> bool:
     version = hashes.get(NODEPOOL_HASH_VERSION)
     if version is None or pool.metadata.annotations.get(NODEPOOL_HASH_VERSION) == version:
         return False
@@ -114,12 +126,17 @@ def _is_of_older_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, 
 
 
 def _rehashed(claim: NodeClaim, hashes: Mapping[str, str]) -> Amend:
-    """Return the write that brings a claim to the present version, with its drift left as it is."""
+    """
+    Return the write that brings the hash of a claim to the present version.
+
+    A claim that has drifted keeps its old hash and stays drifted, as after an upgrade of upstream's
+    Karpenter.
+    """
     drifted = any(each.type == conditions.DRIFTED for each in claim.status.conditions)
     version = {NODEPOOL_HASH_VERSION: hashes[NODEPOOL_HASH_VERSION]}
     return Amend(
         kind=claim.kind,
         name=claim.name,
         changes={"metadata": {"annotations": version if drifted else dict(hashes)}},
-        because="hashes are of another version now",
+        because="the version of the nodepool hash has changed",
     )

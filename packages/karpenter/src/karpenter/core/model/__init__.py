@@ -1,1 +1,1 @@
-"""The values that decisions are made of."""
+"""The values that decisions are made of: requirements, resources, taints, ports, selectors, the catalog."""

@@ -1,12 +1,12 @@
 """
-What can be bought: instance types, and the offerings they are sold through.
+The catalog: instance types and their offerings.
 
-A :class:`Catalog` is every instance type that a pool may use at one moment. An
-instance type says what a machine is; each of its offerings says where and how
-that machine is sold, at what price, and whether it can be had right now.
+A :class:`Catalog` holds every instance type that NodePools may use at one moment. An instance type says
+what its nodes are; each of its offerings says in which zone and capacity type it can be launched, at what
+price, and whether it is available now.
 
-Pure values. Nothing here knows where the figures come from, which pool asks,
-or how pods are packed; the built-in catalogues are in ``karpenter.cloud.catalogs``.
+Pure values. Where the figures come from is in ``karpenter.cloud``; how pods are packed is in the scheduling
+package.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One way to buy an instance type: a zone, a capacity type, perhaps a reservation."""
+    """One offering of an instance type: a zone, a capacity type, perhaps a capacity reservation."""
 
     requirements: Requirements
     """Always names one zone and one capacity type; a reserved offering also its reservation."""
@@ -41,7 +41,7 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Empty unless this is capacity reserved beforehand."""
 
     reservation_capacity: int | None = None
-    """How many machines the reservation still holds; None where nothing is reserved."""
+    """How many instances the reservation still has; None where nothing is reserved."""
 
     @property
     def zone(self) -> str:
@@ -55,7 +55,7 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceName(msgspec.Struct, frozen=True, order=True):
-    """What a device will be called."""
+    """The identity of a template device."""
 
     driver: str
     pool: str
@@ -63,7 +63,7 @@ class DeviceName(msgspec.Struct, frozen=True, order=True):
 
 
 class AttributeBinding(msgspec.Struct, frozen=True):
-    """Devices that will agree on an attribute whose value is only known once the machine runs."""
+    """Template devices that will have the same value of an attribute, known only once the node runs."""
 
     attribute: str
     """With its domain."""
@@ -72,14 +72,14 @@ class AttributeBinding(msgspec.Struct, frozen=True):
 
 
 class DeviceTemplates(msgspec.Struct, frozen=True):
-    """The devices that drivers will publish on a machine, known beforehand."""
+    """The ResourceSlices that drivers will publish on nodes of an instance type."""
 
     slices: tuple[ResourceSliceSpec, ...]
     bindings: tuple[AttributeBinding, ...] = ()
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A kind of machine: its labels, its size, and how it is sold."""
+    """An instance type: its labels, its capacity, and its offerings."""
 
     name: str
     requirements: Requirements
@@ -91,17 +91,18 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What the system, the kubelet and its eviction threshold keep for themselves."""
 
     devices: DeviceTemplates | None = None
-    """What pods can claim on such a machine; None where nothing is known of devices."""
+    """What pods can claim on such a node; None where nothing is known of devices."""
 
     @cached_property
     def allocatable(self) -> Resources:
         """
-        What is left for pods.
+        What pods may request: capacity minus overhead.
 
         Huge pages are cut out of memory, which never falls below zero by them. A
         negative amount means that the overhead alone is more than the machine has.
         """
         left = subtract(self.capacity, self.overhead)
+        # Huge pages are reserved out of memory: https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/
         for name, pages in self.capacity.items():
             if name.startswith(HUGEPAGES_PREFIX) and MEMORY in left:
                 left[MEMORY] = max(0, left[MEMORY] - pages)
@@ -109,17 +110,17 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def available(self) -> tuple[Offering, ...]:
-        """The offerings that can be bought right now."""
+        """The offerings that can be launched now."""
         return tuple(offering for offering in self.offerings if offering.available)
 
     @cached_property
     def cheapest(self) -> Offering | None:
-        """The cheapest offering that can be bought right now, the first of equals."""
+        """The cheapest offering that can be launched now, the first of equals."""
         return min(self.available, key=lambda offering: offering.price, default=None)
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Every instance type a pool may use, at one moment, and what its labels mean."""
+    """Every instance type that NodePools may use, at one moment, and the labels that the provider defines."""
 
     types: tuple[InstanceType, ...]
     well_known: frozenset[str] = frozenset()
@@ -129,10 +130,10 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Label domains that only the provider may write to."""
 
     reservation_label: str = ""
-    """The label key that tells reservations apart; empty where none are sold."""
+    """The label key of reservation ids; empty where the provider has none."""
 
     by_pool: Mapping[str, tuple[InstanceType, ...]] = {}
-    """What single pools may use, where pools differ; then a pool that is not named may use nothing."""
+    """Instance types by NodePool, where NodePools differ; then one that is not named has none."""
 
     def types_of(self, pool: str) -> tuple[InstanceType, ...]:
         """Return the instance types that a pool may use."""
@@ -148,16 +149,16 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {pool: {kind.name: kind for kind in types} for pool, types in self.by_pool.items()}
 
     def find(self, pool: str, name: str) -> InstanceType | None:
-        """Return an instance type as a pool sees it, or as others do where the pool may not use it."""
+        """Return an instance type as a NodePool sees it, or as others do where it may not use it."""
         return self._by_pool_and_name.get(pool, {}).get(name) or self.by_name.get(name)
 
     def sold(self, pool: str, name: str) -> InstanceType | None:
-        """Return an instance type as a pool may buy it; None where the pool may not."""
+        """Return an instance type as a NodePool may launch it; None where it may not."""
         return self._by_pool_and_name.get(pool, {}).get(name) if self.by_pool else self.by_name.get(name)
 
     @cached_property
     def label_rules(self) -> LabelRules:
-        """Which labels mean what to pools that buy from this catalogue."""
+        """The well-known and restricted labels of NodePools that use this catalog."""
         return LabelRules(
             well_known=WELL_KNOWN_LABELS | self.well_known,
             restricted_domains=RESTRICTED_DOMAINS | self.restricted_domains,
@@ -165,11 +166,11 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 EMPTY: Final = Catalog(types=())
-"""Nothing to be bought."""
+"""A catalog without instance types."""
 
 
 def combine(catalogs: Mapping[str, Catalog]) -> Catalog:
-    """Return one catalogue for several pools, from that of each; the same one if all are the same."""
+    """Return one catalog for several NodePools; the same object if all have the same."""
     different = list({id(each): each for each in catalogs.values()}.values())
     if not different:
         return EMPTY

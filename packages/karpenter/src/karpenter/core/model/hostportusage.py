@@ -1,11 +1,10 @@
 """
-Host ports: the ports of the node itself that pods occupy, and which two cannot share one.
+Host port usage: the host ports that pods occupy on a node, and which two pods cannot share a node.
 
-Two pods clash when they want the same port and protocol on the same address, or when
-either wants it on every address. Only ordinary containers count; what an init container
-opens is closed again before they run.
+Two pods conflict when they use the same port and protocol on the same address, or when either uses it on
+every address. Only ordinary containers count; an init container closes its ports before they run.
 
-Refuses to know which pods share a node; callers bring the ports together.
+Which pods share a node is for the caller to say.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  the address of a claim, nothing listens here
-"""Stands for every address of the node, of either family."""
+"""Stands for every address of the node, IPv4 and IPv6."""
 
 _DEFAULT_PROTOCOL: Final = "TCP"
 
@@ -34,10 +33,11 @@ class HostPort(msgspec.Struct, frozen=True, order=True):
     protocol: str = _DEFAULT_PROTOCOL
     address: str = ANY_ADDRESS
 
-    def clashes_with(self, other: HostPort) -> bool:
+    def conflicts_with(self, other: HostPort) -> bool:
         """Say whether two pods cannot have these ports on one node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
+        # An empty hostIP or 0.0.0.0 binds every address, as kube-scheduler's NodePorts plugin counts it.
         return self.address == other.address or ANY_ADDRESS in {self.address, other.address}
 
     def __str__(self) -> str:
@@ -51,7 +51,8 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     claimed = set()
     for container in pod.spec.containers:
         for port in container.ports:
-            # On the host's network every container port is a host port; the API server writes it out.
+            # With hostNetwork the API server sets hostPort to containerPort; manifests on disk may lack it:
+            # https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
             number = port.host_port or (port.container_port if pod.spec.host_network else 0)
             if number:
                 claimed.add(
@@ -61,11 +62,11 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 def first_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tuple[HostPort, HostPort] | None:
-    """Return the first wanted port that clashes, with the taken one it clashes with."""
+    """Return the first wanted port that conflicts, with the taken one that it conflicts with."""
     occupied = tuple(taken)
     for want in wanted:
         for has in occupied:
-            if want.clashes_with(has):
+            if want.conflicts_with(has):
                 return want, has
     return None
 

@@ -1,17 +1,17 @@
 """
-The hash of a NodePool's template: nodes whose pool has another hash than theirs have drifted.
+The hash of a NodePool's template: a node whose hash differs from that of its NodePool has drifted.
 
-Everything in the template counts except its requirements, which are compared one by one
-elsewhere. Lists count as sets, and what is empty or absent does not count, so that adding
-an empty field moves nothing. Durations count by their length, not by their spelling.
+Everything in the template counts except its requirements, which are compared one by one elsewhere. Lists
+count as sets, and empty or absent fields do not count, so that adding an empty field causes no drift.
+Durations count by their length, not by their spelling.
 
-The number equals the one that Karpenter writes under the same version, so that a cluster
-which changes over to us keeps its nodes. Two things differ on purpose: an empty map or list
-that is spelled out counts as absent here, and ``timeAdded`` of a taint, which has no meaning
-in a template, is left out. The field names below are part of the format; never rename them.
+The number equals the one that Karpenter writes under the same version, so that a cluster that migrates to
+us keeps its nodes (https://karpenter.sh/docs/concepts/disruption/). Two things differ on purpose: an empty
+map or list that is spelled out counts as absent here, and ``timeAdded`` of a taint, which has no meaning in
+a template, is left out. The field names below are part of the format; never rename them.
 
-The hash moves without a new version only if the template does: :data:`POOL_HASH_VERSION`
-must be bumped with any change of what is hashed, or every node of every pool drifts at once.
+:data:`POOL_HASH_VERSION` must be raised with any change of what is hashed, or every node of every NodePool
+drifts at once.
 """
 
 from __future__ import annotations

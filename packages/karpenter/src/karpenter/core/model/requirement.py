@@ -1,12 +1,11 @@
 """
-The requirement algebra: which values of a label are still allowed.
+A requirement: which values of one label are allowed.
 
-A `Requirement` is a set of allowed values of one label key: a finite set, or
-everything but a finite set, optionally between integer bounds. Requirements are
-closed under intersection, which is all that scheduling ever does to them.
+A `Requirement` is a set of allowed values of one label key: a finite set, or everything but a finite set,
+optionally between integer bounds. Requirements are closed under intersection, which is all that scheduling
+does to them.
 
-Pure values. Where requirements come from (selectors, affinity, pools) is in
-:mod:`.requirements`; what they mean for a catalogue is in the scheduling package.
+Sets of requirements are in :mod:`.requirements`; what they mean for a catalog is in the scheduling package.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 
     key: str
     values: frozenset[str] = _NONE
-    """The allowed values; with `complement`, the values that are not allowed."""
+    """The allowed values; with `complement`, the excluded values."""
 
     complement: bool = False
     gte: int | None = None
@@ -58,6 +57,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     @property
     def operator(self) -> str:
         """In, NotIn, Exists or DoesNotExist: the shape of the set, whatever its bounds."""
+        # Bounds are complements with gte and lte, so Gt and Lt are Exists in this view.
         if self.complement:
             return "NotIn" if self.values else "Exists"
         return "In" if self.values else "DoesNotExist"
@@ -77,11 +77,11 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return ((value in self.values) != self.complement) and within(value, self.gte, self.lte)
 
     def size(self) -> int:
-        """Return how many values are allowed; a complement counts as nearly endless."""
+        """Return how many values are allowed; a complement counts as nearly MAX_INT."""
         return MAX_INT - len(self.values) if self.complement else len(self.values)
 
     def sample(self) -> str:
-        """Return one allowed value, always the same one; empty when no label can have one."""
+        """Return one allowed value, always the same one; empty when there is none."""
         if not self.complement:
             return min(self.values, default="")
         number = self.gte or 0
@@ -90,7 +90,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return str(number) if self.lte is None or number <= self.lte else ""
 
     def without_min_values(self) -> Requirement:
-        """Return the same set with no demand on how many values stay possible."""
+        """Return the same requirement without minValues."""
         return self if self.min_values is None else msgspec.structs.replace(self, min_values=None)
 
     def intersect(self, other: Requirement) -> Requirement:
@@ -146,7 +146,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         found = []
         if self.gte is not None:
             found.append(RequirementTerm(self.key, "Gte", (str(self.gte),), self.min_values))
-        if self.lte is not None and self.lte < 0:  # the API knows no negative bounds
+        if self.lte is not None and self.lte < 0:  # the API accepts no negative bounds
             found.append(RequirementTerm(self.key, "Lt", ("0",), self.min_values))
         elif self.lte is not None:
             found.append(RequirementTerm(self.key, "Lte", (str(self.lte),), self.min_values))
@@ -180,6 +180,8 @@ def requirement(
     Raises:
         RequirementError: naming the key, what it says and what is allowed.
     """
+    # Deprecated label keys such as failure-domain.beta.kubernetes.io/zone mean their successors:
+    # https://kubernetes.io/docs/reference/labels-annotations-taints/
     key = sys.intern(NORMALIZED_LABELS.get(key, key))
     match operator:
         case "In":

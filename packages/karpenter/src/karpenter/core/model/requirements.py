@@ -1,12 +1,11 @@
 """
-Sets of requirements: what a node must look like, key by key.
+Sets of requirements: which labels a node must have, key by key.
 
-One side of a comparison describes a node (its labels, or what is still possible
-for it), the other comes in with a pod. A key that the node side does not know is
-only acceptable when the incoming side can do without it, or when the key is one
-that every launched node will have (`undefined_ok`).
+One side of a comparison describes a node (its labels, or what is still possible for it), the other comes in
+with a pod. A key that the node side does not define is acceptable only when the incoming side tolerates its
+absence, or when it is a well-known key that every launched node will have (`undefined_ok`).
 
-Pure values; the algebra of one key lives in :mod:`.labels`.
+The algebra of one key is in :mod:`.requirement`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class RequirementEntry(Protocol):
 
 
 class Incompatible(msgspec.Struct, frozen=True):
-    """Why two sides do not go together: the key, and both sides of it."""
+    """Why two sets of requirements are incompatible: the key, and what both sides allow."""
 
     key: str
     wants: str
@@ -71,7 +70,7 @@ def read_entries(entries: Iterable[RequirementEntry]) -> list[Requirement]:
 
 @lru_cache(maxsize=16384)
 def _labelled(key: str, value: str) -> Requirement:
-    """Return what one label means; most labels are on many nodes, and are asked about again and again."""
+    """Return the requirement of one label; most labels are on many nodes, so the results are kept."""
     return requirement(key, "In", (value,))
 
 
@@ -112,7 +111,7 @@ class Requirements:
         return self._by_key.get(key) or Requirement(key, complement=True)
 
     def get(self, key: str, default: D) -> Requirement | D:
-        """Return what is said about `key`, or `default` when nothing is."""
+        """Return the requirement on `key`, or `default` when there is none."""
         return self._by_key.get(key, default)
 
     def __contains__(self, key: object) -> bool:
@@ -143,7 +142,7 @@ class Requirements:
         return self._by_key.keys()
 
     def without(self, *keys: str) -> Requirements:
-        """Return the set with nothing said about `keys`."""
+        """Return the set without the requirements on `keys`."""
         return Requirements({k: r for k, r in self._by_key.items() if k not in keys})
 
     def intersect(self, other: Requirements) -> Requirements:
@@ -160,7 +159,7 @@ class Requirements:
 
     @staticmethod
     def only(key: str, values: frozenset[str]) -> Requirements:
-        """Return the demand that `key` has one of `values`."""
+        """Return the requirement that `key` has one of `values`."""
         return Requirements({key: Requirement(key, values)})
 
     def conflict(self, other: Requirements) -> Incompatible | None:
@@ -172,6 +171,7 @@ class Requirements:
             if key not in large:
                 continue
             mine, theirs = self._by_key[key], other._by_key[key]
+            # NotIn and DoesNotExist hold on a node without the label, so two of them never conflict.
             if mine.tolerates_absence and theirs.tolerates_absence:
                 continue
             if not mine.intersects(theirs):
@@ -193,7 +193,7 @@ class Requirements:
         return self.refuses(incoming, undefined_ok) is None
 
     def labels(self) -> dict[str, str]:
-        """Return the labels whose value is settled."""
+        """Return the labels that have exactly one allowed value."""
         return {r.key: next(iter(r.values)) for r in self if not r.complement and len(r.values) == 1}
 
     def terms(self) -> tuple[RequirementTerm, ...]:
@@ -201,7 +201,7 @@ class Requirements:
         return tuple(term for key in sorted(self._by_key) for term in self._by_key[key].terms())
 
     def _closest(self, key: str, undefined_ok: AbstractSet[str]) -> str:
-        """Guess which known key was meant: one that contains it, or ends like it."""
+        """Return a known key that contains `key` or ends like it, as a hint for a typo."""
         tail = key.rpartition("/")[2]
         if not tail:
             return ""

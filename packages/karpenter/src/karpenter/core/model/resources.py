@@ -1,15 +1,15 @@
 """
-Resource lists: how much of each resource, in exact integers, and what a pod asks for.
+Resource lists: how much of each resource, in exact integers, and what a pod requests.
 
-A list maps a resource name to an amount: cpu in thousandths of a core, every other
-resource in its own unit (bytes, pods, devices), fractions rounded up. A resource that
-is missing from a list counts as zero. No function changes its arguments.
+A list maps a resource name to an amount: cpu in thousandths of a core, every other resource in its own unit
+(bytes, pods, devices), fractions rounded up. A resource that is missing from a list counts as zero. No
+function changes its arguments.
 
-:func:`pod_requests` and :func:`pod_limits` follow the scheduler of Kubernetes: sidecars
-count beside the containers, an ordinary init container needs room only before them, and
-a container that was resized in place counts with the most it may hold.
+:func:`pod_requests` and :func:`pod_limits` follow kube-scheduler: sidecars count beside the containers, an
+ordinary init container needs room only before them, and a container that is resized in place counts with
+the most that it may hold.
 
-Refuses to know what fits on which node and why; that is the solver's business.
+What fits on which node, and why not, is decided by the solver.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def render_amount(name: str, amount: int) -> str:
 
 
 def human_amount(name: str, amount: int) -> str:
-    """Return an `amount` as people say it: cores with decimals, bytes in the largest unit to two digits."""
+    """Return an `amount` for reading: cores with decimals, bytes in the largest unit with two digits."""
     if name == CPU:
         return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
     if name not in _COUNTED_IN_BYTES or amount < _KIBI:
@@ -122,7 +122,7 @@ def merge(lists: Iterable[Resources]) -> dict[str, int]:
 
 
 def subtract(left: Resources, right: Resources) -> dict[str, int]:
-    """Return what is left of `left`; resources that only `right` names are dropped."""
+    """Return `left` minus `right`; resources that only `right` names are dropped."""
     return {name: amount - right.get(name, 0) for name, amount in left.items()}
 
 
@@ -135,7 +135,7 @@ def maximum(*lists: Resources) -> dict[str, int]:
 
 
 def fits(candidate: Resources, total: Resources) -> bool:
-    """Say whether `total` has room for `candidate`; a total that is overdrawn anywhere has none."""
+    """Say whether `total` has room for `candidate`; a total with a negative amount has none."""
     for amount in total.values():
         if amount < 0:
             return False
@@ -159,6 +159,7 @@ def pod_requests(pod: Pod) -> dict[str, int]:
         limits = {name: amount for name, amount in parse_resources(level.limits).items() if name not in asked}
         asked |= {n: a for n, a in (limits | parse_resources(level.requests)).items() if _may_be_pod_level(n)}
     _add_to(asked, parse_resources(pod.spec.overhead))
+    # Nodes limit the number of pods (maxPods), so each pod requests one of it.
     asked[PODS] = 1
     return asked
 
@@ -185,7 +186,7 @@ def _may_be_pod_level(name: str) -> bool:
 def _of_all_containers(
     pod: Pod, of_one: Callable[[Container, ContainerStatus | None, bool], dict[str, int]]
 ) -> dict[str, int]:
-    """Return the most that the containers of `pod` need at any time of its life."""
+    """Return the most that the containers of `pod` need at any time."""
     status = pod.status
     reported = {
         each.name: each
@@ -198,6 +199,8 @@ def _of_all_containers(
         _add_to(running, of_one(container, reported.get(container.name), infeasible))
     starting: dict[str, int] = {}
     sidecars: dict[str, int] = {}
+    # Sidecars (restartPolicy Always) run beside the containers, other init containers before them:
+    # https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     for container in pod.spec.init_containers:
         if container.restart_policy == _ALWAYS:
             need = of_one(container, reported.get(container.name), infeasible)
@@ -213,10 +216,13 @@ def _of_all_containers(
 def _container_requests(
     container: Container, reported: ContainerStatus | None, infeasible: bool
 ) -> dict[str, int]:
-    # The API server fills a missing request from the limit; manifests on disk have not been there yet.
+    # The API server sets a missing request to the limit, which manifests on disk still lack:
+    # https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
     asked = _parse_for(container, {**container.resources.limits, **container.resources.requests})
     if reported is None or reported.resources is None:
         return asked
+    # While a resize is in progress the scheduler counts the larger of desired and allocated resources:
+    # https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
     held = maximum(
         _parse_for(container, reported.allocated_resources),
         _parse_for(container, reported.resources.requests),
@@ -242,6 +248,7 @@ def _parse_for(container: Container, wire: Mapping[str, object]) -> dict[str, in
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
+    # An infeasible resize will not happen, so only what the kubelet allocated counts.
     if pod.status.resize == _INFEASIBLE:  # clusters older than 1.33
         return True
     pending = [each.reason for each in pod.status.conditions if each.type == _RESIZE_PENDING]

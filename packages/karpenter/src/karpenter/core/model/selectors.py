@@ -1,12 +1,11 @@
 """
-Label selectors: which objects a pod affinity, a spread constraint or a disruption budget means.
+Label selectors: which pods a pod affinity, a topology spread constraint or a PodDisruptionBudget selects.
 
-A selector is compiled once into a value that can be compared, hashed and asked many
-times. No selector at all matches nothing; one without conditions matches everything.
-Two selectors that were written differently but ask the same of each label are equal
-when their conditions are.
+A selector is compiled once into a value that can be compared, hashed and evaluated many times. No selector
+at all selects nothing; one without conditions selects everything. Selectors with the same conditions are
+equal, however they were written.
 
-Refuses to know namespaces, and whose labels are asked.
+Namespaces are for the caller to check.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class SelectorError(ValueError):
-    """The selector cannot be meant; the message is one sentence that names what is wrong with it."""
+    """A selector that is not valid; the message is one sentence that names the label and what is allowed."""
 
 
 class SelectorCondition(msgspec.Struct, frozen=True):
-    """One condition on one label: it has one of some values, or any; or just that it does not."""
+    """One condition on one label: it has one of some values, or any value; or the negation of that."""
 
     key: str
     values: frozenset[str] | None = None
@@ -58,7 +57,7 @@ class Selector(msgspec.Struct, frozen=True):
     conditions: tuple[SelectorCondition, ...] | None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether an object with these labels is meant."""
+        """Say whether the selector selects an object with these labels."""
         if self.conditions is None:
             return False
         for condition in self.conditions:  # noqa: SIM110  a plain loop is twice as fast as all()

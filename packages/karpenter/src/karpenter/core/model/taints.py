@@ -1,11 +1,11 @@
 """
-Taints and tolerations: which nodes a pod stays off, and which taints are only passing.
+Taints and tolerations: which nodes a pod stays off, and which taints are ephemeral. Every toleration is
+decided here.
 
-A pod goes on a node when it tolerates every taint of it, also those that merely prefer
-to be left alone: giving up such a preference is the business of the solver, which then
-adds a toleration. Taints are told apart by key and effect; the value does not count.
+A pod fits a node when it tolerates every taint of it, PreferNoSchedule included: the solver relaxes that
+preference by adding a toleration. Taints are told apart by key and effect; the value does not count.
 
-Refuses to know which taints a node has; that is for whoever describes the node.
+Which taints a node has is for the caller to say.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.api.pod import Toleration
 
+# Upstream's KnownEphemeralTaints: https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/scheduling/taints.go
 _KNOWN_EPHEMERAL: Final = frozenset(
     {
         (labels.NOT_READY, labels.NO_SCHEDULE),
@@ -58,6 +59,8 @@ def tolerates_taint(toleration: Toleration, taint: Taint) -> bool:
             return toleration.value == taint.value
         case "Exists":
             return True
+        # Numeric comparison, behind the feature gate TaintTolerationComparisonOperators:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
         case "Lt" | "Gt":
             return _compares(toleration, taint)
         case _:
@@ -73,7 +76,7 @@ def _compares(toleration: Toleration, taint: Taint) -> bool:
 
 
 def is_ephemeral(taint: Taint) -> bool:
-    """Say whether `taint` goes away by itself once a new node is up, so that pods need not tolerate it."""
+    """Say whether `taint` is removed once a new node is up, so that pods need not tolerate it."""
     return (taint.key, taint.effect) in _KNOWN_EPHEMERAL or taint.key.startswith(
         labels.READINESS_TAINT_PREFIX
     )

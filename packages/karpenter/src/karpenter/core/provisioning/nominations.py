@@ -1,12 +1,12 @@
 """
-Places that waiting pods were given on machines that are on their way, kept until the pods are there.
+Nominations: nodes that pending pods were given while the nodes start, kept until the pods are bound.
 
-A plan for many pods at once fits tightly. Looked at anew while its machines come, pod by pod, the same pods
-may not fit, and a machine too many would be launched. So a pod that was given a place keeps it: it is counted
-as if it were there, and no other is looked for.
+A plan for many pods at once fits tightly. Decided anew while its nodes start, pod by pod, the same pods may
+not fit, and one node too many would be launched. So a nominated pod is counted as if it ran on its node
+already, and no other place is looked for.
 
-A promise ends with its machine, when its pods no longer fit beside what came instead, or a while after the
-machine is complete: the cluster's scheduler had its chance and chose otherwise.
+A nomination ends with its claim, when its pods no longer fit beside what was bound instead, or a while
+after the node is initialized: by then kube-scheduler could have bound the pod, and has decided otherwise.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.meta import is_status_condition_true, status_condition_since
 from karpenter.core.model.resources import fits, merge, pod_requests
 from karpenter.core.scheduling.build.virtualpods import is_virtual
+from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.statenode import StateNode
-from karpenter.core.state.view import ClusterView, is_true, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,18 +28,21 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
 
 BINDING_GRACE: Final = timedelta(seconds=20)
-"""For how long a promise holds on a machine that is complete."""
+"""For how long a nomination holds on a node that is initialized."""
+
+
+_SHORTEST: Final = timedelta(seconds=10)
 
 
 class Nomination(msgspec.Struct, frozen=True):
-    """A place on the machine of a claim, and when it was given."""
+    """The claim that a pod was nominated for, and when."""
 
     claim: str
     made: datetime
 
 
 class NominatedCluster(msgspec.Struct, frozen=True):
-    """The cluster with every pod where it was promised to be, and which pods those are."""
+    """The cluster with every nominated pod on its node, and which pods those are."""
 
     view: ClusterView
     nodes: tuple[StateNode, ...]
@@ -49,21 +53,21 @@ def keep_nominations(
     view: ClusterView,
     nodes: Sequence[StateNode],
     waiting: Iterable[Pod],
-    promises: Mapping[str, Nomination],
+    nominations: Mapping[str, Nomination],
     now: datetime,
 ) -> NominatedCluster:
-    """Return the cluster with the pods of `waiting` that keep their promised places in them."""
+    """Return the cluster with those pods of `waiting` on their nodes whose nominations still hold."""
     by_claim: dict[str, list[Pod]] = {}
-    for pod in waiting if promises else ():
-        promise = promises.get(pod.key)
-        if promise is not None and not is_virtual(pod) and _holds(promise, view, now):
-            by_claim.setdefault(promise.claim, []).append(pod)
+    for pod in waiting if nominations else ():
+        nomination = nominations.get(pod.key)
+        if nomination is not None and not is_virtual(pod) and _holds(nomination, view, now):
+            by_claim.setdefault(nomination.claim, []).append(pod)
     if not by_claim:
         return NominatedCluster(view, tuple(nodes))
     moved: dict[str, Pod] = {}
     after = []
     for node in nodes:
-        coming = by_claim.get(node.claim.name, []) if node.claim is not None and not node.is_leaving else []
+        coming = by_claim.get(node.claim.name, []) if node.claim is not None and not node.is_deleting else []
         if not coming or not fits(merge(map(pod_requests, coming)), node.available):
             after.append(node)
             continue
@@ -79,20 +83,35 @@ def keep_nominations(
     )
 
 
-def is_coming(node: StateNode) -> bool:
-    """Whether a machine is on its way, so that places on it are promised."""
+def nomination_period(batch_max: timedelta) -> timedelta:
+    """
+    Return how long a node is nominated for pods that fit on it, given the longest time that a batch collects.
+
+    Twice that time, so that pods of the next batch still find the node nominated, as in Karpenter:
+    https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/state/statenode.go
+    """
+    return max(2 * batch_max, _SHORTEST)
+
+
+def current_nominations(nominations: Mapping[str, Nomination], view: ClusterView) -> dict[str, Nomination]:
+    """Return the nominations whose pod and claim still exist, by the key of the pod."""
+    return {key: each for key, each in nominations.items() if key in view.pods and each.claim in view.claims}
+
+
+def is_starting(node: StateNode) -> bool:
+    """Whether a node is starting, so that pods are nominated for it."""
     return node.claim is not None and not node.is_initialized
 
 
-def _holds(promise: Nomination, view: ClusterView, now: datetime) -> bool:
-    claim = view.claims.get(promise.claim)
+def _holds(nomination: Nomination, view: ClusterView, now: datetime) -> bool:
+    claim = view.claims.get(nomination.claim)
     if claim is None or claim.name in view.marked:
         return False
     conditions = claim.status.conditions
-    if not is_true(conditions, "Initialized"):
+    if not is_status_condition_true(conditions, "Initialized"):
         return True
-    complete = since(conditions, "Initialized") or promise.made
-    return now < max(complete, promise.made) + BINDING_GRACE
+    complete = status_condition_since(conditions, "Initialized") or nomination.made
+    return now < max(complete, nomination.made) + BINDING_GRACE
 
 
 def _at(pod: Pod, node: str) -> Pod:

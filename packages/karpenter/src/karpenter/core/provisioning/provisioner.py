@@ -1,30 +1,18 @@
 """
-One decision of the provisioner: claims to create, nodes to promise, and what to tell.
+One decision of the provisioner: claims to create, nodes to nominate, and what to tell users.
 
-``provision`` is the whole of it and runs wherever the caller likes, since it only computes.
+``provision`` is the whole of it. It decides for pods that kube-scheduler has marked unschedulable (one that
+it has not looked at yet may still find room), for pods of nodes that are being deleted, and for the room
+that CapacityBuffers ask for. A pod that requires a node without a NodePool is skipped.
 
-Writing a new node of a plan down as a NodeClaim.
-
-The claim carries all that is needed to launch the machine and to know it again: requirements with every
-instance type that would do, what its pods ask for, the hash of its pool, its owner.
-
-Which pods a decision is made for.
-
-A pod that the scheduler of the cluster has tried and found no node for; one that it has not looked at yet may
-still find room by itself. Pods of nodes that are leaving need a place too, and so does the room that buffers
-ask for. A pod that wants none of our nodes is left alone without a word.
-
-Wishes of pods that may keep machines from being consolidated; whoever made them should know.
-
-A wish is treated as a demand as long as it can be met, so that pods which would rather be apart are given
-machines of their own, and are not brought together again.
+Between the decision and the creation of a claim the cluster may change: :func:`creation_problem` is the one
+place where limits are checked again, for pods and for replacements alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -32,64 +20,98 @@ import msgspec
 from karpenter.api.labels import (
     BUFFER_NAME,
     BUFFER_NAMESPACE,
+    DISRUPTED,
     NODEPOOL,
     TERMINATION_FINALIZER,
     node_class_label,
 )
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec, NodeRequirement
+from karpenter.api.pod import Pod
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources, render_amount, render_resources
-from karpenter.core.provisioning.nominations import is_coming, keep_nominations
+from karpenter.core.provisioning.nominations import (
+    Nomination,
+    current_nominations,
+    is_starting,
+    keep_nominations,
+)
 from karpenter.core.provisioning.zones import pods_by_zone
-from karpenter.core.scheduling.build.build import assemble
+from karpenter.core.scheduling.build.build import PoolReadiness, SchedulingPolicy, assemble, pool_usage
 from karpenter.core.scheduling.build.pods import deleting_node_pods
-from karpenter.core.scheduling.build.virtualpods import is_virtual, virtual_pods
+from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
-from karpenter.core.scheduling.problem import Plan
+from karpenter.core.scheduling.problem import Options, Plan, Refusal
 from karpenter.core.scheduling.solve import solve
-from karpenter.core.state.pdb import Guards
-from karpenter.core.state.pod import waits
+from karpenter.core.state.pdb import PdbLimits
+from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Sequence
 
     from karpenter.api.labels import LabelRules
+    from karpenter.api.node import Node
     from karpenter.api.nodepool import NodePool
-    from karpenter.api.pod import Pod, PodSpec
+    from karpenter.api.pod import PodSpec
     from karpenter.core.model.catalog import Catalog, InstanceType
     from karpenter.core.model.requirements import Requirements
-    from karpenter.core.provisioning.nominations import Nomination
-    from karpenter.core.scheduling.build.build import BuiltProblem, SchedulingPolicy
-    from karpenter.core.scheduling.problem import NewNode, Options, Pool
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.scheduling.build.build import BuiltProblem
+    from karpenter.core.scheduling.problem import NewNode, Pool
+    from karpenter.core.state.cluster import ClusterView
+
+AGAIN: Final = 10.0
+"""Seconds after which pods that still have no node are decided about again."""
+
+TOLD_AGAIN: Final = timedelta(hours=24)
+"""After this long the preferences of the same pod are reported again."""
+
+APART: Final = "they would rather be apart from other pods"
+SPREAD: Final = "they would rather be spread"
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Whether a pod waits because the cluster's scheduler found no node for it."""
-    return waits(pod) and any(
+    """Whether a pod is pending and kube-scheduler has found no node for it."""
+    return is_unscheduled(pod) and any(
         each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions
     )
 
 
-def pods_to_schedule(view: ClusterView, now: datetime, policy: SchedulingPolicy) -> tuple[Pod, ...]:
+def is_trigger(item: Pod | Node) -> bool:
+    """Whether a pod or node asks for a decision: a pod without a node, a node that is being disrupted."""
+    if isinstance(item, Pod):
+        return is_provisionable(item)
+    return any(taint.key == DISRUPTED for taint in item.spec.taints)
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that need a place, and those that no NodePool may serve."""
+
+    pods: tuple[Pod, ...] = ()
+    pending: tuple[Pod, ...] = ()
+    """Every pod that kube-scheduler has marked unschedulable."""
+
+    skipped: tuple[str, ...] = ()
+    """Keys of pending pods that require a node without a NodePool."""
+
+
+def pods_to_schedule(view: ClusterView, now: datetime, policy: SchedulingPolicy) -> Demand:
     """Return the pods that need a place."""
-    waiting = [pod for pod in view.pods.values() if is_provisionable(pod)]
-    refusing = {id(pod.spec): pod.spec for pod in waiting if _may_refuse(pod.spec)}
-    refused = {key for key, spec in refusing.items() if wants_no_pool(spec)}
-    pods = [pod for pod in waiting if id(pod.spec) not in refused]
-    pods += deleting_node_pods(state_nodes(view), Guards(view), now)
+    pending = tuple(pod for pod in view.pods.values() if is_provisionable(pod))
+    refusing = {id(pod.spec): pod.spec for pod in pending if _may_refuse(pod.spec)}
+    refused = {key for key, spec in refusing.items() if requires_no_pool(spec)}
+    pods = [pod for pod in pending if id(pod.spec) not in refused]
+    pods += deleting_node_pods(state_nodes(view), PdbLimits(view), now)
     if policy.buffers:
         pods += virtual_pods(view)
-    return tuple(pods)
+    skipped = tuple(pod.key for pod in pending if id(pod.spec) in refused)
+    return Demand(pods=tuple(pods), pending=pending, skipped=skipped)
 
 
-def wants_no_pool(spec: PodSpec) -> bool:
-    """Whether a pod asks for a node that no NodePool has made."""
+def requires_no_pool(spec: PodSpec) -> bool:
+    """Whether a pod requires a node without a NodePool."""
     try:
         first, *_ = relaxations(spec, (), respect=True, avoidance=False)
     except RequirementError:
@@ -157,8 +179,17 @@ def owner_of(pool: NodePool) -> OwnerReference:
     )
 
 
+def creation_problem(effect: CreateClaim, view: ClusterView) -> str:
+    """Return why a claim may not be created in the cluster as it is now; nothing when it may."""
+    name = effect.claim.metadata.labels[NODEPOOL]
+    pool = view.pools.get(name)
+    if pool is None or pool.metadata.deletion_timestamp is not None:
+        return f"NodePool {name} is gone"
+    return over_limit(pool, pool_usage(state_nodes(view)).get(name, {}))
+
+
 def over_limit(pool: NodePool, used: Mapping[str, int]) -> str:
-    """Return which limit a pool has passed already, as a sentence; nothing while it keeps them all."""
+    """Return which limit a NodePool has exceeded already, as a sentence; nothing while it keeps them all."""
     limits = parse_resources(pool.spec.limits)
     for name in sorted(limits):
         if used.get(name, 0) > limits[name]:
@@ -167,91 +198,164 @@ def over_limit(pool: NodePool, used: Mapping[str, int]) -> str:
     return ""
 
 
-NO_PROMISES: Final[Mapping[str, Nomination]] = MappingProxyType({})
+class ProvisioningSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the operator that change what the provisioner decides."""
+
+    options: Options = Options()
+    policy: SchedulingPolicy = SchedulingPolicy()
+    nominated_for: timedelta = timedelta(seconds=20)
+    """How long a node is nominated for pods that fit on it."""
+
+    report: bool = False
+    """Whether a decision says what is left out of it even when no pod needs a place."""
+
+    stop: Callable[[], bool] | None = None
+    """Says when the time for the decision is up; what was found by then counts."""
+
+
+class ProvisioningMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the provisioner remembers from one decision to the next."""
+
+    nominations: Mapping[str, Nomination] = {}
+    """The starting node that each pod was nominated for, by the key of the pod."""
+
+    told: Mapping[str, datetime] = {}
+    """Pods whose preferences were reported to hinder consolidation, by uid, and when."""
+
+    buffered: frozenset[str] = frozenset()
+    """Nodes that hold room for a CapacityBuffer."""
+
+    def with_claim(self, claim: NodeClaim, pods: Iterable[Pod], now: datetime) -> ProvisioningMemory:
+        """Return the memory once a claim was created for some pods."""
+        made = Nomination(claim.name, now)
+        new = {pod.key: made for pod in pods if not is_virtual(pod)}
+        return msgspec.structs.replace(self, nominations={**self.nominations, **new})
 
 
 class ProvisioningDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done for the pods that wait."""
+    """What is to be done for the pods that need a place."""
 
     plan: Plan = Plan()
     claims: tuple[CreateClaim, ...] = ()
     effects: tuple[Effect, ...] = ()
-    """Promises and announcements."""
+    """Nominations and Events."""
+
+    memory: ProvisioningMemory = ProvisioningMemory()
+    """What the next decision is made with."""
+
+    again: float | None = None
+    """In how many seconds to decide again for pods that still have no node."""
 
     considered: int = 0
     """Pods that a place was looked for."""
 
-    ignored: int = 0
-    """Pods that were turned away before."""
+    ignored: tuple[Refusal, ...] = ()
+    """Pods that no node can ever serve, and why; no place was looked for."""
 
-    buffered: frozenset[str] = frozenset()
-    """Names of nodes that hold room for a buffer."""
+    skipped: tuple[str, ...] = ()
+    """Pending pods that require a node without a NodePool."""
 
     places: Mapping[str, str] = {}
-    """Of each waiting pod that has a place, the pool of its node; empty for nodes that are nobody's."""
+    """Of each pending pod that has a place, the NodePool of its node; empty for nodes without one."""
 
     refused: frozenset[str] = frozenset()
-    """Waiting pods that have none."""
+    """Pending pods that have no place."""
 
-    coming: Mapping[str, str] = {}
-    """Of each pod that was given a place on a machine that is on its way already, the claim."""
+    starting: Mapping[str, str] = {}
+    """Of each pod that was given a place on a node that is starting, the claim."""
 
     zones: Mapping[str, int] = {}
-    """How many waiting pods can only be in each zone."""
+    """How many pending pods can only be in each zone."""
 
     buffers: Mapping[str, bool] = {}
-    """Of each buffer that asks for room, whether all of it is on nodes that exist."""
+    """Of each CapacityBuffer that asks for room, whether all of it is on existing nodes."""
 
+    hindering: Mapping[str, tuple[str, ...]] = {}
+    """Preferences that may hinder consolidation, and the pods that have them; once a day for each pod."""
 
-NOTHING_TO_DO: Final = ProvisioningDecision()
+    pools: tuple[PoolReadiness, ...] = ()
+    """Every NodePool, and what keeps it from launching nodes."""
+
+    left_out: tuple[str, ...] = ()
+    """Nodes, daemons, instance types, overlays and buffers that do not count, one sentence each."""
+
+    virtual: Mapping[str, Pod] = {}
+    """Pods that stand for the room of a CapacityBuffer, by key."""
 
 
 def provision(
     view: ClusterView,
     catalog: Catalog,
+    memory: ProvisioningMemory,
     *,
     now: datetime,
-    options: Options,
-    policy: SchedulingPolicy,
-    promised_until: datetime,
-    promises: Mapping[str, Nomination] = NO_PROMISES,
+    settings: ProvisioningSettings,
 ) -> ProvisioningDecision:
-    """
-    Decide where every waiting pod goes, and which machines to launch for them.
-
-    `promises` are the places that pods were given before, by the keys of the pods.
-    """
-    wanted = pods_to_schedule(view, now, policy)
-    kept = keep_nominations(view, state_nodes(view), wanted, promises, now)
-    pods = tuple(pod for pod in wanted if pod.key not in kept.pods)
-    zones = pods_by_zone(filter(_waits_for_real, wanted), view, catalog)
+    """Decide where every pod that needs a place goes, and which nodes to launch for them."""
+    options = msgspec.structs.replace(settings.options, stop=settings.stop or settings.options.stop)
+    demand = pods_to_schedule(view, now, settings.policy)
+    nominations = current_nominations(memory.nominations, view)
+    cluster = keep_nominations(view, state_nodes(view), demand.pods, nominations, now)
+    pods = tuple(pod for pod in demand.pods if pod.key not in cluster.pods)
+    hindering, told = hindering_preferences(demand.pending, memory.told, now, options)
+    decision = ProvisioningDecision(
+        memory=ProvisioningMemory(nominations=nominations, told=told),
+        again=AGAIN if demand.pending else None,
+        skipped=demand.skipped,
+        zones=pods_by_zone(filter(_is_pending, demand.pods), view, catalog),
+        hindering=hindering,
+    )
+    if not pods and not settings.report:
+        return decision
+    built = assemble(
+        cluster.view, catalog, nodes=cluster.nodes, pods=pods, options=options, policy=settings.policy
+    )
+    left_out = (*built.left_out, *(_empty_buffers(view) if settings.policy.buffers else ()))
+    decision = msgspec.structs.replace(decision, pools=built.pools, left_out=left_out)
     if not pods:
-        return ProvisioningDecision(zones=zones) if wanted else NOTHING_TO_DO
-    intake = assemble(kept.view, catalog, nodes=kept.nodes, pods=pods, options=options, policy=policy)
-    plan = solve(intake.problem)
-    known = {pod.key: pod for pod in pods}
-    rules = catalog.label_rules
-    because = "pods wait for it"
-    return ProvisioningDecision(
+        return decision
+    return _planned(decision, built, view, catalog, pods, now=now, nominated_for=settings.nominated_for)
+
+
+def _planned(
+    decision: ProvisioningDecision,
+    built: BuiltProblem,
+    view: ClusterView,
+    catalog: Catalog,
+    pods: Sequence[Pod],
+    *,
+    now: datetime,
+    nominated_for: timedelta,
+) -> ProvisioningDecision:
+    """Return a decision with the plan for some pods and everything that follows from it."""
+    plan, known = solve(built.problem), {pod.key: pod for pod in pods}
+    starting = _starting(plan, view, known)
+    nominations = {key: Nomination(claim, now) for key, claim in starting.items()}
+    rules, because = catalog.label_rules, "pods wait for it"
+    refusals = (*built.refusals, *plan.refusals)
+    return msgspec.structs.replace(
+        decision,
         plan=plan,
         claims=tuple(create(node, view.pools[node.pool], rules, because) for node in plan.new_nodes),
         effects=(
-            *_promises(plan, view, known, promised_until),
-            *_refusals(intake, plan, known),
-            *_empty_pools(intake, plan, view.pools),
+            *_nominations(plan, view, known, now + nominated_for),
+            *_refusals(built, plan, known),
+            *_empty_pools(built, plan, view.pools),
         ),
-        considered=len(intake.problem.pods),
-        ignored=len(intake.turned_away),
-        buffered=frozenset(
-            name for name, keys in plan.placed.items() if any(is_virtual(known[key]) for key in keys)
+        memory=msgspec.structs.replace(
+            decision.memory,
+            nominations={**decision.memory.nominations, **nominations},
+            buffered=frozenset(
+                name for name, keys in plan.placed.items() if any(is_virtual(known[key]) for key in keys)
+            ),
         ),
+        considered=len(built.problem.pods),
+        ignored=built.refusals,
         buffers=_buffers(plan, known),
         places=_places(plan, view, known),
-        zones=zones,
-        coming=_coming(plan, view, known),
-        refused=frozenset(
-            each.pod for each in (*intake.turned_away, *plan.refusals) if _waits_for_real(known[each.pod])
-        ),
+        starting=starting,
+        refused=frozenset(each.pod for each in refusals if _is_pending(known[each.pod])),
+        virtual={key: pod for key, pod in known.items() if is_virtual(pod)},
     )
 
 
@@ -261,17 +365,19 @@ def nomination_events(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect
 
 
 def _places(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str, str]:
-    """Return of each waiting pod that has a place the pool of its node."""
+    """Return of each pending pod that has a place the NodePool of its node."""
     pools = {node.name: node.pool for node in state_nodes(view)}
     found = {key: pools[name] for name, keys in plan.placed.items() for key in keys}
     found |= {key: node.pool for node in plan.new_nodes for key in node.pods}
-    return {key: pool for key, pool in found.items() if _waits_for_real(pods[key])}
+    return {key: pool for key, pool in found.items() if _is_pending(pods[key])}
 
 
-def _coming(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str, str]:
-    """Return of each pod that was given a place on a machine that is on its way the claim."""
+def _starting(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str, str]:
+    """Return of each pod that was given a place on a node that is starting the claim."""
     claims = {
-        node.name: node.claim.name for node in state_nodes(view) if node.claim is not None and is_coming(node)
+        node.name: node.claim.name
+        for node in state_nodes(view)
+        if node.claim is not None and is_starting(node)
     }
     return {
         key: claims[name]
@@ -282,13 +388,13 @@ def _coming(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str,
     }
 
 
-def _waits_for_real(pod: Pod) -> bool:
-    """Whether a pod exists and has no node; others are looked after for their node's or a buffer's sake."""
+def _is_pending(pod: Pod) -> bool:
+    """Whether a pod exists and has no node; others run on a node that goes, or stand for a buffer's room."""
     return not pod.spec.node_name and not is_virtual(pod)
 
 
 def _buffers(plan: Plan, pods: Mapping[str, Pod]) -> dict[str, bool]:
-    """Return of each buffer that asks for room whether all of it was found on nodes that exist."""
+    """Return of each CapacityBuffer that asks for room whether all of it was found on existing nodes."""
     there = {key for keys in plan.placed.values() for key in keys}
     found: dict[str, bool] = {}
     for pod in pods.values():
@@ -299,7 +405,7 @@ def _buffers(plan: Plan, pods: Mapping[str, Pod]) -> dict[str, bool]:
     return found
 
 
-def _promises(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: datetime) -> Iterator[Effect]:
+def _nominations(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: datetime) -> Iterator[Effect]:
     by_name = {node.name: node for node in state_nodes(view)}
     for name, keys in plan.placed.items():
         real = [pods[key] for key in keys if not is_virtual(pods[key])]
@@ -312,18 +418,18 @@ def _promises(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: dat
             yield nominated(pod, claim=claim, node=node.node.name if node.node is not None else "")
 
 
-def _refusals(intake: BuiltProblem, plan: Plan, pods: Mapping[str, Pod]) -> Iterator[Effect]:
-    for refusal in (*intake.turned_away, *(plan.refusals if intake.problem.pools else ())):
+def _refusals(built: BuiltProblem, plan: Plan, pods: Mapping[str, Pod]) -> Iterator[Effect]:
+    for refusal in (*built.refusals, *(plan.refusals if built.problem.pools else ())):
         pod = pods[refusal.pod]
         if not is_virtual(pod):
             yield failed_scheduling(pod, refusal.message)
 
 
-def _empty_pools(intake: BuiltProblem, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:
+def _empty_pools(built: BuiltProblem, plan: Plan, pools: Mapping[str, NodePool]) -> Iterator[Effect]:
     if not plan.refusals:
         return
-    strict = intake.problem.options.min_values == "Strict"
-    for pool in intake.problem.pools:
+    strict = built.problem.options.min_values == "Strict"
+    for pool in built.problem.pools:
         sold = _sold(pool)
         if not sold:
             problem = "nothing that can be bought at this moment satisfies its requirements"
@@ -355,15 +461,35 @@ def _too_few(pool: Pool, sold: list[InstanceType]) -> str:
     return ", ".join(found)
 
 
-AGAIN: Final = timedelta(hours=24)
-"""After this long the same pod is told of again."""
+def _empty_buffers(view: ClusterView) -> Iterator[str]:
+    """Yield why CapacityBuffers keep no room, one sentence each."""
+    for buffer in view.buffers.values():
+        if problem := buffer_problem(buffer, view):
+            yield f"CapacityBuffer {buffer.key} keeps no room: {problem}"
 
-APART: Final = "they would rather be apart from other pods"
-SPREAD: Final = "they would rather be spread"
+
+def hindering_preferences(
+    pods: Iterable[Pod], told: Mapping[str, datetime], now: datetime, options: Options
+) -> tuple[dict[str, tuple[str, ...]], dict[str, datetime]]:
+    """
+    Return which preferences may hinder consolidation, with the pods that have them, and who was `told` when.
+
+    A preference is treated as required as long as it can be met: pods that would rather be apart get nodes of
+    their own, and are not brought together again. A pod is reported once a day.
+    """
+    if options.preferences == "Ignore":
+        return {}, dict(told)
+    recent = {uid: at for uid, at in told.items() if now - at < TOLD_AGAIN}
+    found: dict[str, list[str]] = {}
+    for pod in pods:
+        if (preference := hindering_preference(pod)) and pod.metadata.uid not in recent:
+            recent[pod.metadata.uid] = now
+            found.setdefault(preference, []).append(pod.key)
+    return {preference: tuple(keys) for preference, keys in found.items()}, recent
 
 
-def hindrance(pod: Pod) -> str:
-    """Return which wish of a pod may hinder consolidation; nothing where none does."""
+def hindering_preference(pod: Pod) -> str:
+    """Return which preference of a pod may hinder consolidation; nothing where none does."""
     affinity = pod.spec.affinity
     apart = affinity.pod_anti_affinity if affinity is not None else None
     if apart is not None and apart.preferred_during_scheduling_ignored_during_execution:
@@ -371,20 +497,3 @@ def hindrance(pod: Pod) -> str:
     if any(each.when_unsatisfiable == "ScheduleAnyway" for each in pod.spec.topology_spread_constraints):
         return SPREAD
     return ""
-
-
-class Told:
-    """Which pods were told of, and when."""
-
-    def __init__(self) -> None:
-        self._at: dict[str, datetime] = {}
-
-    def news(self, pods: Iterable[Pod], now: datetime) -> dict[str, list[str]]:
-        """Return the pods with wishes that were not told of within the day, by wish."""
-        self._at = {uid: at for uid, at in self._at.items() if now - at < AGAIN}
-        found: dict[str, list[str]] = {}
-        for pod in pods:
-            if (wish := hindrance(pod)) and pod.metadata.uid not in self._at:
-                self._at[pod.metadata.uid] = now
-                found.setdefault(wish, []).append(pod.key)
-        return found

@@ -1,10 +1,11 @@
 """
-Which zone waiting pods can only be in, for those who watch over zones.
+Which zone pending pods can only be in, for the metric of pending pods by zone.
 
-Three things bind a pod to zones: what it requires, where its volumes can be reached from, and a spread that
-leaves only some zones open. What is left of all zones together is one, several, or none.
+Three things bind a pod to zones: what it requires, the zones that its volumes can be reached from, and a
+topology spread that leaves only some zones open. What is left of all zones together is one, several, or
+none.
 
-Decides nothing: the solver works with the same wishes by itself, and in more detail.
+Decides nothing: the scheduler works with the same requirements in more detail.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.state.pod import is_active
-from karpenter.core.state.volumeusage import VolumeProblem, reach
+from karpenter.core.state.volumetopology import volume_requirements
+from karpenter.core.state.volumeusage import VolumeProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,7 +87,7 @@ class _Zones:
 
     def _reached(self, pod: Pod) -> frozenset[str] | None:
         try:
-            places = reach(pod, self._view)
+            places = volume_requirements(pod, self._view)
         except VolumeProblem:  # it is turned away, with a sentence
             return None
         found: frozenset[str] = frozenset()

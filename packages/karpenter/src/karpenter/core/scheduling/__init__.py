@@ -1,1 +1,1 @@
-"""From pods that wait to machines that should run: ``solve(problem) -> Plan``."""
+"""The solver: from pending pods to NodeClaims, ``solve(problem) -> Plan``."""

@@ -1,8 +1,8 @@
 """
-From numbers back to names: what a finished run means as a plan.
+Decoding: what a finished schedule means as a plan, from numbers back to names.
 
-Which machine would be bought is worked out for all claims at once; the long list of types
-that would do as well is worked out for one claim, when somebody asks for it.
+The offering that would be launched is worked out for all claims at once; the long list of instance types
+that fit as well is worked out for one claim, when it is read.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
-_CHUNK = 4096
-_NO_LEAST: Final[Mapping[str, int]] = MappingProxyType({})
+_CHUNK: Final = 4096
+_NO_MIN_VALUES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ClaimInstanceTypeOptions:
-    """What one claim of a run could be bought as."""
+    """The instance types and offerings that one claim may be launched as."""
 
-    __slots__ = ("_allowed", "_bits", "_least", "_relaxed", "_reserved", "_state", "_used")
+    __slots__ = ("_allowed", "_bits", "_min_values", "_relaxed", "_reserved", "_state", "_used")
 
     def __init__(self, scheduler: Scheduler, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
         self._allowed = allowed
         self._state = scheduler.claims.states[claim]
         self._used = tuple(scheduler.claims.used[:, claim].tolist())
         self._reserved = scheduler.reservations.held(claim)
-        self._least = scheduler.least.get(claim, _NO_LEAST)
+        self._min_values = scheduler.least.get(claim, _NO_MIN_VALUES)
         self._relaxed = claim in scheduler.relaxed
         self._bits = 0
 
     def bits(self) -> int:
-        """Return the offerings that would do."""
+        """Return the offerings that fit."""
         if not self._bits:
             bits = fitting_offerings(self._state, self._used)
             template = self._state.template
@@ -71,37 +71,37 @@ class ClaimInstanceTypeOptions:
 
     @property
     def template(self) -> Template:
-        """The template behind the claim."""
+        """The template of the claim."""
         return self._state.template
 
     @property
     def table(self) -> PoolOfferingTable:
-        """Everything that could be bought for it."""
+        """The offerings of its template."""
         return self._state.template.table
 
     def narrowed(self, bits: int) -> ClaimInstanceTypeOptions:
         """Return the same with fewer offerings."""
         found = copy(self)
-        found._bits = bits  # noqa: SLF001  one of us
+        found._bits = bits  # noqa: SLF001  a copy of this class
         return found
 
     def type_names(self) -> tuple[str, ...]:
-        """Return every type that would do, cheapest first, as many as one claim may name."""
+        """Return every instance type that fits, cheapest first, as many as one NodeClaim may name."""
         table = self._state.template.table
         flags = table.flags(self.bits())
         cheapest = np.full(len(table.types), np.inf)
         np.minimum.at(cheapest, table.owner[flags], table.price[flags])
         order = np.argsort(cheapest, kind="stable")
         kinds = order[np.isfinite(cheapest[order])].tolist()
-        return tuple(table.types[kind].name for kind in self._with_variety(kinds))
+        return tuple(table.types[kind].name for kind in self._with_min_values(kinds))
 
-    def _with_variety(self, kinds: list[int]) -> list[int]:
-        """Cut the list to what one claim may name, keeping the least choice of values that it must have."""
-        if len(kinds) <= MAX_INSTANCE_TYPES or not self._least:
+    def _with_min_values(self, kinds: list[int]) -> list[int]:
+        """Truncate the list to what one NodeClaim may name, keeping the types that minValues need."""
+        if len(kinds) <= MAX_INSTANCE_TYPES or not self._min_values:
             return kinds[:MAX_INSTANCE_TYPES]
         types = self._state.template.table.types
         kept: list[int] = []
-        for key, least in self._least.items():
+        for key, least in self._min_values.items():
             seen: set[str] = set()
             for kind in kinds:
                 values = types[kind].requirements[key].values
@@ -114,11 +114,13 @@ class ClaimInstanceTypeOptions:
         return [kind for kind in kinds if kind in wanted]
 
     def requirements(self, types: tuple[str, ...]) -> Requirements:
-        """Return what the claim would carry."""
+        """Return the requirements of the NodeClaim."""
         table = self._state.template.table
         found = self._state.requirements.without(HOSTNAME)
         named = set(types)
         bits = table.keep_types(self.bits(), np.array([kind.name in named for kind in table.types], bool))
+        # The NodeClaim names its instance types and capacity types, so that the provider launches nothing
+        # else.
         narrow = [
             Requirement(INSTANCE_TYPE, frozenset(types)),
             Requirement(CAPACITY_TYPE, table.values(CAPACITY_TYPE, bits)),
@@ -128,13 +130,15 @@ class ClaimInstanceTypeOptions:
         found = found.intersect(Requirements.of(narrow))
         if self._relaxed:
             found = Requirements.of(
-                Requirement(r.key, r.values, r.complement, r.gte, r.lte, self._least.get(r.key, r.min_values))
+                Requirement(
+                    r.key, r.values, r.complement, r.gte, r.lte, self._min_values.get(r.key, r.min_values)
+                )
                 for r in found
             )
         return found
 
     def requests(self) -> Mapping[str, int]:
-        """Return what the pods ask for, and the least that daemons add on any type."""
+        """Return the requests of the pods, and the least that daemons add on any type."""
         template = self._state.template
         axis = template.table.axis
         total = {name: amount for name, amount in zip(axis, self._used, strict=True) if amount}
@@ -147,7 +151,7 @@ class ClaimInstanceTypeOptions:
 
 
 def _reservations(table: PoolOfferingTable, bits: Bits) -> Requirement:
-    """Return which reservations some reserved offerings are of, under the label that tells them apart."""
+    """Return the reservations of some reserved offerings as a requirement on the reservation label."""
     offers = [table.offerings[number] for number in np.flatnonzero(table.flags(bits)).tolist()]
     ids = frozenset(each.reservation_id for each in offers)
     told = (r.key for r in offers[0].requirements if r.values == {offers[0].reservation_id})
@@ -155,14 +159,14 @@ def _reservations(table: PoolOfferingTable, bits: Bits) -> Requirement:
 
 
 class DecodedPlan:
-    """What a finished run means; each part is worked out once, when it is asked for."""
+    """A finished schedule as values of a plan; each part is worked out once, on demand."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     @cached_property
     def hourly(self) -> float:
-        """What the machines cost per hour."""
+        """What the new nodes cost per hour."""
         states = self._scheduler.claims.states
         return float(sum(states[c].template.table.price[o] for c, o in enumerate(self._bought.tolist())))
 
@@ -174,7 +178,7 @@ class DecodedPlan:
 
     @cached_property
     def new_nodes(self) -> tuple[NewNode, ...]:
-        """The claims as machines to launch."""
+        """The claims as NodeClaims to create."""
         scheduler, numbers = self._scheduler, Counter[str]()
         labels: dict[int, dict[str, str]] = {}
         found = []
@@ -212,7 +216,7 @@ class DecodedPlan:
 
     @cached_property
     def _allowed_types(self) -> dict[int, NDArray[np.bool_]]:
-        """The types that claims may become where a limit binds."""
+        """The types that claims may become where NodePool limits bind."""
         found: dict[int, NDArray[np.bool_]] = {}
         for limits in self._scheduler.pool_limits.values():
             if limits.is_exact:
@@ -229,17 +233,17 @@ class DecodedPlan:
 
 
 def hourly(scheduler: Scheduler) -> float:
-    """Return what the machines of a run cost per hour."""
+    """Return what the new nodes of a schedule cost per hour."""
     return DecodedPlan(scheduler).hourly
 
 
 def _pods_of(scheduler: Scheduler) -> dict[int, list[str]]:
-    """Return pod keys per bin; the pods of a class are interchangeable and dealt out in order."""
-    dealt: dict[int, int] = defaultdict(int)
+    """Return pod keys per bin; the pods of a class are interchangeable and assigned in order."""
+    assigned: dict[int, int] = defaultdict(int)
     found: dict[int, list[str]] = defaultdict(list)
     for placement in scheduler.placements:
-        start = dealt[placement.pod_data.pod_class.number]
-        dealt[placement.pod_data.pod_class.number] = start + placement.pod_count
+        start = assigned[placement.pod_data.pod_class.number]
+        assigned[placement.pod_data.pod_class.number] = start + placement.pod_count
         found[placement.bin].extend(
             pod.key for pod in placement.pod_data.pod_class.pods[start : start + placement.pod_count]
         )
@@ -247,7 +251,7 @@ def _pods_of(scheduler: Scheduler) -> dict[int, list[str]]:
 
 
 def _purchases(scheduler: Scheduler, allowed_types: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
-    """Return the cheapest offering of every claim, by number in its universe."""
+    """Return the cheapest offering of every claim, by its number in the offering table."""
     count = scheduler.claims.count
     bought = np.zeros(count, np.int64)
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -287,7 +291,7 @@ def _cheapest_of_many(
     found = np.zeros(used.shape[1], np.int64)
     todo = np.arange(used.shape[1])
     cheapest_first = iter(candidates.tolist())
-    while len(todo):  # no claim takes more than some type of its state holds
+    while len(todo):  # some type of its state holds every claim
         offering = next(cheapest_first)
         room = table.room[table.owner[offering]]
         fits = (used[:, todo] <= room[:, None]).all(axis=0)
@@ -297,7 +301,7 @@ def _cheapest_of_many(
 
 
 def _labels(scheduler: Scheduler, state: ClaimState) -> dict[str, str]:
-    """Return the labels a node is sure to have; a custom label with a choice gets one of its values."""
+    """Return the labels that a node will have; of a custom label with several values, one."""
     rules = scheduler.problem.rules
     labels = dict(state.template.pool.labels) | state.requirements.labels()
     for each in state.requirements:
@@ -305,6 +309,7 @@ def _labels(scheduler: Scheduler, state: ClaimState) -> dict[str, str]:
             sample = each.sample()
             if sample:
                 labels[each.key] = sample
+    # The kubelet sets the hostname label; a NodeClaim must not carry one.
     labels.pop(HOSTNAME, None)
     return labels
 
@@ -313,6 +318,7 @@ def _annotations(scheduler: Scheduler, claim: int, kind: str) -> dict[str, str]:
     pool = scheduler.claims.states[claim].template.pool
     price, capacity = pool.overlaid.get(kind, (False, False))
     found = dict(pool.annotations)
+    # Every NodeClaim has this annotation, true or false, as upstream's have.
     found[MIN_VALUES_RELAXED] = "true" if claim in scheduler.relaxed else "false"
     if price:
         found[PRICE_OVERLAY_APPLIED] = "true"

@@ -1,14 +1,9 @@
 """
-Why a pod has no place: pool by pool, the first thing that stands in its way, in numbers.
+Explanations: why a pod cannot be scheduled, and why a placed pod got its node.
 
-The same questions that placing asks, in the same order, but every answer is kept. Asked
-once per class, after everything else was placed, for the least demanding reading of the
-pod: whatever it could give up, it has given up.
-
-Why a pod was put where it is: one sentence per placed pod.
-
-Read off a finished run when somebody asks; a run of a hundred thousand pods is not slowed
-down by sentences that nobody reads.
+A refusal names, NodePool by NodePool, the first thing that keeps a new node from serving the pod, with
+figures. It asks the same questions as placing, in the same order, once per class after everything else was
+placed, under the last relaxation: every preference has been dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ if TYPE_CHECKING:
 
 _SHOWN_DOMAINS: Final = 25
 _ABSURD_CPU: Final = 1_000_000
-"""A thousand cores: somebody wrote M for m."""
+"""A thousand cores: the manifest probably has M where m is meant."""
 
 
 def refusals(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ...]:
@@ -69,12 +64,12 @@ def _sentence(scheduler: Scheduler, reasons: tuple[Reason, ...]) -> str:
         return "the search was stopped before a place for the pod was found"
     if len(reasons) == 1:
         return f"NodePool {reasons[0].pool}: {reasons[0].message}"
-    told = "; ".join(f"{reason.pool}: {reason.message}" for reason in reasons)
-    return f"none of {len(reasons)} NodePools can serve the pod: {told}"
+    text = "; ".join(f"{reason.pool}: {reason.message}" for reason in reasons)
+    return f"none of {len(reasons)} NodePools can serve the pod: {text}"
 
 
 def explain(scheduler: Scheduler, pod_data: PodData, template: Template) -> Reason | None:
-    """Return the first thing that keeps a new node of one pool from serving a pod; None if nothing does."""
+    """Return the first reason why a new node of one NodePool cannot serve a pod; None if it can."""
     code, message = next(_obstacles(scheduler, pod_data, template), ("", ""))
     return Reason(pool=template.pool.name, code=code, message=message) if code else None
 
@@ -85,6 +80,7 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
             "Contradiction",
             f"what the pod asks of label {pod_data.relaxation.impossible} contradicts itself",
         )
+    # The order of the checks is that of placing, so the first reason is the one that refuses the pod.
     taint = first_untolerated(pod_data.tolerations, template.pool.taints)
     if taint is not None:
         yield "TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}"
@@ -102,25 +98,25 @@ def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> I
 
 
 def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
-    """What stands in the way of a pod that the pool's labels and taints suit."""
+    """Yield what refuses a pod whose requirements and tolerations match the NodePool."""
     reachable = [scheduler.states.step(state, each) for each in pod_data.volumes] or [state]
     possible = [each for each in reachable if each is not None]
     if not possible:
-        told = " or ".join(str(each) for each in pod_data.volumes)
-        yield "VolumeNotReachable", f"the pod's volumes can only be reached from {told}"
+        text = " or ".join(str(each) for each in pod_data.volumes)
+        yield "VolumeNotReachable", f"the pod's volumes can only be reached from {text}"
     elif not _with_room(pod_data, possible):
         yield "NoInstanceTypeFits", _room(pod_data, possible[0])
     else:
         yield from _hosts(scheduler, pod_data)
-        yield from _buying(scheduler, pod_data, state)
+        yield from _launching(scheduler, pod_data, state)
 
 
-def _buying(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
-    """What stands in the way of buying a machine for a pod that would have room on it."""
+def _launching(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+    """Yield what refuses a pod that would fit on some instance type."""
     next_states = _with_room(pod_data, scheduler.narrowings(pod_data).of(scheduler.base(state.template)))
     beside = _with_room(pod_data, map(partial(scheduler.beside_daemon_ports, pod_data), next_states))
     if not next_states:
-        yield from _company(pod_data, state)
+        yield from _domains(pod_data, state)
     elif not beside:
         ports = ", ".join(str(port) for port in pod_data.pod_class.ports)
         yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
@@ -136,11 +132,11 @@ def _buying(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Itera
             ),
         )
         yield from _limits(scheduler, pod_data, given)
-        yield from _scarcity(scheduler, pod_data, given)
+        yield from _reserved_and_min_values(scheduler, pod_data, given)
 
 
 def _lacking(scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]) -> str:
-    """Why a new node lacks the devices that a pod claims."""
+    """Return why a new node lacks the devices that a pod claims."""
     if scheduler.devices is None or not pod_data.pod_class.devices:
         return ""
     return scheduler.devices.shortfall(
@@ -153,7 +149,7 @@ def _with_room(pod_data: PodData, states: Iterable[ClaimState | None]) -> list[C
 
 
 def _catalogue(pod_data: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
-    """Which requirement leaves no offering."""
+    """Yield which requirement leaves no offering."""
     table = base.template.table
     if not table.types:
         yield "NoInstanceTypes", "the pool has no instance types"
@@ -187,7 +183,7 @@ def _first_unmet(
 def _limits(
     scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
 ) -> Iterator[tuple[str, str]]:
-    """Which limit leaves none of the machines that would do."""
+    """Yield which limit leaves none of the instance types that fit."""
     template = next_states[0].template
     limits = scheduler.pool_limits.get(template.number)
     if limits is None:
@@ -199,17 +195,17 @@ def _limits(
     if any(next_state.fits(want) for next_state in next_states) and not any(
         scheduler.within_limits(None, next_state, want) for next_state in next_states
     ):
-        told = ", ".join(
+        text = ", ".join(
             f"{name} {render_amount(name, max(amount, 0))}" for name, amount in limits.left().items()
         )
         yield (
             "LimitReached",
-            f"every instance type that would do exceeds the pool's limits, which leave {told}",
+            f"every instance type that would do exceeds the pool's limits, which leave {text}",
         )
 
 
 def _room(pod_data: PodData, state: ClaimState) -> str:
-    """How far the largest types are from what the pod asks for."""
+    """Return how far the largest types are from what the pod requests."""
     table = state.template.table
     kinds = table.types_of(state.bits)
     misses = []
@@ -218,14 +214,14 @@ def _room(pod_data: PodData, state: ClaimState) -> str:
         if want > rooms.max(initial=-1):
             best = table.types[kinds[int(rooms.argmax())]]
             room = max(int(rooms.max(initial=0)), 0)
-            wanted, has, of = _told(name, want, room, best.capacity.get(name, 0))
+            wanted, has, of = _texts(name, want, room, best.capacity.get(name, 0))
             misses.append(f"wants {name} {wanted}, the most is {has} of {of} on {best.name}")
-    told = "; ".join(misses)
-    if not told:
-        told = f"no single one of {len(kinds)} types has room for all of it: {_nearest(pod_data, state)}"
+    text = "; ".join(misses)
+    if not text:
+        text = f"no single one of {len(kinds)} types has room for all of it: {_nearest(pod_data, state)}"
     cpu = pod_data.pod_class.requests.get(CPU, 0)
     hint = " (is M written where m is meant?)" if cpu >= _ABSURD_CPU else ""
-    return f"the pod is too large for every instance type left: {told}{hint}"
+    return f"the pod is too large for every instance type left: {text}{hint}"
 
 
 def _nearest(pod_data: PodData, state: ClaimState) -> str:
@@ -236,35 +232,35 @@ def _nearest(pod_data: PodData, state: ClaimState) -> str:
     nearest = int(lacking.sum(axis=1).argmin())
     room = np.maximum(table.room[kinds[nearest]], 0).tolist()
     short = [
-        f"{name} {' for '.join(_told(name, has, wants))}"
+        f"{name} {' for '.join(_texts(name, has, wants))}"
         for name, has, wants in zip(table.axis, room, pod_data.pod_class.want, strict=True)
         if has < wants
     ]
     return f"{table.types[kinds[nearest]].name} comes nearest with {', '.join(short)}"
 
 
-def _told(name: str, *amounts: int) -> list[str]:
-    """Return amounts of which the first two differ, short where that shows the difference."""
+def _texts(name: str, *amounts: int) -> list[str]:
+    """Return amounts as texts, in short form unless the first two would read the same."""
     short = [human_amount(name, amount) for amount in amounts]
     return short if short[0] != short[1] else [render_amount(name, amount) for amount in amounts]
 
 
 def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]:
-    """Who must be on the same node, and is not on a new one."""
+    """Yield the affinity or spread over hostname that a new node cannot meet."""
     fresh = scheduler.nodes.count + scheduler.claims.count
     for demand in pod_data.demands.hosts:
         group = demand.group
         if host_limit(demand, fresh) > 0:
             continue
-        told = _demand(group)
+        text = _demand(group)
         if group.kind is TopologyType.POD_AFFINITY:
-            company = f"pods matching {group.spec.selector}"
-            told = f"the pod must share a node with {company}, and no such node takes it"
-        yield _CODES[group.kind], told
+            others = f"pods matching {group.spec.selector}"
+            text = f"the pod must share a node with {others}, and no such node takes it"
+        yield _CODES[group.kind], text
 
 
-def _company(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
-    """Which spread or affinity leaves no domain."""
+def _domains(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+    """Yield which spread or affinity leaves no domain."""
     for demand in pod_data.demands.domains:
         group = demand.group
         allowed = group.allowed_domains(pod_data.strict[group.key], self_selecting=demand.self_selecting)
@@ -274,16 +270,16 @@ def _company(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
         if allowed is not None and possible is not None and not possible & allowed.keys():
             yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
     if len(pod_data.demands.domains) > 1:
-        told = "; ".join(_demand(demand.group) for demand in pod_data.demands.domains)
-        yield "TopologyNotMet", f"no domain satisfies all of: {told}"
+        text = "; ".join(_demand(demand.group) for demand in pod_data.demands.domains)
+        yield "TopologyNotMet", f"no domain satisfies all of: {text}"
     group = pod_data.demands.domains[0].group
     yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
 
 
-def _scarcity(
+def _reserved_and_min_values(
     scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
 ) -> Iterator[tuple[str, str]]:
-    """What is left to buy too little of: reserved machines, and different values."""
+    """Yield whether reservations are used up or minValues cannot be met."""
     template, want = next_states[0].template, pod_data.pod_class.want
     buyable = [
         bits for bits in (scheduler.buyable(None, next_state, want) for next_state in next_states) if bits
@@ -294,12 +290,12 @@ def _scarcity(
     elif scheduler.problem.options.min_values == "Strict" and all(
         violates_min_values(found, template.min_values) for found in choice
     ):
-        told = ", ".join(
+        text = ", ".join(
             f"{key} has {choice[0][key]} of {least}"
             for key, least in template.min_values.items()
             if choice[0][key] < least
         )
-        yield "MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {told}"
+        yield "MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {text}"
 
 
 _CODES: Final = {
@@ -327,8 +323,8 @@ def _demand(group: TopologyGroup) -> str:
 def _counts(group: TopologyGroup) -> str:
     shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
     others = len(group.counts) - len(shown)
-    told = ", ".join(f"{domain} {count}" for domain, count in shown) or "there are no domains"
-    return f"{told} and {others} others" if others else told
+    text = ", ".join(f"{domain} {count}" for domain, count in shown) or "there are no domains"
+    return f"{text} and {others} others" if others else text
 
 
 def _taint(taint: Taint) -> str:
@@ -337,7 +333,7 @@ def _taint(taint: Taint) -> str:
 
 
 class Because(Mapping[str, str]):
-    """Pod key to the reason for its place, worked out when asked."""
+    """Pod key to the reason for its node; worked out on demand, since few of many pods are read."""
 
     def __init__(self, scheduler: Scheduler, new_nodes: tuple[NewNode, ...]) -> None:
         self._scheduler = scheduler
@@ -356,10 +352,10 @@ class Because(Mapping[str, str]):
     def _index(self) -> dict[str, PodPlacement]:
         if self._moves is None:
             self._moves = {}
-            dealt: dict[int, int] = {}
+            assigned: dict[int, int] = {}
             for placement in self._scheduler.placements:
-                start = dealt.get(placement.pod_data.pod_class.number, 0)
-                dealt[placement.pod_data.pod_class.number] = start + placement.pod_count
+                start = assigned.get(placement.pod_data.pod_class.number, 0)
+                assigned[placement.pod_data.pod_class.number] = start + placement.pod_count
                 for pod in placement.pod_data.pod_class.pods[start : start + placement.pod_count]:
                     self._moves[pod.key] = placement
         return self._moves
@@ -368,24 +364,22 @@ class Because(Mapping[str, str]):
         scheduler = self._scheduler
         if placement.bin < scheduler.nodes.count:
             node = scheduler.problem.nodes[placement.bin].name
-            told = f"node {node} is the first existing node that suits it and has room"
+            text = f"node {node} is the first existing node that suits it and has room"
         else:
-            told = _bought(self._new[placement.bin - scheduler.nodes.count])
-        readings = placement.pod_data.pod_class.constraints.relaxations
+            text = _new_node(self._new[placement.bin - scheduler.nodes.count])
+        steps = placement.pod_data.pod_class.constraints.relaxations
         reached = next(
-            number
-            for number, relaxation in enumerate(readings)
-            if relaxation is placement.pod_data.relaxation
+            number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
         )
-        lost = [relaxation.given_up for relaxation in readings[1 : reached + 1]]
-        return f"{told}; it gave up {', '.join(lost)}" if lost else told
+        lost = [relaxation.given_up for relaxation in steps[1 : reached + 1]]
+        return f"{text}; it gave up {', '.join(lost)}" if lost else text
 
 
-def _bought(node: NewNode) -> str:
+def _new_node(node: NewNode) -> str:
     bought, types, others = node.purchase, len(node.instance_types), len(node.pods) - 1
     choice = f"is the cheapest of {types} types that hold" if types > 1 else "is the only type that holds"
-    company = f" together with {others} other {'pods' if others > 1 else 'pod'}" if others else ""
+    beside = f" together with {others} other {'pods' if others > 1 else 'pod'}" if others else ""
     return (
         f"no existing node takes it; {bought.instance_type} in {bought.zone} ({bought.capacity_type}, "
-        f"${bought.price:.4f} an hour) {choice} it{company}"
+        f"${bought.price:.4f} an hour) {choice} it{beside}"
     )

@@ -1,12 +1,12 @@
 """
 The question and the answer of the solver: :class:`Problem` and :class:`Plan`.
 
-A problem holds values that were worked out before: which pods count, what their volumes require, how much room a
-node has left, what a NodePool may still launch. The solver reads nothing else, so a saved problem can be solved
-again. ``build`` makes a problem from a ClusterView.
+A problem holds values that were worked out before: which pods count, what their volumes require, how much
+room a node has left, what a NodePool may still launch. The solver reads nothing else, so a saved problem
+can be solved again. ``build`` makes a problem from a ClusterView.
 
-A plan names the NodeClaims to create, the pods for each node, and why some pods cannot be scheduled. Its field names
-are those of the public plan contract; rendering is in the CLI.
+A plan names the NodeClaims to create, the pods for each node, and why some pods cannot be scheduled. Its
+field names are those of the public plan contract; rendering is in the CLI.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     usual: float | None = None
     """
-    The usual memory per cpu of pods. Where it is given, pods with a higher or lower ratio go to nodes whose free
-    room has a higher or lower ratio; else to the first node that takes them.
+    The usual memory per cpu of pods. Where it is given, pods with a higher or lower ratio go to nodes whose
+    free room has a higher or lower ratio; else to the first node that takes them.
     """
 
     reserved: Literal["strict", "fallback"] = "strict"
@@ -230,6 +230,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What the new nodes cost per hour, and the lower bound for any plan."""
 
     hourly: float = 0.0
+    # No plan for the same pods costs less; 0 where no bound was worked out.
     lower_bound: float = 0.0
     method: str = ""
     """How the bound was proved."""

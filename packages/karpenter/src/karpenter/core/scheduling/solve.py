@@ -1,8 +1,8 @@
 """
 The solver: ``solve(problem) -> Plan``. The operator, `plan` and every simulation call this.
 
-It encodes the problem, packs it greedily, packs it again by price unless the options say otherwise, and decodes the
-cheapest schedule. The steps are in ``encode``, ``pack``, ``price``, ``decode`` and ``explain``.
+It encodes the problem, packs it greedily, packs it again by price unless the options say otherwise, and
+decodes the cheapest schedule. The steps are in ``encode``, ``pack``, ``price``, ``decode`` and ``explain``.
 """
 
 from __future__ import annotations

@@ -8,16 +8,16 @@ Metrics: what is declared, what it is counted with, and what Prometheus reads.
     body = metrics.exposition()
 """
 
-from karpenter.telemetry.metrics.metrics import CONTENT_TYPE, Metrics
-from karpenter.telemetry.metrics.store import (
-    Age,
-    Counter,
-    Declared,
-    Gauge,
-    Histogram,
+from karpenter.telemetry.metrics.instruments import (
+    AgeMetric,
+    CounterMetric,
+    GaugeMetric,
+    HistogramMetric,
+    MetricSpec,
     ProviderLabels,
-    Summary,
+    SummaryMetric,
 )
+from karpenter.telemetry.metrics.registry import CONTENT_TYPE, Metrics
 from karpenter.telemetry.metrics.table import (
     GROUPS,
     METRICS,
@@ -36,14 +36,14 @@ __all__ = [
     "CONTENT_TYPE",
     "GROUPS",
     "METRICS",
-    "Age",
-    "Counter",
-    "Declared",
-    "Gauge",
-    "Histogram",
+    "AgeMetric",
+    "CounterMetric",
+    "GaugeMetric",
+    "HistogramMetric",
+    "MetricSpec",
     "Metrics",
     "ProviderLabels",
-    "Summary",
+    "SummaryMetric",
     "claims",
     "conditions",
     "disruption",

@@ -1,6 +1,7 @@
 """
-Machine images: from an alias or a selector to the image of each instance type.
+AMI families: which AMIs a node class selects, and how nodes that start from them are configured.
 
-:mod:`.aliases` knows where AWS publishes its images, :mod:`.parameters` reads them there, :mod:`.finding`
-puts them together, and :mod:`.choosing` picks the one for an instance type.
+:mod:`.alias` knows the SSM parameters of the AMIs that AWS publishes, :mod:`.ssm` reads them, :mod:`.ami`
+finds AMIs and maps instance types to them. :mod:`.family` has what differs between families,
+:mod:`.bootstrap` renders user data, and :mod:`.resolver` renders launch templates.
 """

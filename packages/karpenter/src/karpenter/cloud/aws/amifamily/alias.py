@@ -1,8 +1,12 @@
 """
-Where AWS publishes the images that an alias stands for: paths of SSM parameters.
+The SSM parameters of the AMIs that an alias stands for.
 
-A path holds the id of one image. The image may be for several variants of instance types: ordinary ones,
-those with Nvidia GPUs, those with Neuron accelerators.
+A parameter has the id of one AMI. The AMI may be for several variants of instance types: ordinary ones, those
+with Nvidia GPUs, those with Neuron accelerators.
+
+https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html,
+https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id-bottlerocket.html and
+https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 LATEST: Final = "latest"
 
+# https://github.com/awslabs/amazon-eks-ami/issues/2545
 _LAST_AL2: Final = 32
 _FIRST_WINDOWS_2025: Final = 35
 _EKS: Final = "/aws/service/eks/optimized-ami"
@@ -37,11 +42,11 @@ _OF_NAME: Final = {"standard": STANDARD, "nvidia": NVIDIA, "neuron": NEURON}
 
 
 class UnsupportedAlias(ValueError):  # noqa: N818  says what is wrong
-    """An alias that can never be resolved on this cluster."""
+    """An alias that AWS publishes no AMIs for, on this version of Kubernetes or at all."""
 
 
 class Alias(msgspec.Struct, frozen=True):
-    """A family of images and a version of it."""
+    """An AMI family and a version of it."""
 
     family: str
     """As aliases spell it, such as ``al2023``."""
@@ -50,12 +55,12 @@ class Alias(msgspec.Struct, frozen=True):
 
     @property
     def is_latest(self) -> bool:
-        """Whether the newest image is wanted."""
+        """Whether the alias stands for the newest AMI."""
         return self.version == LATEST
 
 
 class PublishedImage(msgspec.Struct, frozen=True):
-    """A parameter that holds the id of an image, and the variants that the image is for."""
+    """An SSM parameter with the id of an AMI, and the variants that the AMI is for."""
 
     path: str
     variants: tuple[Variant, ...]
@@ -63,7 +68,7 @@ class PublishedImage(msgspec.Struct, frozen=True):
 
 def parse_alias(text: str) -> Alias:
     """
-    Return what an alias says.
+    Return the family and the version of an alias.
 
     Raises:
         UnsupportedAlias: it does not have the form ``family@version``.
@@ -76,10 +81,10 @@ def parse_alias(text: str) -> Alias:
 
 def check_alias(alias: Alias, kubernetes: str) -> None:
     """
-    Refuse an alias that AWS publishes no images for on this version of Kubernetes.
+    Refuse an alias that AWS publishes no AMIs for on this version of Kubernetes.
 
     Raises:
-        UnsupportedAlias: saying which versions there are images for.
+        UnsupportedAlias: naming the versions that there are AMIs for.
     """
     minor = int(kubernetes.partition(".")[2])
     if alias.family == "al2" and minor > _LAST_AL2:
@@ -95,10 +100,10 @@ def check_alias(alias: Alias, kubernetes: str) -> None:
 
 def published(alias: Alias, kubernetes: str) -> tuple[PublishedImage, ...]:
     """
-    Return the parameters of the images that an alias stands for.
+    Return the SSM parameters of the AMIs that an alias stands for.
 
     Raises:
-        UnsupportedAlias: the family is none that AWS publishes.
+        UnsupportedAlias: AWS does not publish this family.
     """
     match alias.family:
         case "al2":
@@ -114,6 +119,7 @@ def published(alias: Alias, kubernetes: str) -> tuple[PublishedImage, ...]:
     return tuple(found)
 
 
+# The GPU AMI of AL2 serves Nvidia and Neuron alike; AL2023 has one AMI for each.
 def _al2(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
     for suffix, kind, variants in (
         ("", "", (STANDARD,)),

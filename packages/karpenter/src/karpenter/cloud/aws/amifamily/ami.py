@@ -1,10 +1,8 @@
 """
-Which images a class stands for: one for each sort of instance type, the newest that suits it.
+The AMIs that a node class selects, and the one that each instance type starts from.
 
-Images that are found by an alias say which variant of instance types they are for; all others suit every type
-of their architecture. An image that its owner has deprecated is taken only where there is no other.
-
-Which image an instance type starts from: the first, and so the newest, that is for types like it.
+An AMI of an alias is for one variant of instance types; every other AMI is for all types of its architecture.
+Of several AMIs for the same types the newest is used, and a deprecated one only where there is no other.
 """
 
 from __future__ import annotations
@@ -39,12 +37,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 _PAGE: Final = 1000
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
-_USUAL_OWNERS: Final = ("self", "amazon")
+# A name without an owner could match a public AMI of any account:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/sharing-amis.html
+_DEFAULT_OWNERS: Final = ("self", "amazon")
 _ID: Final = "ami-"
 
 
 class FoundImage(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that suits some instance types."""
+    """An AMI, and the requirements of the instance types that it is for."""
 
     id: str
     name: str
@@ -54,23 +54,23 @@ class FoundImage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> tuple[bool, datetime, str]:
-        """Which of two images for the same types is taken: the one of higher rank."""
+        """Of two AMIs for the same types, the one of higher rank is used."""
         return not self.deprecated, self.created, self.name
 
 
 class _Query(msgspec.Struct, frozen=True):
-    """One question about images, and the variants that the answers are for, by the image's id."""
+    """The parameters of a DescribeImages call, and the variants of its AMIs by their ids."""
 
     parameters: dict[str, Any]
     variants: dict[str, tuple[Variant, ...]] = {}
 
 
 class AMIProvider:
-    """Finds images."""
+    """Finds AMIs."""
 
-    def __init__(self, aws: AwsApi, parameters: SSMProvider, *, clock: Clock, seconds: float) -> None:
+    def __init__(self, aws: AwsApi, ssm: SSMProvider, *, clock: Clock, seconds: float) -> None:
         self._aws = aws
-        self._parameters = parameters
+        self._ssm = ssm
         self._clock = clock
         self._found: TTLCache[tuple[str, int, bytes], tuple[FoundImage, ...]] = TTLCache(
             seconds=seconds, monotonic=clock.monotonic
@@ -78,19 +78,19 @@ class AMIProvider:
 
     async def find(self, node_class: EC2NodeClass, kubernetes: str) -> tuple[FoundImage, ...]:
         """
-        Return the images of a class, the newest first; `kubernetes` is a version such as ``1.33``.
+        Return the AMIs of a node class, the newest first; `kubernetes` is a version such as ``1.33``.
 
         Raises:
-            UnsupportedAlias: there are no images for that alias, and there will be none.
-            CloudError: AWS does not answer, or publishes nothing under the alias.
+            UnsupportedAlias: AWS publishes no AMIs for the alias.
+            CloudError: AWS does not answer, or has no AMI under the parameters of the alias.
         """
         queries = await self._queries(node_class, kubernetes)
         key = (node_class.metadata.uid, node_class.metadata.generation, msgspec.json.encode(queries))
-        return await self._found.get(key, lambda: self._look(queries))
+        return await self._found.get(key, lambda: self._describe(queries))
 
     async def deprecated(self, image: str) -> bool:
-        """Say whether the owner of an image has deprecated it, or it is gone."""
-        found = await self._ask(_Query({"Filters": [where("image-id", image)]}))
+        """Return whether an AMI is deprecated, or does not exist any longer."""
+        found = await self._describe_images(_Query({"Filters": [where("image-id", image)]}))
         return all(each.deprecated for each in found)
 
     async def _queries(self, node_class: EC2NodeClass, kubernetes: str) -> list[_Query]:
@@ -109,7 +109,7 @@ class AMIProvider:
         variants: dict[str, tuple[Variant, ...]] = {}
         for each in published(alias, kubernetes):
             try:
-                image = await self._parameters.published(each.path, mutable=mutable)
+                image = await self._ssm.published(each.path, mutable=mutable)
             except ResourceNotFound:
                 continue
             variants[image] = variants.get(image, ()) + each.variants
@@ -121,7 +121,7 @@ class AMIProvider:
         if not term.ssm_parameter:
             return ()
         try:
-            value = await self._parameters.own(term.ssm_parameter)
+            value = await self._ssm.own(term.ssm_parameter)
         except ResourceNotFound:
             log.warning("image.parameter_missed", parameter=term.ssm_parameter)
             return ()
@@ -130,42 +130,45 @@ class AMIProvider:
             return ()
         return (value,)
 
-    async def _look(self, queries: Iterable[_Query]) -> tuple[FoundImage, ...]:
+    async def _describe(self, queries: Iterable[_Query]) -> tuple[FoundImage, ...]:
         best: dict[tuple[ImageRequirement, ...], FoundImage] = {}
         for query in queries:
-            for image in await self._ask(query):
+            for image in await self._describe_images(query):
                 held = best.get(image.requirements)
                 if held is None or image.rank > held.rank:
                     best[image.requirements] = image
         newest_first = sorted(best.values(), key=lambda each: each.id)
         return tuple(sorted(newest_first, key=lambda each: each.created, reverse=True))
 
-    async def _ask(self, query: _Query) -> list[FoundImage]:
+    async def _describe_images(self, query: _Query) -> list[FoundImage]:
         parameters = dict(query.parameters)
+        # AMIs that are pending, failed or deregistered cannot be launched.
         parameters["Filters"] = [*parameters["Filters"], where("state", "available")]
-        told = await self._aws.every(
-            "ec2", "DescribeImages", "AMIProvider", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
+        images = await self._aws.list_all(
+            "ec2", "DescribeImages", "Images", IncludeDeprecated=True, MaxResults=_PAGE, **parameters
         )
-        return [image for each in told for image in self._images(each, query.variants)]
+        return [image for each in images for image in self._images(each, query.variants)]
 
-    def _images(self, told: ApiResponse, variants: Mapping[str, tuple[Variant, ...]]) -> Iterable[FoundImage]:
-        arch = ARCHITECTURES.get(told.get("Architecture", ""))
+    def _images(
+        self, response: ApiResponse, variants: Mapping[str, tuple[Variant, ...]]
+    ) -> Iterable[FoundImage]:
+        arch = ARCHITECTURES.get(response.get("Architecture", ""))
         if arch is None:
             return
-        ends = _moment(told.get("DeprecationTime"))
-        for variant in variants.get(told["ImageId"], ((),)):
+        ends = _moment(response.get("DeprecationTime"))
+        for variant in variants.get(response["ImageId"], ((),)):
             requirements = (*variant, ImageRequirement(key=ARCH, operator="In", values=(arch,)))
             yield FoundImage(
-                id=told["ImageId"],
-                name=told.get("Name", ""),
-                created=_moment(told.get("CreationDate")) or _OLDEST,
+                id=response["ImageId"],
+                name=response.get("Name", ""),
+                created=_moment(response.get("CreationDate")) or _OLDEST,
                 deprecated=ends is not None and ends <= self._clock.now(),
                 requirements=tuple(sorted(requirements, key=lambda each: (len(each.key), each.key))),
             )
 
 
 def as_status(images: Iterable[FoundImage]) -> tuple[AMI, ...]:
-    """Return images as the status of a class lists them."""
+    """Return AMIs as the status of a node class lists them."""
     return tuple(
         AMI(id=each.id, name=each.name, deprecated=each.deprecated, requirements=each.requirements)
         for each in images
@@ -178,7 +181,7 @@ def _of_term(term: AMISelectorTerm) -> _Query:
     if term.owner:
         query["Owners"] = [term.owner]
     elif term.name:
-        query["Owners"] = list(_USUAL_OWNERS)
+        query["Owners"] = list(_DEFAULT_OWNERS)
     return _Query(query)
 
 
@@ -193,19 +196,19 @@ def _moment(text: str | None) -> datetime | None:
 
 
 class ImageChoice:
-    """The images of a class, ready to be chosen from."""
+    """Maps instance types to the AMIs of a node class."""
 
     def __init__(self, images: Iterable[AMI]) -> None:
         self._images = [(each, Requirements.from_entries(each.requirements)) for each in images]
 
     def image_of(self, kind: InstanceType) -> AMI | None:
-        """Return the image for an instance type; None when none of them is."""
+        """Return the AMI of an instance type: the first, and so the newest, that is for it."""
         return next(
             (image for image, needed in self._images if kind.requirements.conflict(needed) is None), None
         )
 
     def by_image(self, kinds: Iterable[InstanceType]) -> dict[str, list[InstanceType]]:
-        """Return the instance types by the id of their image; those without one are left out."""
+        """Return the instance types by the id of their AMI; those without one are left out."""
         found: dict[str, list[InstanceType]] = {}
         for kind in kinds:
             image = self.image_of(kind)
@@ -215,5 +218,5 @@ class ImageChoice:
 
 
 def image_ids(images: Sequence[AMI]) -> tuple[str, ...]:
-    """Return the ids of images, sorted: what tells one set of images from another."""
+    """Return the ids of AMIs, sorted: equal for equal sets of AMIs."""
     return tuple(sorted(each.id for each in images))

@@ -1,8 +1,10 @@
 """
-Families of machine images, and how they differ.
+AMI families, and how they differ.
 
-A family decides how a machine is told what to do, how its kubelet counts, and which disks it has. Anything
-else about images is in :mod:`.images`.
+A family decides the format of user data, how the kubelet computes its reserved resources, and the default
+volumes. User data is rendered in :mod:`.bootstrap`.
+
+https://karpenter.sh/docs/concepts/nodeclasses/
 """
 
 from __future__ import annotations
@@ -18,35 +20,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WINDOWS_PODS: Final = 110
-"""How many pods a Windows node takes, whatever its network interfaces."""
+"""The pod limit of Windows nodes, which does not depend on network interfaces."""
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """A family of machine images."""
+    """An AMI family."""
 
     name: str
     reserves_by_interfaces: bool = True
-    """Whether the kubelet reserves memory for as many pods as the interfaces allow, or for its own limit."""
+    """Whether memory is reserved for as many pods as the network interfaces allow, or for maxPods."""
 
     limits_pods_per_core: bool = True
     limits_pods_by_interfaces: bool = True
     takes_any_kubelet_setting: bool = False
     checks_kubelet_settings: bool = True
-    """Whether we know which settings it takes at all."""
+    """Whether its kubelet settings are validated; a Custom AMI may take any."""
 
     ephemeral_device: str = ""
-    """The disk that holds what pods write; empty where we do not know."""
+    """The device of the volume that pods write to; empty where it is not known."""
 
     disks: tuple[BlockDeviceMapping, ...] = ()
-    """The disks of machines whose class names none."""
+    """The volumes of nodes whose class names none."""
 
     windows_build: str = ""
     marks_taints: bool = True
-    """Whether its kubelet registers with all taints, so that nobody has to add them later."""
+    """Whether its kubelet registers with all taints, so that they are not synced later."""
 
     @property
     def is_windows(self) -> bool:
-        """Whether its machines run Windows."""
+        """Whether its nodes run Windows."""
         return bool(self.windows_build)
 
 
@@ -56,6 +58,8 @@ def _disk(device: str, size: str) -> BlockDeviceMapping:
     )
 
 
+# The build is the value of the label node.kubernetes.io/windows-build, which the kubelet sets:
+# https://kubernetes.io/docs/reference/labels-annotations-taints/
 def _windows(name: str, build: str) -> Family:
     return Family(
         name=name,
@@ -82,6 +86,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
                 name=BOTTLEROCKET,
                 reserves_by_interfaces=False,
                 limits_pods_per_core=False,
+                # Bottlerocket has a volume for the OS and one for data: https://bottlerocket.dev/en/faq/
                 ephemeral_device="/dev/xvdb",
                 disks=(_disk("/dev/xvda", "4Gi"), _disk("/dev/xvdb", "20Gi")),
             ),
@@ -95,5 +100,5 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
 
 
 def family_of(name: str) -> Family:
-    """Return a family by its name; one that nobody knows counts as AL2."""
+    """Return a family by its name; an unknown name counts as AL2, as in Karpenter."""
     return FAMILIES.get(name, FAMILIES[AL2])

@@ -1,8 +1,11 @@
 """
-From a claim and what may be bought for it to recipes: how the machines are made, image by image.
+Renders the launch templates for a claim: one for each AMI, set of kubelet settings and capacity reservation.
 
-Instance types share a recipe when they start from the same image, with the same kubelet settings, the same
-EFA interfaces and, where capacity is reserved, into the same reservation.
+Instance types share a launch template when they start from the same AMI with the same kubelet settings, the
+same EFA interfaces and, where capacity is reserved, in the same reservation. Which instance types a launch
+asks for is decided in :mod:`karpenter.cloud.aws.instance.filter`.
+
+Pure: the templates are created in EC2 by :class:`~karpenter.cloud.aws.launchtemplate.LaunchTemplateProvider`.
 """
 
 from __future__ import annotations
@@ -28,33 +31,33 @@ from karpenter.cloud.aws.amifamily.bootstrap.bottlerocket import binds_directori
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import encode, render_user_data
 from karpenter.cloud.aws.cluster import Joining
 from karpenter.cloud.aws.instance.filter import InstanceOption
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
-from karpenter.cloud.aws.instancetype.types import resolve_kubelet
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, resolve_kubelet
 from karpenter.cloud.aws.labels import EFA, NITRO_SANDBOX, PLACEMENT_PARTITION
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate, ReservationTarget
 from karpenter.cloud.aws.placementgroup import PARTITION
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.instance.filter import LaunchOptions
     from karpenter.cloud.aws.instancetype.types import ResolvedKubelet
 
+# https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 _NOT_FOR_KUBELETS: Final = ("node-restriction.kubernetes.io", "kubernetes.io", "k8s.io")
 """Domains whose labels a kubelet may not set on its own node."""
 
 
 class ResolvedLaunchTemplate(msgspec.Struct, frozen=True):
-    """A recipe, and the offerings that it is for."""
+    """A launch template, and the instance types and offerings that it is for."""
 
-    recipe: LaunchTemplate
+    template: LaunchTemplate
     options: tuple[InstanceOption, ...]
 
 
 class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
-    """What recipes are made from, beside the claim."""
+    """Renders launch templates from a node class and the settings."""
 
     node_class: EC2NodeClass
     traits: Traits
@@ -64,64 +67,64 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
     tags: Mapping[str, str]
     reserved_capacity: bool
 
-    def cook(self, claim: NodeClaim, purchase: LaunchOptions) -> tuple[ResolvedLaunchTemplate, ...]:
+    def render(self, claim: NodeClaim, options: LaunchOptions) -> tuple[ResolvedLaunchTemplate, ...]:
         """
-        Return the recipes for what is bought; types without an image are left out.
+        Return the launch templates for the instance types of a launch; types without an AMI are left out.
 
         Raises:
-            BadUserData: the user data of the class cannot be used.
-            BadExpression: a kubelet setting comes to nothing.
+            BadUserData: the user data of the node class cannot be used.
+            BadExpression: a kubelet setting has no value for an instance type.
         """
-        return tuple(self._recipes(claim, purchase))
+        return tuple(self._templates(claim, options))
 
-    def _recipes(self, claim: NodeClaim, purchase: LaunchOptions) -> Iterator[ResolvedLaunchTemplate]:
+    def _templates(self, claim: NodeClaim, options: LaunchOptions) -> Iterator[ResolvedLaunchTemplate]:
         choice = ImageChoice(self.node_class.status.amis)
-        by_name = {option.kind.name: option for option in purchase.options}
-        by_image = choice.by_image(option.kind for option in purchase.options)
+        by_name = {option.kind.name: option for option in options.options}
+        by_image = choice.by_image(option.kind for option in options.options)
         names = {each.id: each.name for each in self.node_class.status.amis}
         for image, kinds in by_image.items():
             groups: dict[tuple[int, ResolvedKubelet], list[InstanceOption]] = {}
             for kind in kinds:
-                sold = self.types[kind.name]
-                key = (self._efa(claim, sold), resolve_kubelet(sold, self.traits))
+                info = self.types[kind.name]
+                key = (self._efa(claim, info), resolve_kubelet(info, self.traits))
                 groups.setdefault(key, []).append(by_name[kind.name])
-            for (efa, settled), options in groups.items():
-                for reserve, part in _by_reservation(options, purchase, self.reserved_capacity):
-                    recipe = self._recipe(
+            for (efa, kubelet), group in groups.items():
+                for reserve, part in _by_reservation(group, options, self.reserved_capacity):
+                    template = self._template(
                         claim,
-                        purchase,
+                        options,
                         image=(image, names[image]),
                         efa=efa,
-                        settled=settled,
+                        kubelet=kubelet,
                         reserve=reserve,
                     )
-                    yield ResolvedLaunchTemplate(recipe, tuple(part))
+                    yield ResolvedLaunchTemplate(template, tuple(part))
 
-    def _efa(self, claim: NodeClaim, sold: InstanceTypeInfo) -> int:
-        return sold.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0
+    def _efa(self, claim: NodeClaim, info: InstanceTypeInfo) -> int:
+        return info.facts.efa_interfaces if EFA in claim.spec.resources.requests else 0
 
-    def _recipe(
+    def _template(
         self,
         claim: NodeClaim,
-        purchase: LaunchOptions,
+        options: LaunchOptions,
         *,
         image: tuple[str, str],
         efa: int,
-        settled: ResolvedKubelet,
+        kubelet: ResolvedKubelet,
         reserve: ReservationTarget | None,
     ) -> LaunchTemplate:
         spec, status = self.node_class.spec, self.node_class.status
         group = self.traits.group
-        told = self._bootstrap(claim, purchase.capacity_type, settled, image_name=image[1])
+        bootstrap = self._bootstrap(claim, options.capacity_type, kubelet, image_name=image[1])
         return LaunchTemplate(
             cluster=self.joining.name,
             node_class=self.node_class.name,
             region=self.traits.region,
             image=image[0],
-            user_data=encode(render_user_data(self.traits.family, told)),
+            user_data=encode(render_user_data(self.traits.family, bootstrap)),
             profile=status.instance_profile,
-            capacity_type=purchase.capacity_type,
-            tenancy=purchase.tenancy,
+            capacity_type=options.capacity_type,
+            tenancy=options.tenancy,
             security_groups=tuple(each.id for each in status.security_groups),
             tags=self.tags,
             disks=spec.block_device_mappings or self.traits.family.disks,
@@ -141,17 +144,17 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _bootstrap(
-        self, claim: NodeClaim, capacity_type: str, settled: ResolvedKubelet, *, image_name: str
+        self, claim: NodeClaim, capacity_type: str, resolved: ResolvedKubelet, *, image_name: str
     ) -> Bootstrap:
         spec, traits = self.node_class.spec, self.traits
         dns = traits.kubelet.cluster_dns or ((self.joining.dns,) if self.joining.dns else ())
-        pods = traits.kubelet.max_pods if isinstance(traits.kubelet.max_pods, int) else settled.pods
+        pods = traits.kubelet.max_pods if isinstance(traits.kubelet.max_pods, int) else resolved.pods
         kubelet = msgspec.structs.replace(
             traits.kubelet,
             cluster_dns=dns,
             max_pods=pods,
-            kube_reserved=dict(settled.reserved.kube),
-            system_reserved=dict(settled.reserved.system),
+            kube_reserved=dict(resolved.reserved.kube),
+            system_reserved=dict(resolved.reserved.system),
         )
         return Bootstrap(
             cluster=self.joining.name,
@@ -161,7 +164,7 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
             labels=node_labels(claim, capacity_type, marks_taints=traits.family.marks_taints),
             taints=node_taints(claim),
             kubelet=kubelet,
-            all_kubelet=_resolved(spec.kubelet, dns=dns, pods=pods, settled=settled),
+            all_kubelet=_all_settings(spec.kubelet, dns=dns, pods=pods, resolved=resolved),
             raid0=traits.raid0,
             binds_directories=binds_directories(self.node_class, image_name),
             custom=spec.user_data,
@@ -171,6 +174,7 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
 def node_labels(claim: NodeClaim, capacity_type: str, *, marks_taints: bool) -> dict[str, str]:
     """Return the labels with which a kubelet registers its node."""
     labels = {**claim.metadata.labels, CAPACITY_TYPE: capacity_type}
+    # The kubelet registers with all taints, so Karpenter must not add them a second time.
     if marks_taints:
         labels[DO_NOT_SYNC_TAINTS] = "true"
     return {key: value for key, value in labels.items() if not _is_restricted(domain_of(key))}
@@ -181,6 +185,7 @@ def node_taints(claim: NodeClaim) -> tuple[Taint, ...]:
     taints = (*claim.spec.taints, *claim.spec.startup_taints)
     if any((each.key, each.effect) == (UNREGISTERED, NO_EXECUTE) for each in taints):
         return taints
+    # The taint keeps pods off until Karpenter has labelled the node: https://karpenter.sh/docs/concepts/nodeclaims/
     return (*taints, Taint(key=UNREGISTERED, effect=NO_EXECUTE))
 
 
@@ -188,14 +193,14 @@ def _is_restricted(domain: str) -> bool:
     return any(domain == each or domain.endswith(f".{each}") for each in _NOT_FOR_KUBELETS)
 
 
-def _resolved(
-    plain: Mapping[str, Any], *, dns: tuple[str, ...], pods: int, settled: ResolvedKubelet
+def _all_settings(
+    plain: Mapping[str, Any], *, dns: tuple[str, ...], pods: int, resolved: ResolvedKubelet
 ) -> dict[str, Any]:
-    """Return all kubelet settings, with what depends on the instance type worked out."""
+    """Return all kubelet settings, with those resolved that depend on the instance type."""
     found = {**plain, "maxPods": pods}
     for name, reserved in (
-        ("kubeReserved", settled.reserved.kube),
-        ("systemReserved", settled.reserved.system),
+        ("kubeReserved", resolved.reserved.kube),
+        ("systemReserved", resolved.reserved.system),
     ):
         found.pop(name, None)
         if reserved:
@@ -206,22 +211,23 @@ def _resolved(
 
 
 def _by_reservation(
-    options: Iterable[InstanceOption], purchase: LaunchOptions, targeted: bool
+    group: list[InstanceOption], options: LaunchOptions, targeted: bool
 ) -> Iterator[tuple[ReservationTarget | None, list[InstanceOption]]]:
-    """Yield options by the reservation that they are bought from; all at once where none is."""
-    if purchase.capacity_type != RESERVED:
-        yield (ReservationTarget() if targeted else None), list(options)
+    """Yield the instance types by their capacity reservation; all at once when they are not reserved."""
+    if options.capacity_type != RESERVED:
+        yield (ReservationTarget() if targeted else None), group
         return
-    held = list(options)
-    for number in sorted({each.reservation_id for option in held for each in option.offerings}):
+    for reservation in sorted({each.reservation_id for option in group for each in option.offerings}):
         part = [
-            type(option)(
-                option.kind, tuple(each for each in option.offerings if each.reservation_id == number)
+            InstanceOption(
+                option.kind, tuple(each for each in option.offerings if each.reservation_id == reservation)
             )
-            for option in held
+            for option in group
         ]
-        reserve = ReservationTarget(id=number, type=purchase.reservation_type, interruptible=purchase.interruptible)
-        yield reserve, [option for option in part if option.offerings]
+        target = ReservationTarget(
+            id=reservation, type=options.reservation_type, interruptible=options.interruptible
+        )
+        yield target, [option for option in part if option.offerings]
 
 
 def _partition(claim: NodeClaim) -> int | None:

@@ -1,4 +1,9 @@
-"""SSM parameters that hold the ids of images, remembered for as long as they are likely to stay the same."""
+"""
+SSM parameters that have the ids of AMIs, cached for as long as they are likely to stay the same.
+
+A parameter of a version never changes; that of the newest AMI does, and is checked by
+:class:`~karpenter.cloud.aws.refresh.SSMInvalidationController`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,13 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.sdk import AwsApi
 
+# AWS publishes new AMIs about once a week; parameters of users may change at any time.
 _PUBLISHED_FOR: Final = 24 * 3600.0
 _OWN_FOR: Final = 5 * 60.0
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A parameter that was read, and whether it may hold something else tomorrow."""
+    """A parameter that was read, and whether its value may change."""
 
     name: str
     value: str
@@ -26,7 +32,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class SSMProvider:
-    """Reads parameters."""
+    """Reads SSM parameters."""
 
     def __init__(self, aws: AwsApi, *, monotonic: Callable[[], float]) -> None:
         self._aws = aws
@@ -35,30 +41,30 @@ class SSMProvider:
 
     async def published(self, name: str, *, mutable: bool) -> str:
         """
-        Return what AWS publishes under a name; remembered for a day.
+        Return the value of a parameter that AWS publishes; cached for a day.
 
         Raises:
-            Missing: there is no such parameter.
+            ResourceNotFound: there is no such parameter.
         """
         return (await self._published.get(name, lambda: self._read(name, mutable=mutable))).value
 
     async def own(self, name: str) -> str:
         """
-        Return what a parameter of the user holds; remembered for five minutes.
+        Return the value of a parameter of the user; cached for five minutes.
 
         Raises:
-            Missing: there is no such parameter.
+            ResourceNotFound: there is no such parameter.
         """
         return (await self._own.get(name, lambda: self._read(name, mutable=True))).value
 
     def mutable(self) -> tuple[Parameter, ...]:
-        """Return the published parameters that are remembered and may have changed."""
+        """Return the cached parameters of AWS whose value may have changed."""
         return tuple(each for _, each in self._published.items() if each.mutable)
 
     def forget(self, name: str) -> None:
-        """Read a published parameter anew when it is next asked for."""
+        """Drop a parameter of AWS from the cache."""
         self._published.forget(name)
 
     async def _read(self, name: str, *, mutable: bool) -> Parameter:
-        answer = await self._aws.ask("ssm", "GetParameter", Name=name)
+        answer = await self._aws.call("ssm", "GetParameter", Name=name)
         return Parameter(name, answer["Parameter"]["Value"], mutable)

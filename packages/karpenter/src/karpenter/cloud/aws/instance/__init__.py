@@ -1,8 +1,8 @@
 """
-Launching machines.
+EC2 instances: launched for NodeClaims, described, tagged and terminated.
 
-:mod:`.narrowing` picks what would do for a claim, :mod:`.templating` says how such machines are made,
-:mod:`.templates` keeps launch templates in EC2, :mod:`.fleets` asks for machines, :mod:`.outcomes` reads what
-came of it, and :mod:`.launcher` does one after the other. :mod:`.tickets` and :mod:`.ledger` see to it that a
-claim never gets two machines.
+:mod:`.filter` chooses the instance types that a launch asks for, :mod:`.createfleet` asks for them,
+:mod:`.launch_errors` says what an error of a launch means, and :mod:`.launch` runs the steps in order.
+:mod:`.instance` describes and terminates instances, through :mod:`.describeinstances` and
+:mod:`.terminateinstances`, which batch the calls.
 """

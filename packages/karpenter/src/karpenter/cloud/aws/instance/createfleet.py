@@ -1,15 +1,14 @@
 """
-Asking EC2 for machines: one request for all claims that ask for the same at the same moment.
+Asks EC2 for instances: one CreateFleet request for all NodeClaims that ask for the same at the same moment.
 
-A request names launch templates and, for each, every instance type and zone that would do with its price. EC2
-picks. Requests that differ in nothing but the claim are sent as one; each claim then gets one machine of the
-answer, and all of its errors.
+A request names launch templates and, for each, every instance type and zone that satisfies the claim, with
+its price. EC2 picks. Requests that differ only in the claim are sent as one, as Karpenter does; each claim
+then gets one instance of the response, and all of its errors.
 
-How a machine can be told to be that of a claim, although one request launches machines for many claims.
-
-Every claim of a request has a ticket, a few characters made from its uid, and every instance of the request
-is tagged with all of them from its birth. Machines of one request are all alike, so when an answer was lost,
-each of its claims takes any of them that nobody else has.
+A response can be lost, and then nothing but the instances themselves tells for which claims they were
+launched. So every instance is tagged at launch with a digest of the uid of each claim of its request. The
+instances of one request are interchangeable: after a lost response, each claim takes any instance that
+carries its digest and belongs to no other claim (:mod:`.launch`).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ import structlog
 
 from karpenter.api.ec2nodeclass_status import CAPACITY_BLOCK
 from karpenter.api.labels import MIN_VALUES_RELAXED, ON_DEMAND, PRICE_OVERLAY_APPLIED, RESERVED, SPOT
-from karpenter.cloud.aws.batcher import RequestBatcher, Window
-from karpenter.cloud.aws.instance.instance import measured
+from karpenter.base.batcher import BatchWindow
+from karpenter.cloud.aws.batcher import RequestBatcher, measured
 from karpenter.cloud.aws.labels import LAUNCH_TAG
 from karpenter.cloud.aws.tags import specification
 from karpenter.cloud.errors import LaunchFailed
@@ -40,56 +39,22 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import ApiResponse, AwsApi
 
+log = structlog.stdlib.get_logger(__name__)
 
-LENGTH: Final = 8
-PER_TAG: Final = 32
-"""Tickets in one tag, whose value EC2 limits to 256 characters."""
+# A window as short as Karpenter's: pods are batched before, so equal claims come almost together.
+_WINDOW: Final = BatchWindow(idle=0.035, longest=1.0, max_items=1000, timeout=None)
 
-MOST_TAGS: Final = 50
-"""Tags that EC2 takes on one instance."""
-
-_SPARE_TAGS: Final = 3
+# EC2 takes 50 tags on a resource, each with a value of at most 256 characters:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html
+MAX_TAGS: Final = 50
+DIGEST_LENGTH: Final = 8
+DIGESTS_PER_TAG: Final = 32
+_LATER_TAGS: Final = 3
 """Tags that are put on an instance later: its name, its claim, its cluster."""
 
 
-def claim_digest(uid: str) -> str:
-    """Return the ticket of a claim."""
-    digest = hashlib.sha256(uid.encode()).digest()
-    return base64.urlsafe_b64encode(digest)[:LENGTH].decode()
-
-
-def launch_tags(uids: Iterable[str]) -> dict[str, str]:
-    """Return the tags of instances that are launched for some claims."""
-    tickets = sorted(claim_digest(uid) for uid in uids)
-    return {
-        f"{LAUNCH_TAG}-{number // PER_TAG}": "".join(tickets[number : number + PER_TAG])
-        for number in range(0, len(tickets), PER_TAG)
-    }
-
-
-def is_launched_for(tags: Mapping[str, str], uid: str) -> bool:
-    """Say whether an instance with these tags was launched for a claim, perhaps among others."""
-    wanted = claim_digest(uid)
-    return any(
-        wanted == value[place : place + LENGTH]
-        for key, value in tags.items()
-        if key.startswith(LAUNCH_TAG)
-        for place in range(0, len(value), LENGTH)
-    )
-
-
-def max_claims_per_request(tags: int) -> int:
-    """Return how many claims one request may be for, when its instances have so many other tags."""
-    return max(1, MOST_TAGS - _SPARE_TAGS - tags) * PER_TAG
-
-
-log = structlog.stdlib.get_logger(__name__)
-
-_WINDOW: Final = Window(idle=0.035, most=1000)
-
-
 class FleetError(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a fleet could not get, and why."""
+    """An offering that a fleet could not launch, and why."""
 
     code: str
     message: str = ""
@@ -100,7 +65,7 @@ class FleetError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine that a fleet got."""
+    """An instance that a fleet launched."""
 
     id: str
     instance_type: str
@@ -111,125 +76,160 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetResult(msgspec.Struct, frozen=True):
-    """What a claim got of a fleet."""
+    """The part of one claim in the response to a fleet request."""
 
-    won: FleetInstance | None
+    instance: FleetInstance | None
     errors: tuple[FleetError, ...]
     first: bool = True
-    """Whether nobody else of the same fleet counts these errors."""
+    """True for one claim of each response: the one that counts the errors in metrics."""
 
 
 class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What one claim asks for; orders that are alike but for the claim are sent together."""
+    """What one claim asks for; requests that differ only in the claim are sent together."""
 
     uid: str
-    request: dict[str, Any]
-    """Without the count, and without tags."""
+    parameters: dict[str, Any]
+    """The parameters of CreateFleet, without the count and without tags."""
 
     tags: Mapping[str, str]
 
     @property
     def key(self) -> bytes:
-        """What tells orders apart that cannot be sent together."""
-        return msgspec.json.encode((self.request, self.tags), order="deterministic")
+        """Equal for requests that can be sent together."""
+        return msgspec.json.encode((self.parameters, self.tags), order="deterministic")
 
 
 class CreateFleetBatcher:
-    """Asks for machines."""
+    """Calls CreateFleet."""
 
-    def __init__(self, aws: AwsApi, *, meters: ProviderMetrics) -> None:
+    def __init__(self, aws: AwsApi, *, metrics: ProviderMetrics) -> None:
         self._aws = aws
-        self._orders: RequestBatcher[FleetRequest, FleetResult] = RequestBatcher(
+        self._requests: RequestBatcher[FleetRequest, FleetResult] = RequestBatcher(
             _WINDOW,
             self._send,
-            alike=lambda order: order.key,
-            measure=measured(meters, "create_fleet"),
+            group_by=lambda request: request.key,
+            measure=measured(metrics, "create_fleet"),
         )
 
-    async def order(self, order: FleetRequest) -> FleetResult:
+    async def create_fleet(self, request: FleetRequest) -> FleetResult:
         """
-        Return what came of an order.
+        Return what EC2 launched for a request.
 
         Raises:
-            Throttled, Refused: nothing was launched.
-            NoAnswer: something may have been.
+            Throttled, AwsApiError: nothing was launched.
+            NoResponse: an instance may have been launched.
         """
-        return await self._orders.ask(order)
+        return await self._requests.add(request)
 
-    async def _send(self, orders: Sequence[FleetRequest]) -> list[FleetResult]:
-        limit = max_claims_per_request(len(orders[0].tags))
-        outcomes: list[FleetResult] = []
-        for start in range(0, len(orders), limit):
-            outcomes += await self._send_some(orders[start : start + limit])
-        return outcomes
+    async def _send(self, requests: Sequence[FleetRequest]) -> list[FleetResult]:
+        limit = max_claims_per_request(len(requests[0].tags))
+        results: list[FleetResult] = []
+        for start in range(0, len(requests), limit):
+            results += await self._send_some(requests[start : start + limit])
+        return results
 
-    async def _send_some(self, orders: Sequence[FleetRequest]) -> list[FleetResult]:
-        first = orders[0]
-        tagged = {**first.tags, **launch_tags(order.uid for order in orders)}
-        answer = await self._aws.ask(
+    async def _send_some(self, requests: Sequence[FleetRequest]) -> list[FleetResult]:
+        first = requests[0]
+        tagged = {**first.tags, **launch_tags(request.uid for request in requests)}
+        response = await self._aws.call(
             "ec2",
             "CreateFleet",
-            **_counted(first.request, len(orders)),
+            **_counted(first.parameters, len(requests)),
             TagSpecifications=[
+                # Only instances carry the digests: volumes and fleets are not looked up by claim.
                 specification("instance", tagged),
                 specification("volume", first.tags),
                 specification("fleet", first.tags),
             ],
         )
-        errors = tuple(_errors(answer))
-        won: list[FleetInstance] = [each for told in answer.get("Instances", ()) for each in _won(told)]
-        if len(won) > len(orders):
-            extra = [each.id for each in won[len(orders) :]]
-            log.error("fleet.too_many_instances", fleet=answer.get("FleetId"), extra=extra)
-        if not won and not errors:
+        errors = tuple(_errors(response))
+        launched = [each for entry in response.get("Instances", ()) for each in _instances(entry)]
+        if len(launched) > len(requests):
+            extra = [each.id for each in launched[len(requests) :]]
+            log.error("fleet.too_many_instances", fleet=response.get("FleetId"), extra=extra)
+        if not launched and not errors:
             raise LaunchFailed("EC2 launched nothing and did not say why")
         return [
-            FleetResult(won[place] if place < len(won) else None, errors, first=place == 0)
-            for place in range(len(orders))
+            FleetResult(launched[place] if place < len(launched) else None, errors, first=place == 0)
+            for place in range(len(requests))
         ]
 
 
-def fleet_request(
-    cooked: Iterable[ResolvedLaunchTemplate],
-    purchase: LaunchOptions,
+def claim_digest(uid: str) -> str:
+    """Return the digest of a claim's uid that instances are tagged with."""
+    digest = hashlib.sha256(uid.encode()).digest()
+    return base64.urlsafe_b64encode(digest)[:DIGEST_LENGTH].decode()
+
+
+def launch_tags(uids: Iterable[str]) -> dict[str, str]:
+    """Return the tags that say for which claims an instance is launched."""
+    digests = sorted(claim_digest(uid) for uid in uids)
+    return {
+        f"{LAUNCH_TAG}-{number // DIGESTS_PER_TAG}": "".join(digests[number : number + DIGESTS_PER_TAG])
+        for number in range(0, len(digests), DIGESTS_PER_TAG)
+    }
+
+
+def is_launched_for(tags: Mapping[str, str], uid: str) -> bool:
+    """Return whether an instance with these tags was launched for a claim, perhaps among others."""
+    wanted = claim_digest(uid)
+    return any(
+        wanted == value[place : place + DIGEST_LENGTH]
+        for key, value in tags.items()
+        if key.startswith(LAUNCH_TAG)
+        for place in range(0, len(value), DIGEST_LENGTH)
+    )
+
+
+def max_claims_per_request(tags: int) -> int:
+    """Return for how many claims one request may be, when its instances have so many other tags."""
+    return max(1, MAX_TAGS - _LATER_TAGS - tags) * DIGESTS_PER_TAG
+
+
+def fleet_parameters(
+    templates: Iterable[ResolvedLaunchTemplate],
+    options: LaunchOptions,
     claim: NodeClaim,
     *,
     subnets: Mapping[str, Subnet],
     context: str = "",
 ) -> dict[str, Any]:
-    """Return the request for one claim; without any template when nothing is left to ask for."""
+    """Return the parameters of CreateFleet for one claim; without launch templates if no offering is left."""
     overlaid = claim.metadata.annotations.get(PRICE_OVERLAY_APPLIED) == "true"
     configs = [
         {
             "LaunchTemplateSpecification": {
-                "LaunchTemplateName": each.recipe.name,
+                "LaunchTemplateName": each.template.name,
                 "Version": "$Latest",
             },
             "Overrides": overrides,
         }
-        for each in cooked
+        for each in templates
         if (overrides := list(_overrides(each, subnets)))
     ]
-    request: dict[str, Any] = {
+    parameters: dict[str, Any] = {
+        # A fleet of type instant is synchronous: its response has the instances and the errors.
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instant-fleet.html
         "Type": "instant",
         "LaunchTemplateConfigs": configs,
-        "TargetCapacitySpecification": {"DefaultTargetCapacityType": _target(purchase)},
-        **_options(purchase, overlaid=overlaid),
+        "TargetCapacitySpecification": {"DefaultTargetCapacityType": _target(options)},
+        **_allocation(options, overlaid=overlaid),
     }
     relaxed = claim.metadata.annotations.get(MIN_VALUES_RELAXED) == "true"
     if context and not relaxed:
-        request["Context"] = context
-    return request
+        parameters["Context"] = context
+    return parameters
 
 
-def _counted(request: Mapping[str, Any], count: int) -> dict[str, Any]:
-    target = {**request["TargetCapacitySpecification"], "TotalTargetCapacity": count}
-    return {**request, "TargetCapacitySpecification": target}
+def _counted(parameters: Mapping[str, Any], count: int) -> dict[str, Any]:
+    target = {**parameters["TargetCapacitySpecification"], "TotalTargetCapacity": count}
+    return {**parameters, "TargetCapacitySpecification": target}
 
 
-def _overrides(cooked: ResolvedLaunchTemplate, subnets: Mapping[str, Subnet]) -> Iterator[dict[str, Any]]:
+def _overrides(resolved: ResolvedLaunchTemplate, subnets: Mapping[str, Subnet]) -> Iterator[dict[str, Any]]:
+    # EC2 refuses a fleet with duplicate instance pools: the same type in the same zone twice.
     seen = set()
-    for option in cooked.options:
+    for option in resolved.options:
         for offering in option.offerings:
             place = (option.kind.name, offering.zone)
             subnet = subnets.get(offering.zone)
@@ -239,38 +239,44 @@ def _overrides(cooked: ResolvedLaunchTemplate, subnets: Mapping[str, Subnet]) ->
             yield {
                 "InstanceType": option.kind.name,
                 "SubnetId": subnet.id,
-                "ImageId": cooked.recipe.image,
+                "ImageId": resolved.template.image,
                 "AvailabilityZone": offering.zone,
+                # Used by the prioritized strategies only: the lowest number is tried first.
                 "Priority": offering.price,
             }
 
 
-def _target(purchase: LaunchOptions) -> str:
-    if purchase.capacity_type != RESERVED:
-        return purchase.capacity_type
-    if purchase.reservation_type == CAPACITY_BLOCK:
+def _target(options: LaunchOptions) -> str:
+    if options.capacity_type != RESERVED:
+        return options.capacity_type
+    if options.reservation_type == CAPACITY_BLOCK:
         return CAPACITY_BLOCK
-    return "reserved-capacity" if purchase.interruptible else ON_DEMAND
+    return "reserved-capacity" if options.interruptible else ON_DEMAND
 
 
-def _options(purchase: LaunchOptions, *, overlaid: bool) -> dict[str, Any]:
-    if purchase.capacity_type == SPOT:
+def _allocation(options: LaunchOptions, *, overlaid: bool) -> dict[str, Any]:
+    """
+    Return the allocation strategy: EC2's own prices decide, unless a NodeOverlay changed them.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
+    """
+    if options.capacity_type == SPOT:
         strategy = "capacity-optimized-prioritized" if overlaid else "price-capacity-optimized"
         return {"SpotOptions": {"AllocationStrategy": strategy}}
-    if purchase.reservation_type == CAPACITY_BLOCK:
+    if options.reservation_type == CAPACITY_BLOCK:
         return {}
-    if purchase.interruptible:
+    if options.interruptible:
         return {"ReservedCapacityOptions": {"ReservationTypes": ["interruptible-capacity-reservation"]}}
     return {"OnDemandOptions": {"AllocationStrategy": "prioritized" if overlaid else "lowest-price"}}
 
 
-def _errors(answer: ApiResponse) -> Iterator[FleetError]:
-    for told in answer.get("Errors", ()):
-        named = told.get("LaunchTemplateAndOverrides", {})
+def _errors(response: ApiResponse) -> Iterator[FleetError]:
+    for entry in response.get("Errors", ()):
+        named = entry.get("LaunchTemplateAndOverrides", {})
         override = named.get("Overrides", {})
         yield FleetError(
-            code=told.get("ErrorCode", ""),
-            message=told.get("ErrorMessage", ""),
+            code=entry.get("ErrorCode", ""),
+            message=entry.get("ErrorMessage", ""),
             instance_type=override.get("InstanceType", ""),
             zone=override.get("AvailabilityZone", ""),
             subnet=override.get("SubnetId", ""),
@@ -278,13 +284,13 @@ def _errors(answer: ApiResponse) -> Iterator[FleetError]:
         )
 
 
-def _won(told: ApiResponse) -> Iterator[FleetInstance]:
-    named = told.get("LaunchTemplateAndOverrides", {})
+def _instances(entry: ApiResponse) -> Iterator[FleetInstance]:
+    named = entry.get("LaunchTemplateAndOverrides", {})
     override = named.get("Overrides", {})
-    for number in told.get("InstanceIds", ()):
+    for instance in entry.get("InstanceIds", ()):
         yield FleetInstance(
-            id=number,
-            instance_type=told.get("InstanceType") or override.get("InstanceType", ""),
+            id=instance,
+            instance_type=entry.get("InstanceType") or override.get("InstanceType", ""),
             zone=override.get("AvailabilityZone", ""),
             subnet=override.get("SubnetId", ""),
             image=override.get("ImageId", ""),

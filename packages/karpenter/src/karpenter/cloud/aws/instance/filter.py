@@ -1,8 +1,11 @@
 """
-What would do for a claim, narrowed down to what is worth asking for.
+Chooses the instance types and offerings that a launch asks EC2 for.
 
-The filters run in order; each leaves out what the claim would regret. None but the first ever leaves out
-everything.
+The filters are Karpenter's, and run in its order: compatible and available offerings, one type of capacity
+reservation, one capacity block, one reservation per zone, no exotic instance types, no expensive spot
+offerings; then the list is truncated. Only the first filter and the check of minValues can leave nothing.
+
+Pure, but for log lines that say what was left out.
 """
 
 from __future__ import annotations
@@ -36,18 +39,22 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 MAX_INSTANCE_TYPES: Final = 60
-"""Instance types in one request."""
+"""Instance types in one CreateFleet request, as in Karpenter; a request has a limited size."""
 
-FLEXIBLE: Final = 5
-"""With fewer types than this, falling back from spot is likely to fail again."""
+MIN_FLEXIBLE_TYPES: Final = 5
+"""With fewer instance types, a launch that falls back from spot to on-demand is likely to fail again."""
 
 _EXOTIC: Final = (*GPU_OF.values(), NEURON)
-_PARTITIONS: Final = ((DEFAULT_RESERVATION, False), (CAPACITY_BLOCK, False), (DEFAULT_RESERVATION, True))
-"""Kinds of reservation: its type, and whether it may be interrupted. Of equal prices the first wins."""
+_RESERVATION_KINDS: Final = (
+    (DEFAULT_RESERVATION, False),
+    (CAPACITY_BLOCK, False),
+    (DEFAULT_RESERVATION, True),
+)
+"""Types of capacity reservation, and whether they are interruptible. Of equal prices the first wins."""
 
 
 class InstanceOption(msgspec.Struct, frozen=True):
-    """An instance type that would do, and the offerings of it that would."""
+    """An instance type that satisfies a claim, and those of its offerings that do."""
 
     kind: InstanceType
     offerings: tuple[Offering, ...]
@@ -59,7 +66,7 @@ class InstanceOption(msgspec.Struct, frozen=True):
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to ask EC2 for."""
+    """The instance types and offerings that one launch asks for; all offerings are of one capacity type."""
 
     options: tuple[InstanceOption, ...]
     capacity_type: str
@@ -70,29 +77,29 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def filter_instance_types(catalog: Catalog, claim: NodeClaim) -> LaunchOptions:
     """
-    Return what to ask for.
+    Return the instance types and offerings to ask EC2 for.
 
     Raises:
-        InsufficientCapacity: nothing would do.
+        InsufficientCapacity: no available offering satisfies the claim.
         RequirementError, QuantityError: the claim cannot be read.
     """
     wanted = Requirements.from_entries(claim.spec.requirements)
-    varied = any(each.min_values for each in wanted)
-    options = _compatible(catalog, wanted, claim)
+    has_min_values = any(each.min_values for each in wanted)
+    options = _compatible_available(catalog, wanted, claim)
     if not options:
         raise InsufficientCapacity(because="no instance type that is available satisfies the claim")
     if wanted[CAPACITY_TYPE].allows(RESERVED):
-        options = _one_per_zone(_one_block(_one_sort_of_reservation(options)))
-    if not varied:
-        options = _not_exotic(options)
-        options = _spot_worth_its_price(options, wanted)
-    options = _truncated(
-        options, wanted, relaxed=claim.metadata.annotations.get(MIN_VALUES_RELAXED) == "true"
-    )
-    return _purchase(options, wanted, claim)
+        options = _reserved_offering_filter(
+            _capacity_block_filter(_capacity_reservation_type_filter(options))
+        )
+    if not has_min_values:
+        options = _exotic_instance_type_filter(options)
+        options = _spot_offering_filter(options, wanted)
+    options = _truncate(options, wanted, relaxed=claim.metadata.annotations.get(MIN_VALUES_RELAXED) == "true")
+    return _launch_options(options, wanted, claim)
 
 
-def _compatible(catalog: Catalog, wanted: Requirements, claim: NodeClaim) -> list[InstanceOption]:
+def _compatible_available(catalog: Catalog, wanted: Requirements, claim: NodeClaim) -> list[InstanceOption]:
     requests = parse_resources(claim.spec.resources.requests)
     known = catalog.label_rules.well_known
     named = wanted[INSTANCE_TYPE]
@@ -108,33 +115,42 @@ def _compatible(catalog: Catalog, wanted: Requirements, claim: NodeClaim) -> lis
     return found
 
 
-def _sort(offering: Offering) -> tuple[str, bool]:
-    """Return the kind of a reserved offering."""
+def _reservation_kind(offering: Offering) -> tuple[str, bool]:
+    """Return the type of the reservation of an offering, and whether it is interruptible."""
     said = offering.requirements
     return min(said[RESERVATION_TYPE].values), "true" in said[RESERVATION_INTERRUPTIBLE].values
 
 
-def _one_sort_of_reservation(options: list[InstanceOption]) -> list[InstanceOption]:
-    """Keep the kind of reservation that has the cheapest offering, and nothing else; all if there is none."""
+def _capacity_reservation_type_filter(options: list[InstanceOption]) -> list[InstanceOption]:
+    """Keep the type of capacity reservation with the cheapest offering; everything if none is reserved."""
     prices: dict[tuple[str, bool], float] = {}
     for option in options:
         for each in option.offerings:
             if each.capacity_type == RESERVED:
-                sort = _sort(each)
-                prices[sort] = min(each.price, prices.get(sort, each.price))
+                reservation = _reservation_kind(each)
+                prices[reservation] = min(each.price, prices.get(reservation, each.price))
     if not prices:
         return options
-    best = min((sort for sort in _PARTITIONS if sort in prices), key=lambda sort: prices[sort])
-    return _keeping(options, lambda each: each.capacity_type == RESERVED and _sort(each) == best)
+    best = min(
+        (reservation for reservation in _RESERVATION_KINDS if reservation in prices),
+        key=lambda reservation: prices[reservation],
+    )
+    return _with_offerings(
+        options, lambda each: each.capacity_type == RESERVED and _reservation_kind(each) == best
+    )
 
 
-def _one_block(options: list[InstanceOption]) -> list[InstanceOption]:
-    """Of capacity blocks keep the cheapest one, of one type: a request is for a single block."""
+def _capacity_block_filter(options: list[InstanceOption]) -> list[InstanceOption]:
+    """
+    Keep the cheapest capacity block only, since a launch names a single one.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
+    """
     blocks = [
         (each.price, place, option, each)
         for place, option in enumerate(options)
         for each in option.offerings
-        if each.capacity_type == RESERVED and _sort(each)[0] == CAPACITY_BLOCK
+        if each.capacity_type == RESERVED and _reservation_kind(each)[0] == CAPACITY_BLOCK
     ]
     if not blocks:
         return options
@@ -142,8 +158,8 @@ def _one_block(options: list[InstanceOption]) -> list[InstanceOption]:
     return [InstanceOption(option.kind, (offering,))]
 
 
-def _one_per_zone(options: list[InstanceOption]) -> list[InstanceOption]:
-    """Of several reservations of a type in a zone keep the one that has the most left."""
+def _reserved_offering_filter(options: list[InstanceOption]) -> list[InstanceOption]:
+    """Of several reservations of an instance type in a zone, keep the one with the most capacity left."""
     if not any(each.capacity_type == RESERVED for option in options for each in option.offerings):
         return options
     kept = []
@@ -157,10 +173,10 @@ def _one_per_zone(options: list[InstanceOption]) -> list[InstanceOption]:
     return kept
 
 
-def _not_exotic(options: list[InstanceOption]) -> list[InstanceOption]:
-    """Leave out bare metal and accelerators, unless there is nothing else."""
+def _exotic_instance_type_filter(options: list[InstanceOption]) -> list[InstanceOption]:
+    """Leave out bare metal and accelerators, unless nothing else satisfies the claim."""
     plain = [option for option in options if not _is_exotic(option.kind)]
-    _tell("exotic", options, plain)
+    _log_left_out("exotic", options, plain)
     return plain or options
 
 
@@ -168,8 +184,8 @@ def _is_exotic(kind: InstanceType) -> bool:
     return "metal" in kind.name.partition(".")[2] or any(kind.capacity.get(name) for name in _EXOTIC)
 
 
-def _spot_worth_its_price(options: list[InstanceOption], wanted: Requirements) -> list[InstanceOption]:
-    """Leave out spot offerings that cost more than the cheapest on demand, where both would do."""
+def _spot_offering_filter(options: list[InstanceOption], wanted: Requirements) -> list[InstanceOption]:
+    """Leave out spot offerings that cost more than the cheapest on-demand one, if both are allowed."""
     allowed = wanted[CAPACITY_TYPE]
     if not (allowed.allows(SPOT) and allowed.allows(ON_DEMAND)):
         return options
@@ -179,17 +195,17 @@ def _spot_worth_its_price(options: list[InstanceOption], wanted: Requirements) -
     if not on_demand:
         return options
     ceiling = min(on_demand)
-    kept = _keeping(options, lambda each: each.capacity_type != SPOT or each.price <= ceiling)
-    _tell("dear spot", options, kept)
+    kept = _with_offerings(options, lambda each: each.capacity_type != SPOT or each.price <= ceiling)
+    _log_left_out("expensive spot", options, kept)
     return kept
 
 
-def _truncated(options: list[InstanceOption], wanted: Requirements, *, relaxed: bool) -> list[InstanceOption]:
+def _truncate(options: list[InstanceOption], wanted: Requirements, *, relaxed: bool) -> list[InstanceOption]:
     """
-    Keep as many types as one request takes, the cheapest.
+    Keep the cheapest instance types, as many as one request takes.
 
     Raises:
-        InsufficientCapacity: too little variety is left.
+        InsufficientCapacity: fewer values are left than minValues of a requirement asks for.
     """
     kept = sorted(options, key=lambda option: option.cheapest)[:MAX_INSTANCE_TYPES]
     if relaxed:
@@ -208,33 +224,35 @@ def _truncated(options: list[InstanceOption], wanted: Requirements, *, relaxed: 
     return kept
 
 
-def _purchase(options: list[InstanceOption], wanted: Requirements, claim: NodeClaim) -> LaunchOptions:
+def _launch_options(options: list[InstanceOption], wanted: Requirements, claim: NodeClaim) -> LaunchOptions:
     present = {each.capacity_type for option in options for each in option.offerings}
     chosen = next(kind for kind in (RESERVED, SPOT, ON_DEMAND) if kind in present)
-    kept = _keeping(options, lambda each: each.capacity_type == chosen)
-    if chosen == ON_DEMAND and wanted[CAPACITY_TYPE].allows(SPOT) and len(kept) < FLEXIBLE:
+    kept = _with_offerings(options, lambda each: each.capacity_type == chosen)
+    if chosen == ON_DEMAND and wanted[CAPACITY_TYPE].allows(SPOT) and len(kept) < MIN_FLEXIBLE_TYPES:
         log.error(
             "launch.inflexible",
             nodeclaim=claim.name,
             types=len(kept),
-            because=f"on-demand is all that is left, and at least {FLEXIBLE} types are advisable",
+            because=f"on-demand is all that is left, and at least {MIN_FLEXIBLE_TYPES} types are advisable",
         )
-    sort = _sort(kept[0].offerings[0]) if chosen == RESERVED else ("", False)
+    reservation = _reservation_kind(kept[0].offerings[0]) if chosen == RESERVED else ("", False)
     return LaunchOptions(
         options=tuple(kept),
         capacity_type=chosen,
         tenancy=DEFAULT_TENANCY if wanted[TENANCY].allows(DEFAULT_TENANCY) else DEDICATED_TENANCY,
-        reservation_type=sort[0],
-        interruptible=sort[1],
+        reservation_type=reservation[0],
+        interruptible=reservation[1],
     )
 
 
-def _keeping(options: Iterable[InstanceOption], keep: Callable[[Offering], bool]) -> list[InstanceOption]:
+def _with_offerings(
+    options: Iterable[InstanceOption], keep: Callable[[Offering], bool]
+) -> list[InstanceOption]:
     kept = ((option, tuple(each for each in option.offerings if keep(each))) for option in options)
     return [InstanceOption(option.kind, offerings) for option, offerings in kept if offerings]
 
 
-def _tell(what: str, before: Sequence[InstanceOption], after: Sequence[InstanceOption]) -> None:
+def _log_left_out(what: str, before: Sequence[InstanceOption], after: Sequence[InstanceOption]) -> None:
     names = {option.kind.name for option in after}
     dropped = [option.kind.name for option in before if option.kind.name not in names]
     if dropped and after:

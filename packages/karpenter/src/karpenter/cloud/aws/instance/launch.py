@@ -1,14 +1,13 @@
 """
-Launching one machine for a claim, from what may be bought to what was.
+Launches one instance for a NodeClaim, and keeps which instance belongs to which claim.
 
-Every step has a module of its own; here they are put in order, and what EC2 says in the end is noted where
-the next launch will look.
+:class:`InstanceLauncher` runs the steps in order: filter the instance types, render launch templates, call
+CreateFleet, and note what EC2 could not launch where the next launch will look. Every step is in a module of
+its own.
 
-Which machine is that of which claim, also when an answer was lost or this process was started anew.
-
-While it runs, a process knows what it launched. What it does not know stands in the tags of instances; see
-:mod:`.tickets`. They are read once after a start, and again after an answer was lost; a claim that was made
-later cannot have a machine that we do not know of.
+:class:`ClaimedInstances` makes a launch idempotent. While the process runs, it knows what it launched. After
+a start, and after a lost response, it reads the launch tags of the instances (:mod:`.createfleet`); a claim
+that was created later cannot have an instance that this process does not know.
 """
 
 from __future__ import annotations
@@ -22,22 +21,13 @@ import structlog
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import NODEPOOL, RESERVED, SPOT
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.base.clock import Clock
 from karpenter.base.quantity import QuantityError
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import TooMuchUserData
 from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder
-from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
-from karpenter.cloud.aws.cluster import EksCluster
 from karpenter.cloud.aws.errors import TEMPLATE_MISSING, AwsApiError, NoResponse
-from karpenter.cloud.aws.instance.createfleet import (
-    CreateFleetBatcher,
-    FleetRequest,
-    fleet_request,
-    is_launched_for,
-)
+from karpenter.cloud.aws.instance.createfleet import FleetRequest, fleet_parameters, is_launched_for
 from karpenter.cloud.aws.instance.filter import filter_instance_types
-from karpenter.cloud.aws.instance.instance import Instance, InstanceProvider, instance_id
 from karpenter.cloud.aws.instance.launch_errors import (
     NO_ADDRESS,
     NO_SPOT_ROLE,
@@ -45,18 +35,15 @@ from karpenter.cloud.aws.instance.launch_errors import (
     UnknownLaunchOutcome,
     as_launch_error,
     failure,
-    is_sold_out,
+    is_insufficient_capacity,
     is_spread_limit,
 )
-from karpenter.cloud.aws.instancetype.instancetype import Traits
-from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
+from karpenter.cloud.aws.instance.types import Instance, instance_id
+from karpenter.cloud.aws.instancetype.types import Traits
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
-from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
-from karpenter.cloud.aws.metrics import LAUNCH_FAILURES, ProviderMetrics
-from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.subnet import SubnetProvider
+from karpenter.cloud.aws.metrics import LAUNCH_FAILURES
 from karpenter.cloud.aws.tags import tags_of
-from karpenter.cloud.aws.unavailableofferings import OfferingKey, UnavailableOfferings
+from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.errors import (
     CloudError,
     InsufficientCapacity,
@@ -70,36 +57,24 @@ from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from karpenter.api.ec2nodeclass_status import Subnet
     from karpenter.cloud.aws.amifamily.resolver import ResolvedLaunchTemplate
     from karpenter.cloud.aws.instance.createfleet import FleetError, FleetInstance, FleetResult
     from karpenter.cloud.aws.instance.filter import LaunchOptions
-    from karpenter.cloud.cloudprovider import ClusterObjects
-
+    from karpenter.cloud.aws.services import Services
 
 log = structlog.stdlib.get_logger(__name__)
 
-
-class Workshop(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch works with."""
-
-    settings: AwsSettings
-    clock: Clock
-    cluster: EksCluster
-    shop: InstanceTypeStore
-    subnets: SubnetProvider
-    reservations: CapacityReservationProvider
-    templates: LaunchTemplateProvider
-    fleets: CreateFleetBatcher
-    instances: InstanceProvider
-    unavailable: UnavailableOfferings
-    meters: ProviderMetrics
+# EC2 may need a few seconds until DescribeInstances shows what CreateFleet has launched:
+# https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+SETTLING: Final = 5.0
+"""Seconds after a lost response until an instance that EC2 does not show counts as not launched."""
 
 
 class InstanceLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch for one claim: whose class is ready, and whose catalogue is known."""
+    """A launch for one claim: its node class is ready, and its instance types are known."""
 
     claim: NodeClaim
     node_class: EC2NodeClass
@@ -108,292 +83,257 @@ class InstanceLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceLauncher:
-    """Launches machines."""
+    """Launches instances."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._with = workshop
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def launch(self, launch: InstanceLaunch) -> Instance:
         """
-        Launch a machine.
+        Launch an instance.
 
         Raises:
-            InsufficientCapacity: what would do is sold out.
-            NodeClassNotReady: the class cannot launch.
-            LaunchRefused: EC2 refuses, for good.
-            LaunchFailed: something broke, and a machine may exist.
+            InsufficientCapacity: EC2 has no capacity of any offering that satisfies the claim.
+            NodeClassNotReady: the node class cannot launch.
+            LaunchRefused: EC2 refuses the request.
+            LaunchFailed: something broke, and an instance may exist.
             Throttled: too many calls.
         """
         try:
-            purchase = filter_instance_types(launch.catalog, launch.claim)
+            options = filter_instance_types(launch.catalog, launch.claim)
         except (RequirementError, QuantityError) as error:
             raise LaunchRefused(reason="InvalidClaim", message=str(error)) from error
         tags = tags_of(
             launch.node_class,
-            cluster=self._with.settings.cluster,
+            cluster=self._services.settings.cluster,
             pool=launch.claim.metadata.labels.get(NODEPOOL, ""),
         )
         try:
-            cooked = await self._cook(launch, purchase, tags)
-            return await self._buy(launch, purchase, cooked, tags)
+            templates = await self._render(launch, options, tags)
+            return await self._create_fleet(launch, options, templates, tags)
         except CloudError as error:
             raise as_launch_error(error) from error
 
-    async def _cook(self, launch: InstanceLaunch, purchase: LaunchOptions, tags: Mapping[str, str]) -> tuple[ResolvedLaunchTemplate, ...]:
+    async def _render(
+        self, launch: InstanceLaunch, options: LaunchOptions, tags: Mapping[str, str]
+    ) -> tuple[ResolvedLaunchTemplate, ...]:
+        services = self._services
         cidr = ""
         if launch.traits.family.takes_any_kubelet_setting:
-            cidr = await self._with.cluster.service_cidr()
-        kitchen = LaunchTemplateBuilder(
+            cidr = await services.cluster.service_cidr()
+        builder = LaunchTemplateBuilder(
             node_class=launch.node_class,
             traits=launch.traits,
-            types=self._with.shop.types,
-            joining=await self._with.cluster.joining(),
+            types=services.instance_types.types,
+            joining=await services.cluster.joining(),
             service_cidr=cidr,
             tags=tags,
-            reserved_capacity=self._with.settings.reserved_capacity,
+            reserved_capacity=services.settings.reserved_capacity,
         )
         try:
-            cooked = kitchen.cook(launch.claim, purchase)
+            templates = builder.render(launch.claim, options)
         except TooMuchUserData as error:
             raise LaunchRefused(reason="UserDataSizeLimitExceeded", message=str(error)) from error
         except BadUserData as error:
             raise LaunchRefused(reason="InvalidUserData", message=str(error)) from error
         except BadExpression as error:
             raise LaunchRefused(reason="KubeletExpressionEvaluationFailed", message=str(error)) from error
-        if not cooked:
+        if not templates:
             raise LaunchRefused(
                 reason="AMINotFound",
                 message=f"node class {launch.node_class.name} has no image for any type that would do",
             )
-        return cooked
+        return templates
 
-    async def _buy(
+    async def _create_fleet(
         self,
         launch: InstanceLaunch,
-        purchase: LaunchOptions,
-        cooked: tuple[ResolvedLaunchTemplate, ...],
+        options: LaunchOptions,
+        templates: tuple[ResolvedLaunchTemplate, ...],
         tags: Mapping[str, str],
         *,
-        again: bool = True,
+        retry: bool = True,
     ) -> Instance:
-        """Ask EC2 for a machine; once more if the templates are gone that we thought were there."""
-        chosen = self._with.subnets.choose(launch.node_class.status.subnets)
-        request = fleet_request(
-            cooked, purchase, launch.claim, subnets=chosen, context=launch.node_class.spec.context
+        """Call CreateFleet; once more if a launch template that was cached is gone."""
+        services = self._services
+        chosen = services.subnets.choose(launch.node_class.status.subnets)
+        parameters = fleet_parameters(
+            templates, options, launch.claim, subnets=chosen, context=launch.node_class.spec.context
         )
-        if not request["LaunchTemplateConfigs"]:
+        if not parameters["LaunchTemplateConfigs"]:
             raise InsufficientCapacity(because="no subnet is in a zone that sells what would do")
-        await self._with.templates.ensure(each.recipe for each in cooked)
-        taken = self._with.subnets.take(_addresses(purchase, chosen))
-        order = FleetRequest(uid=launch.claim.metadata.uid, request=request, tags=tags)
+        await services.launch_templates.ensure(each.template for each in templates)
+        addresses = services.subnets.reserve(_addresses(options, chosen))
+        request = FleetRequest(uid=launch.claim.metadata.uid, parameters=parameters, tags=tags)
         try:
-            outcome = await self._with.fleets.order(order)
+            result = await services.fleets.create_fleet(request)
         except NoResponse as error:
             raise UnknownLaunchOutcome(str(error)) from error
         except AwsApiError as error:
-            self._with.subnets.give_back(taken)
-            if error.is_fault_of_server:
+            services.subnets.release(addresses)
+            # After a server error EC2 may have launched: only the tags of instances tell.
+            if error.is_server_error:
                 raise UnknownLaunchOutcome(str(error)) from error
-            if error.code != TEMPLATE_MISSING or not again:
+            if error.code != TEMPLATE_MISSING or not retry:
                 raise
-            self._with.templates.forget(each.recipe.name for each in cooked)
-            return await self._buy(launch, purchase, cooked, tags, again=False)
+            services.launch_templates.forget(each.template.name for each in templates)
+            return await self._create_fleet(launch, options, templates, tags, retry=False)
         except CloudError:
-            self._with.subnets.give_back(taken)
+            services.subnets.release(addresses)
             raise
-        won = outcome.won
-        self._with.subnets.give_back(taken, used=[won.subnet] if won else [])
-        self._note(launch, purchase, outcome)
-        if won is None:
-            raise _error(purchase, outcome)
-        return self._instance(launch, purchase, cooked, tags, won)
+        launched = result.instance
+        services.subnets.release(addresses, used=[launched.subnet] if launched else [])
+        self._note_errors(launch, options, result)
+        if launched is None:
+            raise _error(options, result)
+        return self._instance(launch, options, templates, tags, launched)
 
-    def _note(self, launch: InstanceLaunch, purchase: LaunchOptions, outcome: FleetResult) -> None:
-        """Remember what could not be had."""
-        for error in outcome.errors:
+    def _note_errors(self, launch: InstanceLaunch, options: LaunchOptions, result: FleetResult) -> None:
+        """Mark the offerings that EC2 could not launch as unavailable."""
+        services = self._services
+        for error in result.errors:
             log.info(
                 "launch.offering_failed",
                 nodeclaim=launch.claim.name,
                 instance_type=error.instance_type,
                 zone=error.zone,
-                capacity_type=purchase.capacity_type,
+                capacity_type=options.capacity_type,
                 code=error.code,
             )
-            if outcome.first:
-                self._with.meters.count(
+            if result.first:
+                services.metrics.count(
                     LAUNCH_FAILURES,
                     zone=error.zone,
                     zone_id=launch.traits.zone_ids.get(error.zone, ""),
-                    capacity_type=purchase.capacity_type,
+                    capacity_type=options.capacity_type,
                     reason=error.code,
                 )
             if error.code == NO_SPOT_ROLE:
-                self._with.unavailable.mark_capacity_type(SPOT)
+                services.unavailable.mark_capacity_type(SPOT)
             elif error.code in UNFULFILLABLE:
-                self._note_sold_out(launch, purchase, error)
+                self._note_unavailable(launch, options, error)
             if error.code == NO_ADDRESS and error.subnet:
-                self._with.subnets.exhausted(error.subnet)
-                self._with.unavailable.mark_subnet(error.subnet)
+                # EC2 counts free addresses with a delay, so the error is newer than the count.
+                services.subnets.exhausted(error.subnet)
+                services.unavailable.mark_subnet(error.subnet)
 
-    def _note_sold_out(self, launch: InstanceLaunch, purchase: LaunchOptions, error: FleetError) -> None:
+    def _note_unavailable(self, launch: InstanceLaunch, options: LaunchOptions, error: FleetError) -> None:
         spread = is_spread_limit(error)
-        if purchase.capacity_type == RESERVED:
+        if options.capacity_type == RESERVED:
             if not spread:
-                for number in _reservations(purchase, error):
-                    self._with.reservations.used_up(number)
+                for reservation in _reservations(options, error):
+                    self._services.reservations.used_up(reservation)
             return
         group = launch.traits.group.id if launch.traits.group is not None else ""
+        # A spread placement group that is full takes no instance of any type in the zone.
         names = (
-            [option.kind.name for option in purchase.options] if spread and group else [error.instance_type]
+            [option.kind.name for option in options.options] if spread and group else [error.instance_type]
         )
-        self._with.unavailable.mark(
-            OfferingKey(name, error.zone, purchase.capacity_type, group) for name in names if name
+        self._services.unavailable.mark(
+            OfferingKey(name, error.zone, options.capacity_type, group) for name in names if name
         )
 
     def _instance(
         self,
         launch: InstanceLaunch,
-        purchase: LaunchOptions,
-        cooked: Iterable[ResolvedLaunchTemplate],
+        options: LaunchOptions,
+        templates: tuple[ResolvedLaunchTemplate, ...],
         tags: Mapping[str, str],
-        won: FleetInstance,
+        launched: FleetInstance,
     ) -> Instance:
-        """Return the machine as it must be, since EC2 needs a moment until it can tell."""
-        recipe = next(
-            (each.recipe for each in cooked if each.recipe.name == won.template),
-            next(iter(cooked)).recipe,
+        """Return the instance as it must be, since EC2 does not describe it yet."""
+        template = next(
+            (each.template for each in templates if each.template.name == launched.template),
+            templates[0].template,
         )
-        reserve = recipe.reserve
+        # EC2 does not return these fields of the instance in the response of CreateFleet.
+        reserve = template.reserve
         instance = Instance(
-            id=won.id,
-            instance_type=won.instance_type,
-            zone=won.zone,
-            image=won.image or recipe.image,
-            launched=self._with.clock.now(),
-            capacity_type=purchase.capacity_type,
-            subnet=won.subnet,
-            security_groups=frozenset(recipe.security_groups),
+            id=launched.id,
+            instance_type=launched.instance_type,
+            zone=launched.zone,
+            image=launched.image or template.image,
+            launched=self._services.clock.now(),
+            capacity_type=options.capacity_type,
+            subnet=launched.subnet,
+            security_groups=frozenset(template.security_groups),
             tags=tags,
             reservation=reserve.id if reserve is not None else "",
             reservation_type=reserve.type if reserve is not None else "",
             interruptible=reserve.interruptible if reserve is not None else False,
-            tenancy=recipe.tenancy,
-            group=recipe.group,
-            partition=recipe.partition or 0,
-            efa=recipe.efa or len(launch.traits.efa_only),
-            profile=recipe.profile,
+            tenancy=template.tenancy,
+            group=template.group,
+            partition=template.partition or 0,
+            efa=template.efa or len(launch.traits.efa_only),
+            profile=template.profile,
         )
         if instance.reservation:
-            self._with.reservations.launched(instance.reservation)
-        self._with.instances.note(instance)
+            self._services.reservations.launched(instance.reservation)
+        self._services.instances.note(instance)
         return instance
 
 
-def _addresses(purchase: LaunchOptions, chosen: Mapping[str, Subnet]) -> dict[str, int]:
-    """Return how many addresses a machine takes of each subnet that is offered: as many as it has pods."""
-    found: dict[str, int] = {}
-    for option in purchase.options:
-        pods = option.kind.capacity.get(PODS, 0)
-        for zone in {each.zone for each in option.offerings} & chosen.keys():
-            subnet = chosen[zone].id
-            found[subnet] = min(pods, found.get(subnet, pods))
-    return found
-
-
-def _error(purchase: LaunchOptions, outcome: FleetResult) -> CloudError:
-    """Return why a claim got nothing."""
-    if not all(is_sold_out(error) for error in outcome.errors):
-        return failure(outcome.errors)
-    if any(error.code == NO_SPOT_ROLE for error in outcome.errors):
-        return InsufficientCapacity(
-            because="the role AWSServiceRoleForEC2Spot does not exist, and the controller may not create it;"
-            " hint: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-        )
-    tried = [name for error in outcome.errors if error.instance_type for name in _names(purchase, error)]
-    return InsufficientCapacity(offerings=dict.fromkeys(tried))
-
-
-def _names(purchase: LaunchOptions, error: FleetError) -> list[OfferingName]:
-    """Return the offerings that an error of a fleet is about."""
-    found = [
-        OfferingName.of(option.kind, each)
-        for option in purchase.options
-        if option.kind.name == error.instance_type
-        for each in option.offerings
-        if each.zone == error.zone
-    ]
-    return found or [OfferingName(error.instance_type, error.zone, purchase.capacity_type)]
-
-
-def _reservations(purchase: LaunchOptions, error: FleetError) -> list[str]:
-    return [name.reservation_id for name in _names(purchase, error) if name.reservation_id]
-
-
-SETTLING: Final = 5.0
-"""Seconds after which EC2 shows what it has launched: until then a lost answer is not taken for a failure."""
-
-
 class ClaimedInstances:
-    """Knows the machines of claims."""
+    """Knows which instance belongs to which claim."""
 
-    def __init__(
-        self, instances: InstanceProvider, objects: ClusterObjects, *, monotonic: Callable[[], float]
-    ) -> None:
-        self._instances = instances
-        self._objects = objects
-        self._monotonic = monotonic
+    def __init__(self, services: Services) -> None:
+        self._instances = services.instances
+        self._objects = services.objects
+        self._monotonic = services.clock.monotonic
         self._of_claim: dict[str, str] = {}
         self._of_instance: dict[str, str] = {}
-        self._lost: dict[str, float] = {}
+        self._unknown: dict[str, float] = {}
+        """Claims whose launch was not answered, and since when."""
+
         self._seen: dict[str, Instance] | None = None
         self._reading = asyncio.Lock()
 
     async def find(self, uid: str) -> Instance | None:
         """
-        Return the machine that a claim has; None when it has none.
+        Return the instance of a claim; None when it has none.
 
         Raises:
-            LaunchFailed: its launch was not answered, and it is too early to tell.
-            CloudError: EC2 does not tell.
+            LaunchFailed: its launch was not answered, and EC2 may not show its instance yet.
+            CloudError: EC2 does not answer.
         """
-        number = self._of_claim.get(uid) or await self._adopt(uid)
-        if number is None:
-            self._too_early(uid)
+        instance = self._of_claim.get(uid) or await self._adopt(uid)
+        if instance is None:
+            self._refuse_too_early(uid)
             return None
         try:
-            found = await self._instances.get(number)
+            found = await self._instances.get(instance)
         except MachineNotFound:
             found = None
         if found is None or found.leaving:
-            self.forget(number)
+            self.forget(instance)
             return None
         return found
 
     def claim_of(self, instance: str) -> str:
-        """Return the uid of the claim whose machine an instance is; empty when nobody knows."""
+        """Return the uid of the claim that an instance belongs to; empty when it is not known."""
         return self._of_instance.get(instance, "")
 
     def note(self, uid: str, instance: str) -> None:
-        """Remember the machine of a claim."""
+        """Note the instance of a claim."""
         self._of_claim[uid] = instance
         self._of_instance[instance] = uid
-        self._lost.pop(uid, None)
+        self._unknown.pop(uid, None)
 
-    def lost(self, uid: str) -> None:
+    def note_unknown(self, uid: str) -> None:
         """Note that the launch for a claim was not answered."""
-        self._lost[uid] = self._monotonic()
+        self._unknown[uid] = self._monotonic()
         self._seen = None
 
     def forget(self, instance: str) -> None:
-        """Forget a machine that is gone."""
+        """Forget an instance that is terminated."""
         uid = self._of_instance.pop(instance, None)
         if uid is not None:
             self._of_claim.pop(uid, None)
 
     async def _adopt(self, uid: str) -> str | None:
-        """Return a machine that was launched for a claim, perhaps among others, and that nobody else has."""
+        """Return an instance that was launched for a claim, perhaps among others, and belongs to no claim."""
         async with self._reading:
-            if self._seen is None or uid in self._lost:
+            if self._seen is None or uid in self._unknown:
                 self._seen = await self._read()
             candidates = [
                 each.id
@@ -402,30 +342,71 @@ class ClaimedInstances:
             ]
             if not candidates:
                 return None
+            # Any of them will do: the instances of one request are interchangeable.
             chosen = min(candidates)
             log.info("machine.found_again", instance=chosen, claim=uid)
             self.note(uid, chosen)
             return chosen
 
     async def _read(self) -> dict[str, Instance]:
-        """Return the instances that no claim says are its own."""
+        """Return all instances, having noted those that claims name in their status."""
         found = {each.id: each for each in await self._instances.all()}
         for claim in await self._objects.list(NodeClaim):
             if claim.status.provider_id:
                 try:
-                    number = instance_id(claim.status.provider_id)
+                    instance = instance_id(claim.status.provider_id)
                 except MachineNotFound:
                     continue
-                if number in found:
-                    self.note(claim.metadata.uid, number)
+                if instance in found:
+                    self.note(claim.metadata.uid, instance)
         return found
 
-    def _too_early(self, uid: str) -> None:
-        since = self._lost.get(uid)
+    def _refuse_too_early(self, uid: str) -> None:
+        since = self._unknown.get(uid)
         if since is None:
             return
         if self._monotonic() - since < SETTLING:
             raise LaunchFailed(
                 "the launch before was not answered, and EC2 does not show yet what came of it"
             )
-        del self._lost[uid]
+        del self._unknown[uid]
+
+
+def _addresses(options: LaunchOptions, chosen: Mapping[str, Subnet]) -> dict[str, int]:
+    """Return how many addresses a node takes of each subnet that is offered: as many as it has pods."""
+    found: dict[str, int] = {}
+    for option in options.options:
+        pods = option.kind.capacity.get(PODS, 0)
+        for zone in {each.zone for each in option.offerings} & chosen.keys():
+            subnet = chosen[zone].id
+            found[subnet] = min(pods, found.get(subnet, pods))
+    return found
+
+
+def _error(options: LaunchOptions, result: FleetResult) -> CloudError:
+    """Return why nothing was launched for a claim."""
+    if not all(is_insufficient_capacity(error) for error in result.errors):
+        return failure(result.errors)
+    if any(error.code == NO_SPOT_ROLE for error in result.errors):
+        return InsufficientCapacity(
+            because="the role AWSServiceRoleForEC2Spot does not exist, and the controller may not create it;"
+            " hint: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+        )
+    tried = [name for error in result.errors if error.instance_type for name in _names(options, error)]
+    return InsufficientCapacity(offerings=dict.fromkeys(tried))
+
+
+def _names(options: LaunchOptions, error: FleetError) -> list[OfferingName]:
+    """Return the offerings that an error of a fleet is about."""
+    found = [
+        OfferingName.of(option.kind, each)
+        for option in options.options
+        if option.kind.name == error.instance_type
+        for each in option.offerings
+        if each.zone == error.zone
+    ]
+    return found or [OfferingName(error.instance_type, error.zone, options.capacity_type)]
+
+
+def _reservations(options: LaunchOptions, error: FleetError) -> list[str]:
+    return [name.reservation_id for name in _names(options, error) if name.reservation_id]

@@ -1,7 +1,9 @@
 """
-What an error of a launch means: sold out, refused, or worth another try.
+What an error of a launch means: insufficient capacity, a refusal, or a failure that is worth a retry.
 
-Reasons are words for the condition ``Launched`` of a claim, messages are sentences for people.
+Reasons are those of the condition ``Launched`` of a NodeClaim, as Karpenter words them; messages are
+sentences for people. The codes of EC2 are listed at
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from karpenter.cloud.errors import CloudError
 
 NO_ADDRESS: Final = "InsufficientFreeAddressesInSubnet"
+# Spot needs a service-linked role, which EC2 creates with the first request if the caller may create it:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
 NO_SPOT_ROLE: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 THROTTLED: Final = "RequestLimitExceeded"
 UNFULFILLABLE: Final = frozenset(
@@ -32,7 +36,7 @@ UNFULFILLABLE: Final = frozenset(
         "ReservationCapacityExceeded",
     }
 )
-"""Codes that say that an offering cannot be had at the moment, but another might."""
+"""Codes that mean that an offering cannot be launched at the moment, while another one may."""
 
 _SPREAD_LIMIT: Final = "spread placement group"
 _EXCEEDED: Final = ("limit", "maximum", "exceed")
@@ -60,16 +64,21 @@ _BY_MESSAGE: Final = (
 
 
 class UnknownLaunchOutcome(LaunchFailed):
-    """EC2 was asked for a machine and did not answer, or broke: there may be one."""
+    """EC2 did not answer a launch, or answered with a server error: an instance may exist."""
 
 
-def is_sold_out(error: FleetError) -> bool:
-    """Say whether an error means that something else should be tried now."""
+def is_insufficient_capacity(error: FleetError) -> bool:
+    """Return whether an error means that another offering should be tried now."""
     return error.code in UNFULFILLABLE or error.code == NO_SPOT_ROLE
 
 
 def is_spread_limit(error: FleetError) -> bool:
-    """Say whether a spread placement group has as many machines in a zone as it takes."""
+    """
+    Return whether a spread placement group is full in a zone.
+
+    It takes seven running instances per zone, and EC2 reports the limit as missing capacity:
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
+    """
     message = error.message.lower()
     return _SPREAD_LIMIT in message and any(word in message for word in _EXCEEDED)
 
@@ -86,8 +95,8 @@ def reason_of(code: str, message: str) -> str:
 
 
 def failure(errors: Iterable[FleetError]) -> CloudError:
-    """Return the error of a launch for which nothing was sold out, and nothing was got."""
-    first = next(each for each in errors if not is_sold_out(each))
+    """Return the error of a launch that failed for another reason than capacity."""
+    first = next(each for each in errors if not is_insufficient_capacity(each))
     if first.code == THROTTLED:
         return Throttled(retry_after=2.0)
     return LaunchRefused(
@@ -97,11 +106,11 @@ def failure(errors: Iterable[FleetError]) -> CloudError:
 
 
 def as_launch_error(error: CloudError) -> CloudError:
-    """Return an error of a call as one of a launch."""
+    """Return an error of any call as the error of the launch that made it."""
     match error:
         case AccessDenied():
             return LaunchRefused(reason=reason_of(error.code, error.message), message=str(error))
-        case AwsApiError() if error.is_fault_of_server:
+        case AwsApiError() if error.is_server_error:
             return LaunchFailed(str(error))
         case AwsApiError():
             return LaunchRefused(reason=reason_of(error.code, error.message), message=str(error))

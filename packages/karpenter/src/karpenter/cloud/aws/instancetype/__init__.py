@@ -1,8 +1,8 @@
 """
-What can be bought on EC2.
+Instance types of EC2.
 
-:mod:`.sold` is what EC2 says about instance types, :mod:`.prices` what they cost; :mod:`.shop` keeps both
-current. :mod:`.traits` is what a node class has to do with it, :mod:`.amounts` and :mod:`.building` what
-follows, :mod:`.unavailable` what failed lately, and :mod:`.catalogs` puts it together, anew only where
-something has changed.
+:mod:`.instancetype` keeps what EC2 describes and makes catalogues of it, :mod:`.types` computes capacity and
+overhead of nodes, :mod:`.offering` requirements and offerings, :mod:`.compatibility` which types a node class
+excludes. :mod:`.capacity` keeps the memory that nodes have reported, and :mod:`.metrics` shows instance types
+as metrics.
 """

@@ -1,9 +1,11 @@
 """
-The memory that nodes really have.
+The memory that nodes of an instance type have reported.
 
-What the hypervisor and the kernel take is estimated before a node of a type has been seen. Once one has, its
-figure is used, for as long as machines start from the same images. It is never raised, since a node that is
-smaller than expected is what hurts.
+What the hypervisor and the kernel take of the memory is estimated until a node of the type has registered
+(VM_MEMORY_OVERHEAD_PERCENT). From then on its figure is used, for as long as nodes start from the same AMIs.
+A figure is never raised, since a node that is smaller than expected cannot hold its pods.
+
+https://karpenter.sh/docs/reference/settings/
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _KEPT_FOR: Final = 60 * 24 * 3600.0
 
 
 class DiscoveredCapacity:
-    """Remembers the memory of nodes, by instance type and images."""
+    """Memory of nodes, by instance type and AMIs."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._memory: TTLCache[tuple[str, tuple[str, ...]], int] = TTLCache(
@@ -29,7 +31,7 @@ class DiscoveredCapacity:
         """Grows whenever a figure changes."""
 
     def learn(self, instance_type: str, images: tuple[str, ...], memory: int) -> None:
-        """Note the memory of a node in bytes, unless a smaller figure is known."""
+        """Cache the memory of a node in bytes, unless a smaller figure is known."""
         known = self._memory.peek((instance_type, images))
         if known is not None and known < memory:
             return
@@ -37,5 +39,5 @@ class DiscoveredCapacity:
         self.version += int(known != memory)
 
     def memory(self, instance_type: str, images: tuple[str, ...]) -> int | None:
-        """Return the memory that nodes of a type have, in bytes; None when none has been seen."""
+        """Return the memory of nodes of a type in bytes; None when no node of it has registered."""
         return self._memory.peek((instance_type, images))

@@ -1,332 +1,161 @@
 """
-An instance type as one class sees it: labels, amounts, and the offerings that it is sold through.
+The instance types of each node class: built when something they depend on has changed, and cached otherwise.
 
-Offerings are for zones that sell the type and have a subnet of the class; without a price they cannot be
-bought, but machines of them may run. Which of them failed lately, and how much is left of reservations, is
-marked later, in :mod:`.marking`.
-
-What EC2 says about an instance type, beyond what every catalogue needs.
-
-What a node class has to do with what can be bought: everything of it that changes types or offerings.
-
-Two classes with equal traits share a catalogue. What a class says about anything else, such as tags or user
-data, is not here.
+:class:`InstanceTypeStore` keeps what EC2 describes. :class:`InstanceTypeProvider` makes catalogues of it.
+Building one for all of EC2 takes a good part of a second, so the work is cut in two: what depends on the node
+class, on EC2 and on prices is built rarely (:mod:`.offering`); what failed lately, and what is left of
+capacity reservations, is marked often, for the types concerned.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Final
+import asyncio
+from collections import OrderedDict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import AL2023, EFA_ONLY, ENABLED, RAID0, BlockDeviceMapping, NetworkInterface
-from karpenter.api.ec2nodeclass_status import EXPIRING, CapacityReservation
-from karpenter.api.labels import AMD64, CAPACITY_TYPE, OS, RESERVED, SPOT, WINDOWS, WINDOWS_BUILD, ZONE
-from karpenter.cloud.aws.amifamily.ami import image_ids
-from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
-from karpenter.cloud.aws.kubelet.expressions import KubeletSubset, read_kubelet
-from karpenter.cloud.aws.labels import (
-    PLACEMENT_GROUP,
-    PLACEMENT_PARTITION,
-    RESERVATION_ID,
-    RESERVATION_INTERRUPTIBLE,
-    RESERVATION_TYPE,
-    ZONE_ID,
-)
-from karpenter.cloud.aws.placementgroup import PlacementGroup
-from karpenter.cloud.catalogs.ec2.data import InstanceFacts, facts_of, load_data
-from karpenter.cloud.catalogs.ec2.instancetypes import type_labels
-from karpenter.core.model.catalog import InstanceType, Offering
+from karpenter.cloud.aws.instancetype.offering import InstanceTypeBuilder
+from karpenter.cloud.aws.instancetype.types import instance_type_info
+from karpenter.cloud.aws.kubelet.expressions import BadExpression
+from karpenter.cloud.aws.labels import DOMAIN, RESERVATION_ID
+from karpenter.cloud.aws.unavailableofferings import UnavailableSnapshot, apply_unavailable
+from karpenter.cloud.catalogs.ec2 import refresh
+from karpenter.cloud.catalogs.ec2.data import usable
+from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
+from karpenter.cloud.catalogs.kwok import Interner
+from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
+from karpenter.core.model.catalog import Catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
 
-    from karpenter.api.ec2nodeclass import EC2NodeClass
-    from karpenter.cloud.aws.amifamily.family import Family
-    from karpenter.cloud.aws.options import AwsSettings
+    from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
+    from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
+    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
     from karpenter.cloud.aws.pricing import PricingProvider
-    from karpenter.cloud.catalogs.ec2.data import Record
-    from karpenter.cloud.catalogs.kwok import Interner
+    from karpenter.cloud.aws.sdk import AwsApi
+    from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
+
+REFRESHED_EVERY: Final = 12 * 3600.0
+"""Seconds between two updates of instance types, offerings and prices, as in Karpenter."""
+
+_KEPT: Final = 16
+"""How many catalogues are cached; the one that was used longest ago is dropped for another."""
 
 
-RESERVED_DIVISOR: Final = 10_000_000
-"""Reserved capacity is paid for whether it is used or not: next to nothing, so that it is used first."""
+class InstanceTypeStore:
+    """Instance types and the zones that offer them, as EC2 describes them."""
 
-_NESTED: Final = "nested-virtualization"
-_NITRO: Final = "nitro"
-_NOT_ON_AL2023: Final = "a1."
+    def __init__(self, aws: AwsApi) -> None:
+        self._aws = aws
+        self.types: Mapping[str, InstanceTypeInfo] = MappingProxyType({})
+        self.zones: Mapping[str, frozenset[str]] = MappingProxyType({})
+        self.version = 0
+        """Grows whenever something about types or zones changes."""
 
-
-class InstanceTypeBuilder:
-    """Builds the types of one class."""
-
-    def __init__(self, traits: Traits, prices: PricingProvider, interner: Interner) -> None:
-        self._traits = traits
-        self._prices = prices
-        self._interner = interner
-        self._held_by: dict[str, list[CapacityReservation]] = {}
-        for each in traits.reservations:
-            self._held_by.setdefault(each.instance_type, []).append(each)
-
-    def build(
-        self, sold: InstanceTypeInfo, zones: frozenset[str], *, discovered: int | None = None
-    ) -> InstanceType | None:
+    async def refresh(self) -> None:
         """
-        Return a type with its offerings; None when it has none.
+        Describe instance types and offerings again.
 
         Raises:
-            BadExpression: an expression of the class comes to nothing for this type.
+            CloudError: EC2 does not answer, or lists nothing.
         """
-        reservations = self._held_by.get(sold.name, [])
-        offerings = tuple(self._offerings(sold, zones, reservations))
-        if not offerings:
-            return None
-        settled = resolve_kubelet(sold, self._traits)
-        amounts = node_resources(sold, self._traits, settled, discovered=discovered)
-        return InstanceType(
-            name=sold.name,
-            requirements=self._interner.requirements(self._labels(sold, offerings, reservations)),
-            offerings=offerings,
-            capacity=amounts.capacity,
-            overhead=amounts.overhead,
+        types, zones = await asyncio.gather(
+            self._aws.run("ec2", _types), self._aws.run("ec2", refresh.zones_by_type)
         )
+        if not types:
+            raise CloudUnreachable(f"EC2 lists no instance types in {self._aws.region}")
+        if not zones:
+            raise CloudUnreachable(f"EC2 lists no offerings of instance types in {self._aws.region}")
+        offered = {name: frozenset(zones[name]) for name in sorted(zones)}
+        # The version changes only with the content, so that equal answers keep every cached catalogue.
+        if types != self.types or offered != self.zones:
+            self.types, self.zones = MappingProxyType(types), MappingProxyType(offered)
+            self.version += 1
 
-    def _labels(
+
+class _Held(msgspec.Struct):
+    """A catalogue as it was built, and as it was returned last."""
+
+    built: Catalog
+    marks: UnavailableSnapshot | None = None
+    reservations: int = -1
+    returned: Catalog | None = None
+
+
+class InstanceTypeProvider:
+    """Makes the catalogue of a node class."""
+
+    def __init__(
         self,
-        sold: InstanceTypeInfo,
-        offerings: Iterable[Offering],
-        reservations: Iterable[CapacityReservation],
-    ) -> dict[str, tuple[str, ...]]:
-        traits = self._traits
-        available = [each for each in offerings if each.available]
-        zones = {each.zone for each in available}
-        labels = type_labels(
-            sold.facts, region=traits.region, zone_ids=[traits.zone_ids[zone] for zone in sorted(zones)]
-        )
-        labels[ZONE] = tuple(sorted(zones))
-        labels[CAPACITY_TYPE] = tuple(sorted({each.capacity_type for each in available}))
-        if traits.family.is_windows:
-            labels[OS] = (WINDOWS,) if sold.facts.arch == AMD64 else ()
-            labels[WINDOWS_BUILD] = (traits.family.windows_build,)
-        if reservations:
-            labels |= _reservation_labels(reservations)
-        if traits.group is not None:
-            labels[PLACEMENT_GROUP] = (traits.group.id,)
-            labels[PLACEMENT_PARTITION] = traits.group.numbers
-        return labels
+        instance_types: InstanceTypeStore,
+        prices: PricingProvider,
+        *,
+        unavailable: UnavailableOfferings,
+        reservations: CapacityReservationProvider,
+        discovered: DiscoveredCapacity,
+    ) -> None:
+        self._instance_types = instance_types
+        self._prices = prices
+        self._unavailable = unavailable
+        self._reservations = reservations
+        self._discovered = discovered
+        self._interner = Interner()
+        self._known: OrderedDict[tuple[object, ...], _Held] = OrderedDict()
 
-    def _offerings(
-        self, sold: InstanceTypeInfo, zones: frozenset[str], reservations: Iterable[CapacityReservation]
-    ) -> Iterator[Offering]:
-        traits = self._traits
-        suits = is_compatible(sold, traits)
-        for zone in sorted(zones & traits.zone_ids.keys()):
-            for kind in sold.facts.capacity_types:
-                price = self._price(sold.name, zone, kind)
-                known = price is not None  # what has no price is not bought, and machines of it are kept
-                yield from self._partitioned(
-                    self._ordinary(zone, kind), price or 0.0, available=suits and known
+    def catalog(self, traits: Traits, *, node_class: str) -> Catalog:
+        """
+        Return the instance types of a node class with these traits.
+
+        Raises:
+            NodeClassNotReady: it has no subnets, or its kubelet settings have no value for some type.
+            CloudUnreachable: instance types have not been described yet.
+        """
+        held = self._held(traits, node_class)
+        marks = self._unavailable.now()
+        changes = self._reservations.changes if traits.reservations else 0
+        if held.returned is None or held.marks != marks or held.reservations != changes:
+            held.returned = apply_unavailable(held.built, traits, marks, self._reservations.left)
+            held.marks, held.reservations = marks, changes
+        return held.returned
+
+    def _held(self, traits: Traits, node_class: str) -> _Held:
+        key = (traits.key, self._instance_types.version, self._prices.version, self._discovered.version)
+        held = self._known.get(key)
+        if held is None:
+            held = self._known[key] = _Held(self._build(traits, node_class))
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return held
+
+    def _build(self, traits: Traits, node_class: str) -> Catalog:
+        if not self._instance_types.types:
+            raise CloudUnreachable("EC2 has not told yet which instance types there are")
+        if not traits.zone_ids:
+            raise NodeClassNotReady(node_class=node_class, because="no subnets were found")
+        builder = InstanceTypeBuilder(traits, self._prices, self._interner)
+        try:
+            types = [
+                builder.build(
+                    info,
+                    self._instance_types.zones.get(name, frozenset()),
+                    discovered=self._discovered.memory(name, traits.images),
                 )
-            for each in reservations:
-                if each.availability_zone == zone:
-                    price = (self._prices.on_demand(sold.name) or 0.0) / RESERVED_DIVISOR
-                    yield from self._partitioned(
-                        self._reserved(each),
-                        price,
-                        available=suits and each.state != EXPIRING,
-                        reservation=each.id,
-                    )
-
-    def _price(self, name: str, zone: str, kind: str) -> float | None:
-        return self._prices.spot(name, zone) if kind == SPOT else self._prices.on_demand(name)
-
-    def _ordinary(self, zone: str, kind: str) -> dict[str, tuple[str, ...]]:
-        return {
-            CAPACITY_TYPE: (kind,),
-            ZONE: (zone,),
-            ZONE_ID: (self._traits.zone_ids[zone],),
-            RESERVATION_ID: (),
-            RESERVATION_TYPE: (),
-            RESERVATION_INTERRUPTIBLE: (),
-        }
-
-    def _reserved(self, reservation: CapacityReservation) -> dict[str, tuple[str, ...]]:
-        zone = reservation.availability_zone
-        return {
-            CAPACITY_TYPE: (RESERVED,),
-            ZONE: (zone,),
-            ZONE_ID: (self._traits.zone_ids[zone],),
-            **_reservation_labels([reservation]),
-        }
-
-    def _partitioned(
-        self, labels: dict[str, tuple[str, ...]], price: float, *, available: bool, reservation: str = ""
-    ) -> Iterator[Offering]:
-        """Yield an offering, or one for each partition of the placement group."""
-        group = self._traits.group
-        partitions = group.numbers if group is not None else ()
-        for partition in partitions or ("",):
-            said = {**labels, PLACEMENT_PARTITION: (partition,)} if partition else labels
-            yield Offering(
-                requirements=self._interner.shared(said),
-                price=price,
-                available=available,
-                reservation_id=reservation,
-                reservation_capacity=0 if reservation else None,
-            )
+                for name, info in self._instance_types.types.items()
+            ]
+        except BadExpression as error:
+            raise NodeClassNotReady(node_class=node_class, because=str(error)) from error
+        return Catalog(
+            types=tuple(each for each in types if each is not None),
+            well_known=WELL_KNOWN,
+            restricted_domains=frozenset({DOMAIN}),
+            reservation_label=RESERVATION_ID,
+        )
 
 
-def is_compatible(sold: InstanceTypeInfo, traits: Traits) -> bool:
-    """Say whether machines of a type can be what a class asks for."""
-    if traits.family_name == AL2023 and sold.name.startswith(_NOT_ON_AL2023):
-        return False
-    if traits.family.is_windows and sold.facts.arch != AMD64:
-        return False
-    if traits.interfaces and not _takes_interfaces(sold, traits):
-        return False
-    if traits.nested and _NESTED not in sold.features:
-        return False
-    if traits.group is not None and traits.group.strategy not in sold.strategies:
-        return False
-    return not traits.tracking or sold.facts.hypervisor == _NITRO
-
-
-def _takes_interfaces(sold: InstanceTypeInfo, traits: Traits) -> bool:
-    if not sold.cards or not sold.ena or len(traits.efa_only) > sold.facts.efa_interfaces:
-        return False
-    return all(each.device_index < sold.cards.get(each.network_card_index, 0) for each in traits.interfaces)
-
-
-def _reservation_labels(reservations: Iterable[CapacityReservation]) -> dict[str, tuple[str, ...]]:
-    held = tuple(reservations)
-    return {
-        RESERVATION_ID: tuple(sorted(each.id for each in held)),
-        RESERVATION_TYPE: tuple(sorted({each.reservation_type for each in held})),
-        RESERVATION_INTERRUPTIBLE: tuple(sorted({_flag(each.interruptible) for each in held})),
-    }
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
-
-
-class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance type that EC2 sells."""
-
-    facts: InstanceFacts
-    cards: dict[int, int] = {}
-    """Network cards: index to how many interfaces each takes."""
-
-    ena: bool = True
-    """Whether it has the network adapter that several interfaces need."""
-
-    storage_gb: int = 0
-    """All local disks together, whatever kind they are of."""
-
-    strategies: frozenset[str] = frozenset()
-    """The kinds of placement group that it may be launched into."""
-
-    features: frozenset[str] = frozenset()
-    """What its processors can do beyond the usual."""
-
-    @property
-    def name(self) -> str:
-        """The name of the type."""
-        return self.facts.name
-
-
-def instance_type_info(record: Record) -> InstanceTypeInfo:
-    """Return what a record of DescribeInstanceTypes says about a usable type."""
-    network = record["NetworkInfo"]
-    return InstanceTypeInfo(
-        facts=facts_of(record, branch_interfaces=_branches().get(record["InstanceType"], 0)),
-        cards={
-            card.get("NetworkCardIndex", place): card.get("MaximumNetworkInterfaces", 0)
-            for place, card in enumerate(network.get("NetworkCards", ()))
-        },
-        ena=network.get("EnaSupport", "unsupported") != "unsupported",
-        storage_gb=record.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
-        strategies=frozenset(record.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
-        features=frozenset(record.get("ProcessorInfo", {}).get("SupportedFeatures", ())),
-    )
-
-
-@cache
-def _branches() -> dict[str, int]:
-    """Return how many branch interfaces each type supports: no API tells, so it ships with the product."""
-    return {facts.name: facts.branch_interfaces for facts in load_data().types}
-
-
-class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """What matters of a class, and of the settings."""
-
-    region: str
-    family_name: str
-    zone_ids: dict[str, str] = {}
-    """The zones that have a subnet, name to id."""
-
-    subnets: dict[str, tuple[str, ...]] = {}
-    """The ids of the subnets of each zone."""
-
-    images: tuple[str, ...] = ()
-    kubelet: KubeletSubset = KubeletSubset()
-    disks: tuple[BlockDeviceMapping, ...] = ()
-    raid0: bool = False
-    interfaces: tuple[NetworkInterface, ...] = ()
-    reservations: tuple[CapacityReservation, ...] = ()
-    tracking: bool = False
-    nested: bool = False
-    group: PlacementGroup | None = None
-    memory_overhead: float = 0.075
-    reserved_enis: int = 0
-    expressions: bool = False
-
-    @property
-    def family(self) -> Family:
-        """The family of images."""
-        return family_of(self.family_name)
-
-    @property
-    def efa_only(self) -> tuple[NetworkInterface, ...]:
-        """The interfaces that only speak EFA."""
-        return tuple(each for each in self.interfaces if each.interface_type == EFA_ONLY)
-
-    @property
-    def key(self) -> bytes:
-        """What tells these traits from others."""
-        return msgspec.json.encode(self, order="deterministic")
-
-
-def traits_of(
-    node_class: EC2NodeClass, *, settings: AwsSettings, region: str, group: PlacementGroup | None
-) -> Traits:
-    """
-    Return the traits of a class, whose status says what it has found.
-
-    Raises:
-        NodeClassNotReady: its kubelet settings cannot be read.
-    """
-    spec, status = node_class.spec, node_class.status
-    subnets: dict[str, tuple[str, ...]] = {}
-    for each in status.subnets:
-        subnets[each.zone] = (*subnets.get(each.zone, ()), each.id)
-    return Traits(
-        region=region,
-        family_name=spec.family,
-        zone_ids={each.zone: each.zone_id for each in status.subnets},
-        subnets={zone: tuple(sorted(ids)) for zone, ids in subnets.items()},
-        images=image_ids(status.amis),
-        kubelet=read_kubelet(node_class),
-        disks=spec.block_device_mappings,
-        raid0=spec.instance_store_policy == RAID0,
-        interfaces=spec.network_interfaces,
-        reservations=status.capacity_reservations if settings.reserved_capacity else (),
-        tracking=spec.connection_tracking is not None,
-        nested=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == ENABLED,
-        group=group,
-        memory_overhead=settings.memory_overhead,
-        reserved_enis=settings.reserved_enis,
-        expressions=settings.expressions,
-    )
+def _types(ec2: Any) -> dict[str, InstanceTypeInfo]:
+    found = (instance_type_info(record) for record in refresh.instance_types(ec2) if usable(record))
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}

@@ -1,4 +1,8 @@
-"""What there is to buy, as gauges: once a minute, and only where something has changed."""
+"""
+Shows instance types and offerings as metrics: once a minute, and only what has changed.
+
+The names are Karpenter's: https://karpenter.sh/docs/reference/metrics/
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from karpenter.core.effects import Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karpenter.cloud.aws.instancetype.offering import InstanceTypeStore
+    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeStore
     from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.cloudprovider import CloudProvider
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -30,7 +34,7 @@ Series = tuple[str, str, str]
 
 
 class InstanceTypeMetricsController:
-    """Shows offerings and instance types."""
+    """Publishes the metrics of instance types and offerings."""
 
     name = "cloudprovider.metrics"
 
@@ -39,20 +43,20 @@ class InstanceTypeMetricsController:
         *,
         provider: CloudProvider,
         view: Callable[[], ClusterView],
-        shop: InstanceTypeStore,
-        meters: ProviderMetrics,
+        instance_types: InstanceTypeStore,
+        metrics: ProviderMetrics,
         reserved_capacity: bool,
     ) -> None:
         self._provider = provider
         self._view = view
-        self._shop = shop
-        self._meters = meters
+        self._instance_types = instance_types
+        self._metrics = metrics
         self._reserved_capacity = reserved_capacity
         self._shown: tuple[Catalog, ...] = ()
         self._version = -1
 
     async def look(self) -> Step:
-        """Show what every pool could buy; a pool that cannot be answered for loses only its own series."""
+        """Publish the offerings of every NodePool; one whose instance types cannot be listed is left out."""
         self._show_types()
         catalogs: list[Catalog] = []
         for pool in self._view().pools.values():
@@ -67,14 +71,14 @@ class InstanceTypeMetricsController:
         return Step(again=PERIOD)
 
     def _show_types(self) -> None:
-        if self._version == self._shop.version:
+        if self._version == self._instance_types.version:
             return
-        self._version = self._shop.version
-        facts = [each.facts for each in self._shop.types.values()]
-        self._meters.show(
+        self._version = self._instance_types.version
+        facts = [each.facts for each in self._instance_types.types.values()]
+        self._metrics.show(
             CPU_CORES, "types", ((float(each.cpus), {"instance_type": each.name}) for each in facts)
         )
-        self._meters.show(
+        self._metrics.show(
             MEMORY_BYTES,
             "types",
             ((float(each.memory_mib * _MIB), {"instance_type": each.name}) for each in facts),
@@ -93,10 +97,10 @@ class InstanceTypeMetricsController:
             for name, _, zone in tuple(available):
                 available.setdefault((name, RESERVED, zone), False)
                 prices.setdefault((name, RESERVED, zone), 0.0)
-        self._meters.show(
+        self._metrics.show(
             OFFERING_AVAILABLE, "offerings", ((float(on), _labels(key)) for key, on in available.items())
         )
-        self._meters.show(
+        self._metrics.show(
             OFFERING_PRICE, "offerings", ((price, _labels(key)) for key, price in prices.items())
         )
 

@@ -1,162 +1,170 @@
 """
-The catalogue of each node class: made when something it depends on has changed, and the same value otherwise.
+An instance type as one node class sees it: its requirements, its resources and its offerings.
 
-Making one for all of EC2 takes a good part of a second, so the work is cut in two. What depends on the
-class, on EC2 and on prices is built rarely; what failed lately and what is left of reservations is marked in
-it often, for the types concerned.
-
-What EC2 sells in a region, and where: kept current, and counted by version.
+There is an offering for every zone that has the type and a subnet of the class. One without a price is not
+available, but its nodes are kept. Which offerings failed lately, and how much of a capacity reservation is
+left, is marked later, in :mod:`karpenter.cloud.aws.unavailableofferings`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeBuilder, instance_type_info
-from karpenter.cloud.aws.kubelet.expressions import BadExpression
-from karpenter.cloud.aws.labels import DOMAIN, RESERVATION_ID
-from karpenter.cloud.aws.unavailableofferings import UnavailableSnapshot, apply_unavailable
-from karpenter.cloud.catalogs.ec2 import refresh as asking
-from karpenter.cloud.catalogs.ec2.data import usable
-from karpenter.cloud.catalogs.ec2.instancetypes import WELL_KNOWN
-from karpenter.cloud.catalogs.kwok import Interner
-from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
-from karpenter.core.model.catalog import Catalog
+from karpenter.api.ec2nodeclass_status import EXPIRING
+from karpenter.api.labels import AMD64, CAPACITY_TYPE, OS, RESERVED, SPOT, WINDOWS, WINDOWS_BUILD, ZONE
+from karpenter.cloud.aws.instancetype.compatibility import is_compatible
+from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
+from karpenter.cloud.aws.labels import (
+    PLACEMENT_GROUP,
+    PLACEMENT_PARTITION,
+    RESERVATION_ID,
+    RESERVATION_INTERRUPTIBLE,
+    RESERVATION_TYPE,
+    ZONE_ID,
+)
+from karpenter.cloud.catalogs.ec2.instancetypes import type_labels
+from karpenter.core.model.catalog import InstanceType, Offering
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
 
-    from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
-    from karpenter.cloud.aws.instancetype.capacity import DiscoveredCapacity
-    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
+    from karpenter.api.ec2nodeclass_status import CapacityReservation
+    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
     from karpenter.cloud.aws.pricing import PricingProvider
-    from karpenter.cloud.aws.sdk import AwsApi
-    from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
+    from karpenter.cloud.catalogs.kwok import Interner
+
+# As in Karpenter, so that reserved offerings keep the order of their on-demand prices.
+RESERVED_DIVISOR: Final = 10_000_000
+"""A capacity reservation is paid for whether it is used or not: its price is next to zero."""
 
 
-_KEPT: Final = 16
-"""How many catalogues are remembered; one more, and the one that was asked for longest ago is forgotten."""
+class InstanceTypeBuilder:
+    """Builds the instance types of one node class."""
 
-
-class _Shown(msgspec.Struct):
-    """A catalogue as it was built, and as it was last shown."""
-
-    built: Catalog
-    marks: UnavailableSnapshot | None = None
-    reservations: int = -1
-    shown: Catalog | None = None
-
-
-class InstanceTypeProvider:
-    """Makes catalogues."""
-
-    def __init__(
-        self,
-        shop: InstanceTypeStore,
-        prices: PricingProvider,
-        *,
-        unavailable: UnavailableOfferings,
-        reservations: CapacityReservationProvider,
-        discovered: DiscoveredCapacity,
-    ) -> None:
-        self._shop = shop
+    def __init__(self, traits: Traits, prices: PricingProvider, interner: Interner) -> None:
+        self._traits = traits
         self._prices = prices
-        self._unavailable = unavailable
-        self._reservations = reservations
-        self._discovered = discovered
-        self._interner = Interner()
-        self._known: OrderedDict[tuple[object, ...], _Shown] = OrderedDict()
+        self._interner = interner
+        self._reservations_of: dict[str, list[CapacityReservation]] = {}
+        for each in traits.reservations:
+            self._reservations_of.setdefault(each.instance_type, []).append(each)
 
-    def catalog(self, traits: Traits, *, node_class: str) -> Catalog:
+    def build(
+        self, info: InstanceTypeInfo, zones: frozenset[str], *, discovered: int | None = None
+    ) -> InstanceType | None:
         """
-        Return what a class with these traits may buy.
+        Return an instance type with its offerings; None when it has none.
 
         Raises:
-            NodeClassNotReady: its kubelet settings come to nothing for some type.
-            CloudUnreachable: EC2 has not told yet what it sells, or the class has no subnets.
+            BadExpression: an expression of the node class has no value for this type.
         """
-        held = self._held(traits, node_class)
-        marks = self._unavailable.now()
-        changes = self._reservations.changes if traits.reservations else 0
-        if held.shown is None or held.marks != marks or held.reservations != changes:
-            held.shown = apply_unavailable(held.built, traits, marks, self._reservations.left)
-            held.marks, held.reservations = marks, changes
-        return held.shown
+        reservations = self._reservations_of.get(info.name, [])
+        offerings = tuple(self._offerings(info, zones, reservations))
+        if not offerings:
+            return None
+        kubelet = resolve_kubelet(info, self._traits)
+        resources = node_resources(info, self._traits, kubelet, discovered=discovered)
+        return InstanceType(
+            name=info.name,
+            requirements=self._interner.requirements(self._labels(info, offerings, reservations)),
+            offerings=offerings,
+            capacity=resources.capacity,
+            overhead=resources.overhead,
+        )
 
-    def _held(self, traits: Traits, node_class: str) -> _Shown:
-        key = (traits.key, self._shop.version, self._prices.version, self._discovered.version)
-        held = self._known.get(key)
-        if held is None:
-            held = self._known[key] = _Shown(self._build(traits, node_class))
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return held
+    def _labels(
+        self,
+        info: InstanceTypeInfo,
+        offerings: Iterable[Offering],
+        reservations: Iterable[CapacityReservation],
+    ) -> dict[str, tuple[str, ...]]:
+        traits = self._traits
+        available = [each for each in offerings if each.available]
+        zones = {each.zone for each in available}
+        labels = type_labels(
+            info.facts, region=traits.region, zone_ids=[traits.zone_ids[zone] for zone in sorted(zones)]
+        )
+        labels[ZONE] = tuple(sorted(zones))
+        labels[CAPACITY_TYPE] = tuple(sorted({each.capacity_type for each in available}))
+        if traits.family.is_windows:
+            labels[OS] = (WINDOWS,) if info.facts.arch == AMD64 else ()
+            labels[WINDOWS_BUILD] = (traits.family.windows_build,)
+        if reservations:
+            labels |= _reservation_labels(reservations)
+        if traits.group is not None:
+            labels[PLACEMENT_GROUP] = (traits.group.id,)
+            labels[PLACEMENT_PARTITION] = traits.group.numbers
+        return labels
 
-    def _build(self, traits: Traits, node_class: str) -> Catalog:
-        if not self._shop.types:
-            raise CloudUnreachable("EC2 has not told yet which instance types there are")
-        if not traits.zone_ids:
-            raise NodeClassNotReady(node_class=node_class, because="no subnets were found")
-        builder = InstanceTypeBuilder(traits, self._prices, self._interner)
-        try:
-            types = [
-                builder.build(
-                    sold,
-                    self._shop.zones.get(name, frozenset()),
-                    discovered=self._discovered.memory(name, traits.images),
+    def _offerings(
+        self, info: InstanceTypeInfo, zones: frozenset[str], reservations: Iterable[CapacityReservation]
+    ) -> Iterator[Offering]:
+        traits = self._traits
+        compatible = is_compatible(info, traits)
+        for zone in sorted(zones & traits.zone_ids.keys()):
+            for kind in info.facts.capacity_types:
+                price = self._price(info.name, zone, kind)
+                known = price is not None  # without a price it is not launched, and its nodes are kept
+                yield from self._partitioned(
+                    self._labels_of_offering(zone, kind), price or 0.0, available=compatible and known
                 )
-                for name, sold in self._shop.types.items()
-            ]
-        except BadExpression as error:
-            raise NodeClassNotReady(node_class=node_class, because=str(error)) from error
-        return Catalog(
-            types=tuple(each for each in types if each is not None),
-            well_known=WELL_KNOWN,
-            restricted_domains=frozenset({DOMAIN}),
-            reservation_label=RESERVATION_ID,
-        )
+            for each in reservations:
+                if each.availability_zone == zone:
+                    price = (self._prices.on_demand(info.name) or 0.0) / RESERVED_DIVISOR
+                    yield from self._partitioned(
+                        self._labels_of_reserved(each),
+                        price,
+                        available=compatible and each.state != EXPIRING,
+                        reservation=each.id,
+                    )
+
+    def _price(self, name: str, zone: str, kind: str) -> float | None:
+        return self._prices.spot(name, zone) if kind == SPOT else self._prices.on_demand(name)
+
+    def _labels_of_offering(self, zone: str, kind: str) -> dict[str, tuple[str, ...]]:
+        return {
+            CAPACITY_TYPE: (kind,),
+            ZONE: (zone,),
+            ZONE_ID: (self._traits.zone_ids[zone],),
+            RESERVATION_ID: (),
+            RESERVATION_TYPE: (),
+            RESERVATION_INTERRUPTIBLE: (),
+        }
+
+    def _labels_of_reserved(self, reservation: CapacityReservation) -> dict[str, tuple[str, ...]]:
+        zone = reservation.availability_zone
+        return {
+            CAPACITY_TYPE: (RESERVED,),
+            ZONE: (zone,),
+            ZONE_ID: (self._traits.zone_ids[zone],),
+            **_reservation_labels([reservation]),
+        }
+
+    def _partitioned(
+        self, labels: dict[str, tuple[str, ...]], price: float, *, available: bool, reservation: str = ""
+    ) -> Iterator[Offering]:
+        """Yield an offering, or one for each partition of the placement group."""
+        group = self._traits.group
+        partitions = group.numbers if group is not None else ()
+        for partition in partitions or ("",):
+            said = {**labels, PLACEMENT_PARTITION: (partition,)} if partition else labels
+            yield Offering(
+                requirements=self._interner.shared(said),
+                price=price,
+                available=available,
+                reservation_id=reservation,
+                reservation_capacity=0 if reservation else None,
+            )
 
 
-REFRESHED_EVERY: Final = 12 * 3600.0
-"""Seconds between two questions about types, offerings and prices."""
+def _reservation_labels(reservations: Iterable[CapacityReservation]) -> dict[str, tuple[str, ...]]:
+    held = tuple(reservations)
+    return {
+        RESERVATION_ID: tuple(sorted(each.id for each in held)),
+        RESERVATION_TYPE: tuple(sorted({each.reservation_type for each in held})),
+        RESERVATION_INTERRUPTIBLE: tuple(sorted({_flag(each.interruptible) for each in held})),
+    }
 
 
-class InstanceTypeStore:
-    """Instance types and the zones that sell them."""
-
-    def __init__(self, aws: AwsApi) -> None:
-        self._aws = aws
-        self.types: Mapping[str, InstanceTypeInfo] = MappingProxyType({})
-        self.zones: Mapping[str, frozenset[str]] = MappingProxyType({})
-        self.version = 0
-        """Grows whenever something about types or zones changes."""
-
-    async def refresh(self) -> None:
-        """
-        Ask EC2 anew.
-
-        Raises:
-            CloudError: EC2 does not tell, or lists nothing.
-        """
-        types, zones = await asyncio.gather(
-            self._aws.run("ec2", _types), self._aws.run("ec2", asking.zones_by_type)
-        )
-        if not types:
-            raise CloudUnreachable(f"EC2 lists no instance types in {self._aws.region}")
-        if not zones:
-            raise CloudUnreachable(f"EC2 lists no offerings of instance types in {self._aws.region}")
-        sold = {name: frozenset(zones[name]) for name in sorted(zones)}
-        if types != self.types or sold != self.zones:
-            self.types, self.zones = MappingProxyType(types), MappingProxyType(sold)
-            self.version += 1
-
-
-def _types(ec2: Any) -> dict[str, InstanceTypeInfo]:
-    found = (instance_type_info(record) for record in asking.instance_types(ec2) if usable(record))
-    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

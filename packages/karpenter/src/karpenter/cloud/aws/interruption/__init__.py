@@ -1,6 +1,6 @@
 """
-News of machines that AWS takes away, or that are broken.
+Interruptions: instances that AWS will take away, stop or retire, or that fail their status checks.
 
-:mod:`.messages` reads what comes through the queue, :mod:`.queue` gets it from there, :mod:`.health` asks EC2
-which machines are unwell. What follows is decided in the core: the claim goes, and its pods move in time.
+:mod:`.messages` reads the messages of the interruption queue, :mod:`.controller` turns them into
+interruptions of NodeClaims, and :mod:`.instancestatus` asks EC2 for the status of instances.
 """

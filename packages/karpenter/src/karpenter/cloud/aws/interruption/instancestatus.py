@@ -1,8 +1,11 @@
 """
-Machines that EC2 calls unwell, or has plans for.
+Interrupts NodeClaims whose instance fails its status checks, or has a scheduled event.
 
-A check that has failed for two minutes means that the machine is broken: there is nothing left to drain. A
-maintenance event means that it will be: its pods move in time. Checks of disks are not acted on.
+A check that has failed for two minutes means that the instance is broken: its pods cannot be drained. A
+scheduled event means that it will be stopped or rebooted: its pods are moved in time. Checks of EBS volumes
+are not acted on.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.metrics import UNHEALTHY
 from karpenter.cloud.aws.subnet import where
 from karpenter.core.effects import Step
-from karpenter.core.lifecycle.interruption import interrupted
+from karpenter.core.lifecycle.interruption import handle_interruption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +36,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 PERIOD: Final = 60.0
 NOT_ALLOWED: Final = 600.0
-"""Seconds until a question is asked again that we are not allowed to ask."""
+"""Seconds until a call is tried again that a permission is missing for."""
 
+# Shorter impairments often pass: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/TroubleshootingInstances.html
 BROKEN_AFTER: Final = timedelta(seconds=120)
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
 EVENTS: Final = (
     "instance-reboot",
     "system-reboot",
@@ -43,7 +48,7 @@ EVENTS: Final = (
     "instance-retirement",
     "instance-stop",
 )
-QUESTIONS: Final = (
+FILTERS: Final = (
     where("instance-status.status", "impaired"),
     where("system-status.status", "impaired"),
     where("event.code", *EVENTS),
@@ -53,53 +58,56 @@ INSTANCE: Final = "InstanceStatus"
 SYSTEM: Final = "SystemStatus"
 EVENT: Final = "EventStatus"
 _KINDS: Final = {INSTANCE: "instance_status", SYSTEM: "system_status", EVENT: "event_status"}
-_DONE: Final = ("[Completed]", "[Canceled]")
+# EC2 keeps finished events for some days, and only marks their description.
+_FINISHED: Final = ("[Completed]", "[Canceled]")
 
 
 class UnhealthyInstance(msgspec.Struct, frozen=True):
-    """What is wrong with an instance."""
+    """An instance, and which check fails."""
 
     instance: str
     category: str
 
     @property
     def forceful(self) -> bool:
-        """Whether the machine is broken already."""
+        """Whether the instance is broken already, so that its pods cannot be drained."""
         return self.category != EVENT
 
 
 class InstanceStatusController:
-    """Asks EC2 which machines are unwell, and lets their claims go."""
+    """Asks EC2 for failing status checks and scheduled events, and interrupts the claims."""
 
     name = "interruption.instancestatus"
 
-    def __init__(self, aws: AwsApi, *, roster: InstanceClaims, clock: Clock, meters: ProviderMetrics) -> None:
+    def __init__(
+        self, aws: AwsApi, *, claims: InstanceClaims, clock: Clock, metrics: ProviderMetrics
+    ) -> None:
         self._aws = aws
-        self._roster = roster
+        self._claims = claims
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self._counted: set[UnhealthyInstance] = set()
 
     async def look(self) -> Step:
-        """Ask once."""
+        """Ask once, and return the effects for the claims."""
         try:
-            complaints = await self.complaints()
+            unhealthy = await self.unhealthy()
         except AccessDenied as error:
             log.warning("instance_status.not_allowed", error=str(error))
             return Step(again=NOT_ALLOWED)
         effects: list[Effect] = []
         seen: set[UnhealthyInstance] = set()
-        for each in complaints:
-            claim = self._roster.claim_of(each.instance)
+        for each in unhealthy:
+            claim = self._claims.claim_of(each.instance)
             if claim is None:
                 continue
             seen.add(each)
             if each not in self._counted:
-                self._meters.count(UNHEALTHY, category=each.category)
+                self._metrics.count(UNHEALTHY, category=each.category)
             if claim.metadata.deletion_timestamp is None:
-                effects += interrupted(
+                effects += handle_interruption(
                     claim,
-                    self._roster.nodes_of(claim),
+                    self._claims.nodes_of(claim),
                     kind=_KINDS[each.category],
                     drains=True,
                     forceful=each.forceful,
@@ -108,27 +116,27 @@ class InstanceStatusController:
         self._counted = seen
         return Step(effects=tuple(effects), again=PERIOD)
 
-    async def complaints(self) -> tuple[UnhealthyInstance, ...]:
-        """Return what is wrong with any instance, one complaint for each."""
-        told: dict[str, ApiResponse] = {}
-        for question in QUESTIONS:
-            for each in await self._aws.every(
-                "ec2", "DescribeInstanceStatus", "InstanceStatuses", Filters=[question]
+    async def unhealthy(self) -> tuple[UnhealthyInstance, ...]:
+        """Return the unhealthy instances of the account, each once."""
+        statuses: dict[str, ApiResponse] = {}
+        for wanted in FILTERS:
+            for each in await self._aws.list_all(
+                "ec2", "DescribeInstanceStatus", "InstanceStatuses", Filters=[wanted]
             ):
-                told.setdefault(each["InstanceId"], each)
-        found = (next(self._judged(each), None) for each in told.values())
+                statuses.setdefault(each["InstanceId"], each)
+        found = (next(self._failures(each), None) for each in statuses.values())
         return tuple(each for each in found if each is not None)
 
-    def _judged(self, told: ApiResponse) -> Iterator[UnhealthyInstance]:
-        number = told["InstanceId"]
+    def _failures(self, status: ApiResponse) -> Iterator[UnhealthyInstance]:
+        instance = status["InstanceId"]
         for category, field in ((INSTANCE, "InstanceStatus"), (SYSTEM, "SystemStatus")):
-            for detail in told.get(field, {}).get("Details", ()):
+            for detail in status.get(field, {}).get("Details", ()):
                 if detail.get("Status") == "failed" and self._lasts(detail.get("ImpairedSince")):
-                    yield UnhealthyInstance(number, category)
-        for event in told.get("Events", ()):
-            finished = str(event.get("Description", "")).startswith(_DONE)
+                    yield UnhealthyInstance(instance, category)
+        for event in status.get("Events", ()):
+            finished = str(event.get("Description", "")).startswith(_FINISHED)
             if event.get("Code") in EVENTS and not finished:
-                yield UnhealthyInstance(number, EVENT)
+                yield UnhealthyInstance(instance, EVENT)
 
     def _lasts(self, since: datetime | None) -> bool:
         if since is None:

@@ -1,9 +1,12 @@
 """
-What a message of the interruption queue says.
+Reads a message of the interruption queue.
 
-EventBridge sends events of EC2 and of AWS Health, each in the same envelope. Which kind an event is follows
-from its version, source and type. Whatever is none of those that matter is no news: queues are fed by rules
-that users write, and rules change.
+EventBridge sends events of EC2 and of AWS Health, each in the same envelope; the kind of an event follows
+from its version, source and detail type. An event of any other kind is ignored: the rules that feed a queue
+are written by users, and change.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instance-state-changes.html and
+https://docs.aws.amazon.com/health/latest/ug/aws-health-concepts-and-terms.html
 
 Pure: text in, a value out.
 """
@@ -21,7 +24,7 @@ STOPPED: Final = "instance_stopped"
 TERMINATED: Final = "instance_terminated"
 RESERVATION_INTERRUPTED: Final = "capacity_reservation_interrupted"
 SCHEDULED_CHANGE: Final = "scheduled_change"
-NO_NEWS: Final = "no_op"
+NO_OP: Final = "no_op"
 
 _STATES: Final = {
     "stopping": STOPPED,
@@ -32,13 +35,13 @@ _STATES: Final = {
 
 
 class BadMessage(ValueError):  # noqa: N818  says what is wrong
-    """A message that nobody can read; it is thrown away, since it will not get better."""
+    """A message that cannot be read; it is deleted, since receiving it again does not help."""
 
 
 class InterruptionMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message tells."""
+    """What a message says."""
 
-    kind: str = NO_NEWS
+    kind: str = NO_OP
     instances: tuple[str, ...] = ()
     """The ids of the instances that it is about."""
 
@@ -56,7 +59,7 @@ class _Envelope(msgspec.Struct, frozen=True, kw_only=True):
     detail: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _OfInstance(msgspec.Struct, frozen=True, kw_only=True):
+class _InstanceDetail(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str = msgspec.field(name="instance-id")
     state: str = ""
 
@@ -65,12 +68,14 @@ class _Entity(msgspec.Struct, frozen=True, kw_only=True):
     value: str = msgspec.field(name="entityValue")
 
 
-class _OfHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _HealthDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     service: str = ""
     event_type_category: str = ""
     affected_entities: tuple[_Entity, ...] = ()
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html and
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 _KINDS: Final = {
     ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning"): SPOT_INTERRUPTED,
     ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation"): REBALANCE,
@@ -82,31 +87,32 @@ _HEALTH: Final = ("0", "aws.health", "AWS Health Event")
 
 def read(body: str) -> InterruptionMessage:
     """
-    Return what a message tells.
+    Return what a message says.
 
     Raises:
-        BadMessage: it is not what its envelope says that it is.
+        BadMessage: its body does not have the form of its kind.
     """
+    # A body of spaces only is not an event.
     if not body.strip():
         return InterruptionMessage()
     envelope = _decode(body.encode(), _Envelope)
-    kind, instances = _meaning(envelope)
+    kind, instances = _kind_and_instances(envelope)
     return InterruptionMessage(kind=kind, instances=instances, id=envelope.id, at=_with_zone(envelope.time))
 
 
-def _meaning(envelope: _Envelope) -> tuple[str, tuple[str, ...]]:
+def _kind_and_instances(envelope: _Envelope) -> tuple[str, tuple[str, ...]]:
     what = (envelope.version, envelope.source, envelope.detail_type)
     if what in _KINDS:
-        return _KINDS[what], (_decode(bytes(envelope.detail), _OfInstance).instance_id,)
+        return _KINDS[what], (_decode(bytes(envelope.detail), _InstanceDetail).instance_id,)
     if what == _STATE_CHANGE:
-        changed = _decode(bytes(envelope.detail), _OfInstance)
+        changed = _decode(bytes(envelope.detail), _InstanceDetail)
         kind = _STATES.get(changed.state.lower())
-        return (kind, (changed.instance_id,)) if kind else (NO_NEWS, ())
+        return (kind, (changed.instance_id,)) if kind else (NO_OP, ())
     if what == _HEALTH:
-        health = _decode(bytes(envelope.detail), _OfHealth)
+        health = _decode(bytes(envelope.detail), _HealthDetail)
         if (health.service, health.event_type_category) == ("EC2", "scheduledChange"):
             return SCHEDULED_CHANGE, tuple(each.value for each in health.affected_entities)
-    return NO_NEWS, ()
+    return NO_OP, ()
 
 
 def _decode(data: bytes, kind: type[Any]) -> Any:
@@ -117,5 +123,5 @@ def _decode(data: bytes, kind: type[Any]) -> Any:
 
 
 def _with_zone(moment: datetime | None) -> datetime | None:
-    """Return a time that says which zone it is of; EventBridge writes UTC."""
+    """Return a time with a time zone; EventBridge writes UTC."""
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)

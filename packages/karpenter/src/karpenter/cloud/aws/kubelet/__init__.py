@@ -1,7 +1,6 @@
 """
 The kubelet settings of a node class.
 
-:mod:`.shape` knows every setting of a kubelet and its type, :mod:`.rules` what they may say,
-:mod:`.subset` reads the few that change what fits on a node, and :mod:`.expressions` works out those that
-depend on the instance type.
+:mod:`.validation` knows every setting of a kubelet, its type and its allowed values. :mod:`.expressions`
+reads the settings that change what fits on a node, and evaluates those that depend on the instance type.
 """

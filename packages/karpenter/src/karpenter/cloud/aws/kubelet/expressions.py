@@ -1,14 +1,12 @@
 """
-Kubelet settings that depend on the instance type: CEL expressions.
+The kubelet settings that change what fits on a node, and CEL expressions in them.
 
-``maxPods`` may be a text, and so may amounts of kubeReserved and systemReserved. An expression sees the
-instance type: ``vcpus``, ``memory_mib``, ``default_enis``, ``ips_per_eni``, ``max_pods`` and
-``instance_type``; beside the usual functions there are ``min`` and ``max`` of two numbers. It must come to a
-number.
+``maxPods`` may be an expression, and so may amounts of kubeReserved and systemReserved (feature gate
+NodeClassCEL). An expression sees the instance type: ``vcpus``, ``memory_mib``, ``default_enis``,
+``ips_per_eni``, ``max_pods`` and ``instance_type``; beside the functions of CEL there are ``min`` and ``max``
+of two numbers. Its value must be a number. CEL is described at https://cel.dev
 
-The kubelet settings that decide what fits on a node, worked out for an instance type.
-
-Everything else that a class says about the kubelet is passed on as it is.
+Every other kubelet setting of a node class is passed on as it is.
 """
 
 from __future__ import annotations
@@ -30,9 +28,12 @@ if TYPE_CHECKING:
     from karpenter.api.ec2nodeclass import EC2NodeClass
 
 
+log = structlog.stdlib.get_logger(__name__)
+
+# maxPods is an int32: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 _MOST_PODS: Final = 2**31 - 1
 _UNITS: Final = {"cpu": ("m", 10), "memory": ("Mi", 16), "ephemeral-storage": ("Gi", 1)}
-"""By resource: the unit of a result, and what it is rounded up to a multiple of."""
+"""By resource: the unit of a value, and the multiple that it is rounded up to."""
 
 VARIABLES: Final = frozenset(
     {"vcpus", "memory_mib", "default_enis", "ips_per_eni", "max_pods", "instance_type"}
@@ -49,11 +50,11 @@ _FUNCTIONS: Final = frozenset(
 
 
 class BadExpression(ValueError):  # noqa: N818  says what is wrong
-    """An expression that cannot be compiled, or has no number to offer for an instance type."""
+    """An expression that cannot be compiled, or has no number as its value for an instance type."""
 
 
 class InstanceTypeVariables(msgspec.Struct, frozen=True, kw_only=True):
-    """What an expression sees of an instance type."""
+    """The variables of an expression: an instance type."""
 
     instance_type: str
     vcpus: int
@@ -62,13 +63,13 @@ class InstanceTypeVariables(msgspec.Struct, frozen=True, kw_only=True):
     ips_per_eni: int
     max_pods: int
 
-    def variables(self) -> dict[str, Any]:
-        """Return what an expression calls what."""
+    def by_name(self) -> dict[str, Any]:
+        """Return the values by the names that expressions use."""
         return msgspec.structs.asdict(self)
 
 
 def is_expression(written: object) -> bool:
-    """Say whether an amount of a reservation is an expression: a text that is no quantity."""
+    """Return whether a reserved amount is an expression: text that is not a quantity."""
     if not isinstance(written, str):
         return False
     try:
@@ -79,7 +80,7 @@ def is_expression(written: object) -> bool:
 
 
 def expressions_of(kubelet: Mapping[str, Any]) -> dict[str, str]:
-    """Return the expressions among kubelet settings, by where they stand."""
+    """Return the expressions among kubelet settings, by their path."""
     found = {}
     if isinstance(kubelet.get("maxPods"), str):
         found["maxPods"] = kubelet["maxPods"]
@@ -100,56 +101,56 @@ def check_expression(source: str) -> None:
     _compiled(source)
 
 
-def evaluate(source: str, machine: InstanceTypeVariables) -> int:
+def evaluate(source: str, variables: InstanceTypeVariables) -> int:
     """
-    Return the whole number that an expression comes to for a machine; fractions are cut off.
+    Return the value of an expression for an instance type, without its fraction.
 
     Raises:
-        BadExpression: it comes to no number.
+        BadExpression: the value is not a number.
     """
     context = engine().Context(
-        variables=machine.variables(),
+        variables=variables.by_name(),
         functions={"min": _smaller, "max": _larger},
     )
     try:
         result = _compiled(source).execute(context)
     except BadExpression:
         raise
-    except Exception as error:  # the library raises whatever suits it
+    except Exception as error:  # the library raises errors of many types
         reason = " ".join(str(error).split()).partition(". Check ")[0]
         raise BadExpression(
-            f"{source!r} cannot be worked out for {machine.instance_type}: {reason}"
+            f"{source!r} cannot be worked out for {variables.instance_type}: {reason}"
         ) from error
     if isinstance(result, bool) or not isinstance(result, int | float):
-        raise BadExpression(f"{source!r} is not a number for {machine.instance_type}")
+        raise BadExpression(f"{source!r} is not a number for {variables.instance_type}")
     if not math.isfinite(result):
-        raise BadExpression(f"{source!r} is not finite for {machine.instance_type}")
+        raise BadExpression(f"{source!r} is not finite for {variables.instance_type}")
     return int(result)
 
 
-def evaluate_pods(source: str, machine: InstanceTypeVariables) -> int:
+def evaluate_pods(source: str, variables: InstanceTypeVariables) -> int:
     """
-    Return the number of pods that an expression comes to.
+    Return the number of pods that an expression gives.
 
     Raises:
-        BadExpression: it comes to no number, or to one that no kubelet takes.
+        BadExpression: the value is not a number, or not one that a kubelet takes.
     """
-    result = evaluate(source, machine)
+    result = evaluate(source, variables)
     if not 0 <= result <= _MOST_PODS:
-        raise BadExpression(f"{source!r} is {result} pods for {machine.instance_type}")
+        raise BadExpression(f"{source!r} is {result} pods for {variables.instance_type}")
     return result
 
 
-def evaluate_amount(resource: str, source: str, machine: InstanceTypeVariables) -> str:
+def evaluate_amount(resource: str, source: str, variables: InstanceTypeVariables) -> str:
     """
-    Return the amount of a resource that an expression comes to, with its unit and rounded up.
+    Return the amount of a resource that an expression gives, rounded up and with its unit.
 
     Raises:
-        BadExpression: it comes to no number, or to a negative one.
+        BadExpression: the value is not a number, or is negative.
     """
-    result = evaluate(source, machine)
+    result = evaluate(source, variables)
     if result < 0:
-        raise BadExpression(f"{source!r} is negative for {machine.instance_type}")
+        raise BadExpression(f"{source!r} is negative for {variables.instance_type}")
     unit, step = _UNITS.get(resource, ("", 1))
     return f"{-(-result // step) * step}{unit}"
 
@@ -186,11 +187,8 @@ def _typed(result: float, *operands: float) -> float:
     return float(result) if any(isinstance(each, float) for each in operands) else result
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-
 class KubeletSubset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The settings that we understand."""
+    """The settings that every AMI family takes."""
 
     cluster_dns: tuple[str, ...] = msgspec.field(name="clusterDNS", default=())
     max_pods: int | str | None = None
@@ -205,27 +203,27 @@ class KubeletSubset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     image_gc_low: int | None = msgspec.field(name="imageGCLowThresholdPercent", default=None)
     cpu_cfs_quota: bool | None = msgspec.field(name="cpuCFSQuota", default=None)
 
-    def pods(self, machine: InstanceTypeVariables, *, expressions: bool) -> int | None:
+    def pods(self, variables: InstanceTypeVariables, *, expressions: bool) -> int | None:
         """
-        Return the number of pods that is asked for; None when nothing is, or only where expressions are off.
+        Return maxPods; None when it is not set, or is an expression while expressions are disabled.
 
         Raises:
-            BadExpression: an expression comes to nothing for this machine.
+            BadExpression: an expression has no value for this instance type.
         """
         if isinstance(self.max_pods, str):
-            return evaluate_pods(self.max_pods, machine) if expressions else None
+            return evaluate_pods(self.max_pods, variables) if expressions else None
         return self.max_pods
 
-    def reserved(self, machine: InstanceTypeVariables, *, expressions: bool) -> Reserved:
-        """Return what is set aside, worked out for a machine whose number of pods is settled."""
+    def reserved(self, variables: InstanceTypeVariables, *, expressions: bool) -> Reserved:
+        """Return the reserved resources of an instance type whose number of pods is resolved."""
         return Reserved(
-            kube=_worked_out(self.kube_reserved, machine, expressions=expressions),
-            system=_worked_out(self.system_reserved, machine, expressions=expressions),
+            kube=_evaluated(self.kube_reserved, variables, expressions=expressions),
+            system=_evaluated(self.system_reserved, variables, expressions=expressions),
         )
 
 
 class Reserved(msgspec.Struct, frozen=True):
-    """Amounts that are set aside for the kubelet and for the system, as quantities."""
+    """Resources that are reserved for the kubelet and for the system, as quantities."""
 
     kube: tuple[tuple[str, str], ...] = ()
     system: tuple[tuple[str, str], ...] = ()
@@ -233,7 +231,7 @@ class Reserved(msgspec.Struct, frozen=True):
 
 def read_kubelet(node_class: EC2NodeClass) -> KubeletSubset:
     """
-    Return the kubelet settings of a class that we understand.
+    Return the kubelet settings of a node class that every AMI family takes.
 
     Raises:
         NodeClassNotReady: they cannot be read.
@@ -244,17 +242,17 @@ def read_kubelet(node_class: EC2NodeClass) -> KubeletSubset:
         raise NodeClassNotReady(node_class=node_class.name, because=f"spec.kubelet: {error}") from error
 
 
-def _worked_out(
-    entries: Mapping[str, str], machine: InstanceTypeVariables, *, expressions: bool
+def _evaluated(
+    entries: Mapping[str, str], variables: InstanceTypeVariables, *, expressions: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Return amounts with their expressions worked out; those that cannot be are left out and logged."""
+    """Return amounts with their expressions evaluated; those without a value are left out and logged."""
     found: dict[str, str] = {}
     for key, value in entries.items():
         if not is_expression(value):
             found[key] = value
         elif expressions:
             try:
-                found[key] = evaluate_amount(key, value, machine)
+                found[key] = evaluate_amount(key, value, variables)
             except BadExpression as error:
-                log.error("kubelet.expression_dropped", resource=key, error=str(error))  # noqa: TRY400  its words suffice
+                log.error("kubelet.expression_dropped", resource=key, error=str(error))  # noqa: TRY400  the message suffices
     return tuple(sorted(found.items()))

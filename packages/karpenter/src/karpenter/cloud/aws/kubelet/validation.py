@@ -1,12 +1,11 @@
 """
-What the kubelet settings of a class may say.
+Validates the kubelet settings of a node class.
 
-:func:`check_settings` judges the settings by themselves; :func:`check_family` whether images of a family can
-be told them at all. Both return sentences, and none when all is well.
+:func:`check_settings` checks the settings by themselves; :func:`check_family` whether AMIs of a family take
+them. Both return sentences, and none when all is well.
 
-Every setting that a kubelet knows, and the type of each.
-
-The table is that of ``kubelet.config.k8s.io/v1beta1`` as of Kubernetes 1.36. A setting that is not in it is
+The table of settings and their types is that of ``kubelet.config.k8s.io/v1beta1`` as of Kubernetes 1.36
+(https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/). A setting that is not in it is
 refused, so that a typing error does not become a node that never joins.
 """
 
@@ -26,6 +25,36 @@ if TYPE_CHECKING:
 
     Check = Callable[[Any, str], Iterator[str]]
 
+
+# https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
+SIGNALS: Final = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+)
+RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+MAPPED: Final = (
+    "clusterDNS",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+    "kubeReserved",
+    "evictionHard",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "evictionMaxPodGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "cpuCFSQuota",
+)
+"""The settings that every AMI family takes."""
+
+_THRESHOLDS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
+_PERCENTAGE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)%", re.ASCII)
+_WHOLE: Final = 100
 
 _INT32: Final = 2**31
 _INT64: Final = 2**63
@@ -205,51 +234,21 @@ _CHECK: Final = _object(
 
 
 def check_shape(kubelet: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for each setting that no kubelet knows, or that has the wrong type."""
+    """Return a sentence for each setting that is unknown, or has the wrong type."""
     return tuple(_CHECK(dict(kubelet), ""))
 
 
-SIGNALS: Final = (
-    "memory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "pid.available",
-)
-RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
-MAPPED: Final = (
-    "clusterDNS",
-    "maxPods",
-    "podsPerCore",
-    "systemReserved",
-    "kubeReserved",
-    "evictionHard",
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "evictionMaxPodGracePeriod",
-    "imageGCHighThresholdPercent",
-    "imageGCLowThresholdPercent",
-    "cpuCFSQuota",
-)
-"""The settings that every family can be told."""
-
-_THRESHOLDS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
-_PERCENTAGE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)%", re.ASCII)
-_WHOLE: Final = 100
-
-
 def check_settings(kubelet: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return everything that is wrong with kubelet settings, whatever the family."""
+    """Return everything that is wrong with kubelet settings, for any family."""
     plain = dict(kubelet)
     if isinstance(plain.get("maxPods"), str):  # an expression, which is checked elsewhere
         plain["maxPods"] = 0
     wrong = check_shape(plain)
-    return wrong or tuple(_meaning(plain))
+    return wrong or tuple(_values(plain))
 
 
 def check_family(kubelet: Mapping[str, Any], family: Family) -> tuple[str, ...]:
-    """Return the settings that images of a family cannot be told."""
+    """Return a sentence for each setting that a family does not take."""
     if family.takes_any_kubelet_setting or not family.checks_kubelet_settings:
         return ()
     return tuple(_unsupported(kubelet, family))
@@ -265,7 +264,7 @@ def _unsupported(kubelet: Mapping[str, Any], family: Family) -> Iterator[str]:
         yield f"clusterDNS: {family.name} takes one address only"
 
 
-def _meaning(kubelet: Mapping[str, Any]) -> Iterator[str]:
+def _values(kubelet: Mapping[str, Any]) -> Iterator[str]:
     if kubelet.get("registerWithTaints"):
         yield "registerWithTaints: taints are set by the pool"
     yield from _signals(kubelet)

@@ -1,6 +1,6 @@
 """
-Node classes: what they have found, whether they can be used, and why not.
+EC2NodeClasses: their status, their validation, their hash, and the controller that keeps all of it current.
 
-:mod:`.checking` judges what a class says, :mod:`.resolver` works its status out. Nothing here writes to
-Kubernetes: the status is returned.
+:mod:`.status` resolves what a class selects, :mod:`.validation` says whether it can launch, :mod:`.hash`
+computes what drift is compared by. :mod:`.controller` is the only module that writes to Kubernetes.
 """

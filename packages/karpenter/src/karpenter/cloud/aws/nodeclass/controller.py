@@ -1,8 +1,8 @@
 """
-Node classes: what they select is looked up again and again, and what we made for them goes with them.
+Keeps the status of EC2NodeClasses current, and deletes what was created for them when they are deleted.
 
-A class that is deleted waits until no claim names it. Then the instance profiles and launch templates that
-were made for it are taken away, and it may go.
+A class that is deleted waits until no NodeClaim refers to it. Then the instance profiles and launch templates
+that were created for it are deleted, and its finalizer is removed.
 """
 
 from __future__ import annotations
@@ -19,92 +19,81 @@ from karpenter.cloud.aws.labels import TERMINATION_FINALIZER
 from karpenter.cloud.aws.metrics import USER_DATA_BYTES
 from karpenter.core.effects import NOTHING, Amend, Announce, Step, about
 from karpenter.core.events import listing
-from karpenter.core.lifecycle.conditions import differ, render
-from karpenter.core.state.cluster import Gone
-from karpenter.core.state.view import NodeClass
+from karpenter.core.lifecycle.conditions import conditions_differ, render_conditions
+from karpenter.core.state.cluster import NodeClass, ObjectDeleted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
     from karpenter.api.meta import Resource
-    from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider
-    from karpenter.cloud.aws.launchtemplate import LaunchTemplateProvider
-    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
-    from karpenter.cloud.aws.nodeclass.status import NodeClassCache, NodeClassStatusResolver
+    from karpenter.cloud.aws.nodeclass.status import NodeClassStatusResolver
     from karpenter.cloud.aws.nodeclass.validation import DryRunValidator
-    from karpenter.cloud.cloudprovider import ClusterObjects
+    from karpenter.cloud.aws.services import Services
     from karpenter.core.effects import Effect
-    from karpenter.core.state.cluster import Event
-    from karpenter.core.state.view import ClusterView
+    from karpenter.core.state.cluster import ClusterView, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
 
 WAITING: Final = 600.0
-"""Seconds after which a class that waits for its claims to go is looked at, should no news of them come."""
+"""Seconds after which a deleted class is looked at again, if no event about its claims comes."""
 
 _RETRIES: Final = Backoff(first=1.0, cap=60.0)
 
 
 class NodeClassController:
-    """Works out the status of classes, and sees to their end."""
+    """Reconciles EC2NodeClasses."""
 
     name = "nodeclass"
     workers = 10
 
     def __init__(
         self,
+        services: Services,
         *,
-        objects: ClusterObjects,
-        classes: NodeClassCache,
         view: Callable[[], ClusterView],
         resolver: NodeClassStatusResolver,
-        rehearsal: DryRunValidator,
-        profiles: InstanceProfileProvider | None,
-        templates: LaunchTemplateProvider,
-        meters: ProviderMetrics,
+        validation: DryRunValidator,
         gauges: NodeClassConditionMetrics,
     ) -> None:
-        """Without `profiles`, IAM cannot be reached, and what is there stays there."""
-        self._objects = objects
-        self._classes = classes
+        self._services = services
         self._view = view
         self._resolver = resolver
-        self._rehearsal = rehearsal
-        self._profiles = profiles
-        self._templates = templates
-        self._meters = meters
+        self._validation = validation
         self._gauges = gauges
         self._failures: dict[str, int] = {}
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the class that an event is about, also if only one of its claims is gone."""
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the class that an event is about; the deletion of a claim is about its class, too."""
         del before
         item = event.object
         if isinstance(item, NodeClass):
-            self._classes.changed(item.name)
+            self._services.node_classes.changed(item.name)
             yield item.name
-        elif isinstance(item, NodeClaim) and isinstance(event, Gone):
+        elif isinstance(item, NodeClaim) and isinstance(event, ObjectDeleted):
             yield item.spec.node_class_ref.name
 
     async def reconcile(self, key: str) -> Step:
-        """Do what is due for one class."""
-        node_class = await self._objects.get(EC2NodeClass, key)
+        """Reconcile one class."""
+        node_class = await self._services.objects.get(EC2NodeClass, key)
         if node_class is None:
             self._failures.pop(key, None)
             self._gauges.gone(key)
             return NOTHING
-        news = self._gauges.seen(node_class)
-        step = await self._due(node_class)
-        return Step(effects=(*news, *step.effects), again=step.again) if news else step
+        events = self._gauges.seen(node_class)
+        step = await self._reconcile(node_class)
+        return Step(effects=(*events, *step.effects), again=step.again) if events else step
 
-    async def _due(self, node_class: EC2NodeClass) -> Step:
+    async def _reconcile(self, node_class: EC2NodeClass) -> Step:
         if node_class.metadata.deletion_timestamp is not None:
-            return await self._finish(node_class)
+            return await self._finalize(node_class)
         if TERMINATION_FINALIZER not in node_class.metadata.finalizers:
             held = [*node_class.metadata.finalizers, TERMINATION_FINALIZER]
-            return Step(effects=(_finalizers(node_class, held, "something will be made for it"),), again=0.0)
+            return Step(
+                effects=(_finalizers(node_class, held, "what is created for it has to be deleted with it"),),
+                again=0.0,
+            )
         return await self._resolve(node_class)
 
     async def _resolve(self, node_class: EC2NodeClass) -> Step:
@@ -119,7 +108,7 @@ class NodeClassController:
                     name=name,
                     status=changed,
                     version=node_class.metadata.resource_version,
-                    because="what it selects was looked up",
+                    because="what it selects was resolved",
                 ),
             )
         again = resolved.again
@@ -132,7 +121,7 @@ class NodeClassController:
             self._failures.pop(name, None)
         return Step(effects=effects, again=again)
 
-    async def _finish(self, node_class: EC2NodeClass) -> Step:
+    async def _finalize(self, node_class: EC2NodeClass) -> Step:
         if TERMINATION_FINALIZER not in node_class.metadata.finalizers:
             return NOTHING
         name = node_class.name
@@ -141,24 +130,24 @@ class NodeClassController:
         )
         if claims:
             return Step(effects=(_waiting(node_class, claims),), again=WAITING)
-        if self._profiles is not None:
-            await self._profiles.delete_all(node_class)
-        await self._templates.delete_all(name)
-        self._rehearsal.forget(name)
-        self._meters.show(USER_DATA_BYTES, name, ())
+        if not self._services.settings.isolated_vpc:  # from there, IAM is not reachable
+            await self._services.instance_profiles.delete_all(node_class)
+        await self._services.launch_templates.delete_all(name)
+        self._validation.forget(name)
+        self._services.metrics.show(USER_DATA_BYTES, name, ())
         log.info("nodeclass.finished", nodeclass=name)
         left = [each for each in node_class.metadata.finalizers if each != TERMINATION_FINALIZER]
-        return Step(effects=(_finalizers(node_class, left, "nothing that was made for it is left"),))
+        return Step(effects=(_finalizers(node_class, left, "everything that was created for it is deleted"),))
 
 
 def changes(before: EC2NodeClassStatus, after: EC2NodeClassStatus) -> dict[str, Any]:
-    """Return what to write so that one status becomes another; what is to go is None."""
+    """Return the merge patch from one status to another; a field that is removed is None."""
     old, new = to_plain(before), to_plain(after)
     for plain in (old, new):
         plain.pop("conditions", None)
     found = {key: new.get(key) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)}
-    if differ(before.conditions, after.conditions):
-        found["conditions"] = render(after.conditions)
+    if conditions_differ(before.conditions, after.conditions):
+        found["conditions"] = render_conditions(after.conditions)
     return found
 
 

@@ -1,14 +1,12 @@
 """
-The hash of each class, written on it; claims that carry one of an older version are stamped anew.
+The hash of an EC2NodeClass, which drift is detected by, and the controller that writes it.
 
-The hash of a node class: machines whose class has another hash than theirs have drifted.
-
-It covers what machines are made of and what is not looked up: tags, disks, user data, kubelet settings, the
-role, and so on. What is selected (subnets, security groups, images, reservations) is compared one by one
-elsewhere. Lists count as sets, and what is empty, zero or absent does not count.
+The hash covers the fields that are not selectors: tags, volumes, user data, kubelet settings, the role, and
+so on. What is selected (subnets, security groups, AMIs, capacity reservations) is compared in
+:mod:`karpenter.cloud.aws.drift`. Lists count as sets, and empty, zero or absent values do not count.
 
 The number is our own, and so is :data:`CLASS_HASH_VERSION`, which must change with anything that is hashed:
-claims that carry another version are stamped anew instead of being replaced.
+claims with another version get the new hash instead of being replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.lifecycle.conditions import DRIFTED
-from karpenter.core.state.cluster import NodeClass, Put
+from karpenter.core.state.cluster import NodeClass, ObjectUpdated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.cloudprovider import ClusterObjects
-    from karpenter.core.state.cluster import ClusterView, Event
+    from karpenter.core.state.cluster import ClusterView, StateEvent
 
 
 CLASS_HASH_VERSION: Final = "p1"
@@ -91,7 +89,7 @@ def _canonical(key: str, value: Any) -> Any:
 
 
 class NodeClassHashController:
-    """Stamps classes, and their claims when the way of hashing has changed."""
+    """Annotates node classes with their hash, and claims when the version of the hash has changed."""
 
     name = "nodeclass.hash"
     workers = 10
@@ -103,14 +101,14 @@ class NodeClassHashController:
         self._view = view
         self._cluster = cluster
 
-    def wakes(self, event: Event, before: Resource | NodeClass | None) -> Iterable[str]:
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the class that an event is about."""
         del before
-        if isinstance(event, Put) and isinstance(event.object, NodeClass):
+        if isinstance(event, ObjectUpdated) and isinstance(event.object, NodeClass):
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Stamp one class."""
+        """Annotate one class."""
         node_class = await self._objects.get(EC2NodeClass, key)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return NOTHING

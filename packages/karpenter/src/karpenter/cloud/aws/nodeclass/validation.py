@@ -1,17 +1,13 @@
 """
-Trying out whether machines of a class could be launched, without launching one.
+Whether an EC2NodeClass can launch instances: checks of what it says, and a dry run of a launch.
 
-A launch template is made as a launch would make it, and EC2 is asked what it would say to a fleet and to an
-instance from it. So a permission that is missing shows on the class, and not on the first claim. What came of
-it is remembered for half an hour, unless the class changes; an annotation counts as a change.
+The checks run in order; the first that fails is the reason of the condition ``ValidationSucceeded``. The dry
+run creates a launch template as a launch would, and calls CreateFleet and RunInstances with DryRun. So a
+missing permission shows on the class, and not on the first claim. The result is cached for half an hour,
+unless the class changes; an annotation counts as a change.
 
-What is wrong with what a class says, as far as nobody but us can tell.
-
-The checks run in order; the first that fails is told, as a reason of the condition ``ValidationSucceeded``.
-
-Which instance type stands for all of a class when it is tried out: an ordinary one that its pools would buy.
-
-Pure. Whether the type can be had at the moment does not matter, since nothing is bought.
+:func:`validation_instance_type` is pure: it chooses the instance type for the dry run, an ordinary one that a
+NodePool of the class would launch. Whether EC2 has capacity of it does not matter.
 """
 
 from __future__ import annotations
@@ -31,12 +27,10 @@ from karpenter.cloud.aws.amifamily.bootstrap.userdata import TooMuchUserData
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder
 from karpenter.cloud.aws.cache import TTLCache
-from karpenter.cloud.aws.cluster import EksCluster
 from karpenter.cloud.aws.errors import DRY_RUN, AccessDenied, AwsApiError
 from karpenter.cloud.aws.instance.filter import InstanceOption, LaunchOptions
-from karpenter.cloud.aws.instancetype.instancetype import is_compatible, traits_of
-from karpenter.cloud.aws.instancetype.offering import InstanceTypeProvider, InstanceTypeStore
-from karpenter.cloud.aws.instancetype.types import resolve_kubelet
+from karpenter.cloud.aws.instancetype.compatibility import is_compatible
+from karpenter.cloud.aws.instancetype.types import resolve_kubelet, traits_of
 from karpenter.cloud.aws.kubelet.expressions import BadExpression, check_expression, expressions_of
 from karpenter.cloud.aws.kubelet.validation import check_family, check_settings
 from karpenter.cloud.aws.labels import (
@@ -48,33 +42,42 @@ from karpenter.cloud.aws.labels import (
     GPU_COUNT,
     TENANCY,
 )
-from karpenter.cloud.aws.launchtemplate import LaunchTemplate, LaunchTemplateProvider
-from karpenter.cloud.aws.options import AwsSettings
-from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
+from karpenter.cloud.aws.launchtemplate import LaunchTemplate
 from karpenter.cloud.aws.tags import specification, tags_of, wrong_tags
-from karpenter.cloud.cloudprovider import ClusterObjects
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeInfo, Traits
-    from karpenter.cloud.aws.sdk import AwsApi
+    from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
+    from karpenter.cloud.aws.services import Services
     from karpenter.core.model.catalog import Catalog
 
 
+KEPT_FOR: Final = 30 * 60.0
+
+_HASH_ANNOTATIONS: Final = frozenset({CLASS_HASH, CLASS_HASH_VERSION})
+# EC2 may not know an instance profile for some seconds after IAM created it:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html
+_NO_PROFILE: Final = "invalid iam instance profile name"
+_USER_DATA_LIMIT: Final = "user data is limited to"
+
+DEFAULT_TYPES: Final = ("m5.large", "m6g.large")
+"""Instance types for the dry run where the class has no NodePool, or none of its types fits."""
+
+
 class ValidationFailure(msgspec.Struct, frozen=True):
-    """What is wrong with a class: a reason in one word, and a message for people."""
+    """Why a class cannot launch: the reason and the message of its condition."""
 
     reason: str
     message: str
 
 
 def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> ValidationFailure | None:
-    """Return what is wrong with the kubelet settings of a class, whatever it has found."""
+    """Return what is wrong with the kubelet settings of a class."""
     kubelet = node_class.spec.kubelet
     wrong = check_settings(kubelet)
     if wrong:
@@ -98,30 +101,27 @@ def check_kubelet(node_class: EC2NodeClass, *, expressions: bool) -> ValidationF
 
 
 def check_tags(node_class: EC2NodeClass) -> ValidationFailure | None:
-    """Return whether a class sets tags that are ours."""
+    """Return a failure if a class sets tags that Karpenter sets itself."""
     wrong = wrong_tags(node_class.spec.tags)
     if not wrong:
         return None
-    return ValidationFailure("TagValidationFailed", f"spec.tags: {', '.join(map(repr, wrong))} may not be set")
+    return ValidationFailure(
+        "TagValidationFailed", f"spec.tags: {', '.join(map(repr, wrong))} may not be set"
+    )
 
 
 def check_types(types: Iterable[InstanceTypeInfo], traits: Traits) -> ValidationFailure | None:
-    """Return whether an expression of a class comes to nothing for some instance type."""
-    for sold in types:
+    """Return a failure if an expression of a class has no value for some instance type."""
+    for info in types:
         try:
-            machine = resolve_kubelet(sold, traits)
+            resolve_kubelet(info, traits)
         except BadExpression as error:
             return ValidationFailure("KubeletExpressionEvaluationFailed", str(error))
-        del machine
     return None
 
 
-USUAL: Final = ("m5.large", "m6g.large")
-"""Types that stand in where the pools of a class do not tell, or there is none."""
-
-
 class ValidationInstanceType(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance type, and how it would be bought."""
+    """The instance type that a class is validated with, and how it would be launched."""
 
     kind: InstanceType
     tenancy: str = DEFAULT_TENANCY
@@ -130,19 +130,20 @@ class ValidationInstanceType(msgspec.Struct, frozen=True, kw_only=True):
 
 def validation_instance_type(
     catalog: Catalog,
-    sold: Mapping[str, InstanceTypeInfo],
+    info: Mapping[str, InstanceTypeInfo],
     traits: Traits,
     node_class: EC2NodeClass,
     pools: Sequence[NodePool],
 ) -> ValidationInstanceType | None:
-    """Return the type that stands for a class; None when no image of the class suits any type."""
-    suitable = [each for each in catalog.types if is_compatible(sold[each.name], traits)]
+    """Return the instance type for the dry run; None when no AMI of the class fits any type."""
+    suitable = [each for each in catalog.types if is_compatible(info[each.name], traits)]
     wanted = [(pool.name, found) for pool in pools if (found := _requirements(pool)) is not None]
+    # A Windows class is validated with a default type, not with one of its NodePools.
     if not family_of(node_class.spec.family).is_windows:
-        of_pools = [each for each in suitable if any(_would_do(each, needs) for _, needs in wanted)]
+        of_pools = [each for each in suitable if any(_matches(each, needs) for _, needs in wanted)]
     else:
         of_pools = []
-    usual = [each for each in suitable if each.name in USUAL]
+    usual = [each for each in suitable if each.name in DEFAULT_TYPES]
     images = ImageChoice(node_class.status.amis)
     chosen = _first(of_pools or usual or suitable, images)
     if chosen is None:
@@ -156,7 +157,7 @@ def validation_instance_type(
 
 
 def _first(kinds: Iterable[InstanceType], images: ImageChoice) -> InstanceType | None:
-    """Return the first type that starts from an ordinary image, or else the first that starts from any."""
+    """Return the first type without accelerators that an AMI fits, or else the first that an AMI fits."""
     startable = [each for each in kinds if images.image_of(each) is not None]
     ordinary = (each for each in startable if not _is_accelerated(each))
     return next(ordinary, startable[0] if startable else None)
@@ -175,132 +176,117 @@ def _requirements(pool: NodePool) -> Requirements | None:
         return None
 
 
-def _would_do(kind: InstanceType, wanted: Requirements) -> bool:
+def _matches(kind: InstanceType, wanted: Requirements) -> bool:
     return kind.requirements.conflict(wanted) is None
 
 
-KEPT_FOR: Final = 30 * 60.0
-
-_OURS: Final = frozenset({CLASS_HASH, CLASS_HASH_VERSION})
-_NO_PROFILE: Final = "invalid iam instance profile name"
-_TOO_MUCH: Final = "user data is limited to"
-
-
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rehearsal works with."""
-
-    settings: AwsSettings
-    region: str
-    objects: ClusterObjects
-    cluster: EksCluster
-    shop: InstanceTypeStore
-    catalogs: InstanceTypeProvider
-    templates: LaunchTemplateProvider
-    placement_groups: PlacementGroupProvider
-
-
-class _Play(msgspec.Struct, frozen=True, kw_only=True):
-    """One rehearsal."""
+class _DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One dry run."""
 
     node_class: EC2NodeClass
-    recipe: LaunchTemplate
+    template: LaunchTemplate
     instance_type: str
     tags: dict[str, str]
 
 
 class DryRunValidator:
-    """Tries classes out."""
+    """Validates node classes with a dry run of a launch."""
 
-    def __init__(self, aws: AwsApi, stage: Stage, *, monotonic: Callable[[], float]) -> None:
-        self._aws = aws
-        self._with = stage
-        self._known: TTLCache[tuple[str, bytes], ValidationFailure | None] = TTLCache(seconds=KEPT_FOR, monotonic=monotonic)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._results: TTLCache[tuple[str, bytes], ValidationFailure | None] = TTLCache(
+            seconds=KEPT_FOR, monotonic=services.clock.monotonic
+        )
 
     async def __call__(self, node_class: EC2NodeClass) -> ValidationFailure | None:
         """
-        Return what is in the way of launches; nothing when all would go well.
+        Return why a class cannot launch; None when a launch would succeed.
 
         Raises:
-            CloudError: it is too early to tell.
+            CloudError: AWS does not answer, or does not know yet what was just created.
         """
         key = (node_class.name, _key(node_class))
         try:
-            return await self._known.get(key, lambda: self._rehearse(node_class))
-        except _Passing as passing:
-            return passing.fault
+            return await self._results.get(key, lambda: self._validate(node_class))
+        except _UncachedFailure as uncached:
+            return uncached.failure
 
     def forget(self, name: str) -> None:
-        """Forget what came of trying a class out."""
-        for key in [key for key, _ in self._known.items() if key[0] == name]:
-            self._known.forget(key)
+        """Drop the cached results of a class."""
+        for key in [key for key, _ in self._results.items() if key[0] == name]:
+            self._results.forget(key)
 
-    async def _rehearse(self, node_class: EC2NodeClass) -> ValidationFailure | None:
+    async def _validate(self, node_class: EC2NodeClass) -> ValidationFailure | None:
         try:
-            play = await self._prepare(node_class)
+            dry_run = await self._prepare(node_class)
         except TooMuchUserData as error:
             return ValidationFailure("UserDataSizeLimitExceeded", str(error))
         except BadUserData as error:
             return ValidationFailure("InvalidUserData", str(error))
         except BadExpression as error:
             return ValidationFailure("KubeletExpressionEvaluationFailed", str(error))
-        return await self._template(play) or await self._fleet(play) or await self._instance(play)
+        return await self._template(dry_run) or await self._fleet(dry_run) or await self._instance(dry_run)
 
-    async def _prepare(self, node_class: EC2NodeClass) -> _Play:
-        group = await self._with.placement_groups.last_known(node_class.spec.placement_group_selector)
-        traits = traits_of(node_class, settings=self._with.settings, region=self._with.region, group=group)
-        catalog = self._with.catalogs.catalog(traits, node_class=node_class.name)
+    async def _prepare(self, node_class: EC2NodeClass) -> _DryRun:
+        group = await self._services.placement_groups.last_known(node_class.spec.placement_group_selector)
+        traits = traits_of(
+            node_class, settings=self._services.settings, region=self._services.aws.region, group=group
+        )
+        catalog = self._services.catalogs.catalog(traits, node_class=node_class.name)
         pools = [
             each
-            for each in await self._with.objects.list(NodePool)
+            for each in await self._services.objects.list(NodePool)
             if each.spec.template.spec.node_class_ref.name == node_class.name
         ]
-        chosen = validation_instance_type(catalog, self._with.shop.types, traits, node_class, pools)
+        chosen = validation_instance_type(
+            catalog, self._services.instance_types.types, traits, node_class, pools
+        )
         if chosen is None:
             raise CloudUnreachable(
                 f"no image of node class {node_class.name} suits an instance type that it can buy"
             )
-        tags = tags_of(node_class, cluster=self._with.settings.cluster, pool=chosen.pool)
-        kitchen = LaunchTemplateBuilder(
+        tags = tags_of(node_class, cluster=self._services.settings.cluster, pool=chosen.pool)
+        builder = LaunchTemplateBuilder(
             node_class=node_class,
             traits=traits,
-            types=self._with.shop.types,
-            joining=await self._with.cluster.joining(),
+            types=self._services.instance_types.types,
+            joining=await self._services.cluster.joining(),
             service_cidr=await self._cidr(takes=traits.family.takes_any_kubelet_setting),
             tags=tags,
-            reserved_capacity=self._with.settings.reserved_capacity,
+            reserved_capacity=self._services.settings.reserved_capacity,
         )
-        cooked = kitchen.cook(_claim(node_class, chosen), _purchase(chosen))
-        return _Play(
-            node_class=node_class, recipe=cooked[0].recipe, instance_type=chosen.kind.name, tags=tags
+        templates = builder.render(_claim(node_class, chosen), _launch_options(chosen))
+        return _DryRun(
+            node_class=node_class, template=templates[0].template, instance_type=chosen.kind.name, tags=tags
         )
 
     async def _cidr(self, *, takes: bool) -> str:
-        return await self._with.cluster.service_cidr() if takes else ""
+        return await self._services.cluster.service_cidr() if takes else ""
 
-    async def _template(self, play: _Play) -> ValidationFailure | None:
+    async def _template(self, dry_run: _DryRun) -> ValidationFailure | None:
         try:
-            await self._with.templates.ensure([play.recipe])
+            await self._services.launch_templates.ensure([dry_run.template])
         except AccessDenied as error:
             return ValidationFailure("CreateLaunchTemplateAuthCheckFailed", str(error))
         except AwsApiError as error:
-            if _TOO_MUCH in error.message.lower():
+            if _USER_DATA_LIMIT in error.message.lower():
                 return ValidationFailure("UserDataSizeLimitExceeded", str(error))
             raise
         return None
 
-    async def _fleet(self, play: _Play) -> ValidationFailure | None:
-        recipe = play.recipe
+    async def _fleet(self, dry_run: _DryRun) -> ValidationFailure | None:
+        template = dry_run.template
         overrides = [
-            {"InstanceType": play.instance_type, "SubnetId": subnet.id, "ImageId": recipe.image}
-            for subnet in play.node_class.status.subnets
+            {"InstanceType": dry_run.instance_type, "SubnetId": subnet.id, "ImageId": template.image}
+            for subnet in dry_run.node_class.status.subnets
         ]
-        template = {"LaunchTemplateName": recipe.name, "Version": "$Latest"}
+        named = {"LaunchTemplateName": template.name, "Version": "$Latest"}
         refused = await self._dry_run(
             "CreateFleet",
             Type="instant",
-            LaunchTemplateConfigs=[{"LaunchTemplateSpecification": template, "Overrides": overrides}],
+            LaunchTemplateConfigs=[{"LaunchTemplateSpecification": named, "Overrides": overrides}],
             TargetCapacitySpecification={"DefaultTargetCapacityType": ON_DEMAND, "TotalTargetCapacity": 1},
-            TagSpecifications=[specification(each, play.tags) for each in ("instance", "volume", "fleet")],
+            TagSpecifications=[specification(each, dry_run.tags) for each in ("instance", "volume", "fleet")],
         )
         if isinstance(refused, AccessDenied):
             return ValidationFailure("CreateFleetAuthCheckFailed", str(refused))
@@ -308,53 +294,57 @@ class DryRunValidator:
             raise refused
         return None
 
-    async def _instance(self, play: _Play) -> ValidationFailure | None:
-        """Ask for an instance in each subnet until EC2 says that it would launch one."""
+    async def _instance(self, dry_run: _DryRun) -> ValidationFailure | None:
+        """Call RunInstances for each subnet, until EC2 answers that it would launch an instance."""
         first: AwsApiError | None = None
-        for subnet in play.node_class.status.subnets:
-            refused = await self._dry_run("RunInstances", **_instance_request(play, subnet.id))
+        for subnet in dry_run.node_class.status.subnets:
+            refused = await self._dry_run("RunInstances", **_instance_request(dry_run, subnet.id))
             if refused is None:
                 return None
             first = first or refused
-        assert first is not None  # a class without subnets is not tried out
+        assert first is not None  # a class without subnets is not validated
         if _NO_PROFILE in first.message.lower():
-            named = play.node_class.spec.instance_profile
-            because = f"EC2 does not know instance profile {play.recipe.profile}"
+            named = dry_run.node_class.spec.instance_profile
+            because = f"EC2 does not know instance profile {dry_run.template.profile}"
+            # A profile of the user may be created later; it is checked again with the next reconcile.
             if named:
-                raise _Passing(ValidationFailure("InstanceProfileNotFound", because))
+                raise _UncachedFailure(ValidationFailure("InstanceProfileNotFound", because))
             raise CloudUnreachable(because) from first
         if isinstance(first, AccessDenied):
             return ValidationFailure("RunInstancesAuthCheckFailed", str(first))
         raise first
 
     async def _dry_run(self, operation: str, **parameters: Any) -> AwsApiError | None:
-        """Return why EC2 would not do something; None when it would."""
+        """Return the error of a dry run; None when the call would have succeeded."""
         try:
-            await self._aws.ask("ec2", operation, DryRun=True, **parameters)
+            await self._services.aws.call("ec2", operation, DryRun=True, **parameters)
         except AwsApiError as error:
+            # EC2 answers a dry run that would succeed with an error of this code.
             return None if error.code == DRY_RUN else error
         return None
 
 
-class _Passing(Exception):  # noqa: N818  not an error, but an answer that is not to be remembered
-    """A fault that may be gone the next time."""
+class _UncachedFailure(Exception):  # noqa: N818  a result that is not cached
+    """A failure that may be gone with the next validation, since IAM is eventually consistent."""
 
-    def __init__(self, fault: ValidationFailure) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
+    def __init__(self, failure: ValidationFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
 
 
 def _key(node_class: EC2NodeClass) -> bytes:
-    """Return what a class looks like to a launch; that we have noted its hash on it is no change."""
+    """Return what a launch depends on; the hash annotations that Karpenter writes are no change."""
     status = node_class.status
-    notes = {key: value for key, value in node_class.metadata.annotations.items() if key not in _OURS}
+    annotations = {
+        key: value for key, value in node_class.metadata.annotations.items() if key not in _HASH_ANNOTATIONS
+    }
     seen = (
         status.subnets,
         status.security_groups,
         status.amis,
         status.instance_profile,
         node_class.spec,
-        notes,
+        annotations,
     )
     return msgspec.json.encode(seen, order="deterministic")
 
@@ -364,12 +354,12 @@ def _claim(node_class: EC2NodeClass, chosen: ValidationInstanceType) -> NodeClai
         group=EC2NodeClass.api_version.partition("/")[0], kind=EC2NodeClass.kind, name=node_class.name
     )
     return NodeClaim(
-        metadata=ObjectMeta(name="rehearsal", labels={NODEPOOL: chosen.pool}),
+        metadata=ObjectMeta(name="validation", labels={NODEPOOL: chosen.pool}),
         spec=NodeClaimSpec(node_class_ref=reference),
     )
 
 
-def _purchase(chosen: ValidationInstanceType) -> LaunchOptions:
+def _launch_options(chosen: ValidationInstanceType) -> LaunchOptions:
     return LaunchOptions(
         options=(InstanceOption(chosen.kind, chosen.kind.offerings[:1]),),
         capacity_type=ON_DEMAND,
@@ -377,8 +367,8 @@ def _purchase(chosen: ValidationInstanceType) -> LaunchOptions:
     )
 
 
-def _instance_request(play: _Play, subnet: str) -> dict[str, Any]:
-    recipe = play.recipe
+def _instance_request(dry_run: _DryRun, subnet: str) -> dict[str, Any]:
+    template = dry_run.template
     interfaces = [
         {
             "NetworkCardIndex": each.network_card_index,
@@ -386,15 +376,15 @@ def _instance_request(play: _Play, subnet: str) -> dict[str, Any]:
             "InterfaceType": each.interface_type,
             "SubnetId": subnet,
         }
-        for each in recipe.interfaces
+        for each in template.interfaces
     ]
     return {
-        "LaunchTemplate": {"LaunchTemplateName": recipe.name, "Version": "$Latest"},
-        "InstanceType": play.instance_type,
+        "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
+        "InstanceType": dry_run.instance_type,
         "MinCount": 1,
         "MaxCount": 1,
         "NetworkInterfaces": interfaces or [{"DeviceIndex": 0, "SubnetId": subnet}],
         "TagSpecifications": [
-            specification(each, play.tags) for each in ("instance", "volume", "network-interface")
+            specification(each, dry_run.tags) for each in ("instance", "volume", "network-interface")
         ],
     }

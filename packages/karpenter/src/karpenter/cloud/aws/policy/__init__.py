@@ -1,9 +1,11 @@
 """
-What the provider must be allowed to do, as policies of IAM.
+The IAM policies that the controller needs.
 
 The documents are in ``policies.json``, with ``${...}`` for what differs from cluster to cluster. They allow
-the calls that the provider makes and no others: what it makes carries the tags of the cluster, and it may
+the calls that the provider makes and no others: what it creates carries the tags of the cluster, and it may
 change and delete only what does.
+
+https://karpenter.sh/docs/reference/cloudformation/
 """
 
 from __future__ import annotations
@@ -19,28 +21,28 @@ FILE: Final = "policies.json"
 
 
 class PolicyScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs from cluster to cluster."""
+    """The cluster, region and account that policies are for."""
 
     cluster: str
     region: str
     account: str
     partition: str = "aws"
     node_role: str = ""
-    """The name of the role of nodes; the one that guides suggest, unless told otherwise."""
+    """The name of the role of nodes; empty means the one that the guides suggest."""
 
     queue: str = ""
-    """The name of the interruption queue; that of the cluster, unless told otherwise."""
+    """The name of the interruption queue; empty means the name of the cluster."""
 
 
-def policies(place: PolicyScope) -> dict[str, dict[str, Any]]:
-    """Return the documents by the names that the policies have in an account."""
+def policies(scope: PolicyScope) -> dict[str, dict[str, Any]]:
+    """Return the policy documents by the names that the policies have in an account."""
     known = {
-        "Cluster": place.cluster,
-        "Region": place.region,
-        "Account": place.account,
-        "Partition": place.partition,
-        "NodeRole": place.node_role or f"KarpenterNodeRole-{place.cluster}",
-        "Queue": place.queue or place.cluster,
+        "Cluster": scope.cluster,
+        "Region": scope.region,
+        "Account": scope.account,
+        "Partition": scope.partition,
+        "NodeRole": scope.node_role or f"KarpenterNodeRole-{scope.cluster}",
+        "Queue": scope.queue or scope.cluster,
     }
     text = Template(files(__package__).joinpath(FILE).read_text("utf-8")).substitute(known)
     documents: dict[str, dict[str, Any]] = json.loads(text)

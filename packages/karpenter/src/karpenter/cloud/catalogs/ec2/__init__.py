@@ -1,8 +1,7 @@
 """
-EC2 as a catalogue: facts about instance types, and what follows from them.
+EC2 as a catalogue.
 
-:mod:`.facts` is what EC2 says about a type, :mod:`.records` reads it from the answers
-of the API, :mod:`.data` from the file that ships with the product. :mod:`.labels`,
-:mod:`.resources` and :mod:`.prices` derive the rest, :mod:`.catalog` puts it together,
-and :mod:`.refresh` asks AWS anew.
+:mod:`.data` has what EC2 describes about instance types, as it ships with the product or as the API returns
+it. :mod:`.instancetypes` derives labels, resources, prices and the catalogue of a region from it, and
+:mod:`.refresh` asks AWS for a current one.
 """

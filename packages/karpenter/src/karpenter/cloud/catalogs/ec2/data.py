@@ -1,20 +1,13 @@
 """
-The EC2 facts that ship with the product: one compressed file.
+What EC2 describes about instance types, and the file of it that ships with the product.
 
-It holds a row per instance type, its on-demand price in us-east-1 where one is known,
-and for each region the zones, how dear it is, and which types are sold in which zone.
-The file is written by ``tools/ec2/build.py``; its date is part of it.
+:class:`InstanceFacts` are numbers and names as DescribeInstanceTypes returns them; :func:`facts_of` reads a
+record of that API, a plain dictionary as boto3 returns it. What Kubernetes makes of them is in
+:mod:`.instancetypes`.
 
-What EC2 says about an instance type, reduced to what scheduling can use.
-
-Only facts: numbers and names as DescribeInstanceTypes reports them. What Kubernetes
-makes of them is in :mod:`.labels` and :mod:`.resources`; where a type is sold and for
-how much is in :mod:`.data`, because that differs from region to region.
-
-From a record of DescribeInstanceTypes to the facts we keep.
-
-A record is a plain dictionary, as the SDK returns it. Whatever a record may leave out is
-looked up gently; what every record has is simply read.
+The file is compressed JSON, written by ``tools/ec2/build.py``: a row per instance type, its on-demand price
+in us-east-1 where one is known, and for each region its zones, its price level, and which types are offered
+in which zone. Its date is part of it.
 """
 
 from __future__ import annotations
@@ -34,8 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+FILE: Final = "ec2.json.gz"
+_FIRST_DIGIT: Final = ord("0")
+
+Record: TypeAlias = Mapping[str, Any]
+
+ARCHITECTURES: Final = {"x86_64": AMD64, "arm64": ARM64}
+"""EC2's spelling of an architecture to that of Kubernetes; others are not for Kubernetes."""
+
+_PLAIN_RATE: Final = re.compile(r"(?:(\d+)x )?(\d+(?:\.\d+)?) Gigabit")
+# Older instance types have words instead of numbers in NetworkPerformance.
+_VAGUE_RATES: Final = frozenset({"Very Low", "Low", "Low to Moderate", "Moderate", "High", ""})
+
+
 class Gpu(msgspec.Struct, frozen=True, array_like=True):
-    """A kind of graphics processor in a machine."""
+    """A kind of GPU of an instance type."""
 
     name: str
     manufacturer: str
@@ -45,7 +51,7 @@ class Gpu(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NeuronDevice(msgspec.Struct, frozen=True, array_like=True):
-    """A kind of machine learning chip made by AWS."""
+    """A kind of Neuron accelerator: Trainium or Inferentia."""
 
     name: str
     count: int
@@ -54,7 +60,7 @@ class NeuronDevice(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Accelerator(msgspec.Struct, frozen=True, array_like=True):
-    """A kind of inference chip, whoever makes it."""
+    """A kind of inference accelerator, of any manufacturer."""
 
     name: str
     manufacturer: str
@@ -102,24 +108,20 @@ class InstanceFacts(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     accelerators: tuple[Accelerator, ...] = ()
 
 
-FILE: Final = "ec2.json.gz"
-_FIRST_DIGIT: Final = ord("0")
-
-
 class Region(msgspec.Struct, frozen=True):
-    """Where types are sold within a region."""
+    """The zones of a region, and which types each offers."""
 
     price_factor: float
-    """How many times as dear as us-east-1."""
+    """Its prices as a multiple of those in us-east-1."""
 
     zones: dict[str, str]
     """Zone name to zone id, in the order of the bits in `sold`."""
 
     sold: str
-    """A character per instance type: ``0`` plus a bit for each zone that sells it."""
+    """A character per instance type: ``0`` plus a bit for each zone that offers it."""
 
     def zones_of(self, index: int) -> dict[str, str]:
-        """Return the zones, name to id, that sell the type at `index`."""
+        """Return the zones, name to id, that offer the type at `index`."""
         bits = ord(self.sold[index]) - _FIRST_DIGIT
         return {name: ident for bit, (name, ident) in enumerate(self.zones.items()) if bits >> bit & 1}
 
@@ -136,7 +138,7 @@ class Data(msgspec.Struct, frozen=True):
     regions: dict[str, Region]
 
     def sold_in(self, region: str) -> Iterator[tuple[InstanceFacts, float, dict[str, str]]]:
-        """Yield each type that `region` sells for a known price: facts, price in us-east-1, zones."""
+        """Yield each type that `region` offers for a known price: facts, price in us-east-1, zones."""
         sold = self.regions[region]
         for index, (facts, price) in enumerate(zip(self.types, self.prices, strict=True)):
             zones = sold.zones_of(index)
@@ -157,21 +159,12 @@ def pack_data(data: Data) -> bytes:
 
 
 def pack_zones(zones: Iterable[str], sold_in: Iterable[frozenset[str]]) -> str:
-    """Return which types are sold where, in the form of `Region.sold`."""
+    """Return which types are offered where, in the form of `Region.sold`."""
     order = tuple(zones)
     return "".join(
         chr(_FIRST_DIGIT + sum(1 << bit for bit, zone in enumerate(order) if zone in sold))
         for sold in sold_in
     )
-
-
-Record: TypeAlias = Mapping[str, Any]
-
-ARCHITECTURES: Final = {"x86_64": AMD64, "arm64": ARM64}
-"""EC2's spelling of an architecture to that of Kubernetes; others are not for Kubernetes."""
-
-_PLAIN_RATE: Final = re.compile(r"(?:(\d+)x )?(\d+(?:\.\d+)?) Gigabit")
-_VAGUE_RATES: Final = frozenset({"Very Low", "Low", "Low to Moderate", "Moderate", "High", ""})
 
 
 def usable(record: Record) -> bool:
@@ -183,7 +176,7 @@ def facts_of(record: Record, *, branch_interfaces: int) -> InstanceFacts:
     """
     Return the facts about a usable type.
 
-    How many branch interfaces it supports is the one figure that the API does not tell.
+    The number of branch network interfaces is the one figure that the API does not return.
     """
     network = record["NetworkInfo"]
     card = network["NetworkCards"][network.get("DefaultNetworkCardIndex", 0)]
@@ -217,7 +210,7 @@ def _architectures(record: Record) -> list[str]:
 
 
 def _network_mbps(network: Record) -> int:
-    """Return the guaranteed rate: a plain one as it is told, else what the cards have as a baseline."""
+    """Return the guaranteed bandwidth: the number in NetworkPerformance, else the baseline of the cards."""
     told = network.get("NetworkPerformance", "")
     if told in _VAGUE_RATES:
         return 0

@@ -1,20 +1,12 @@
 """
-The EC2 catalogue as AWS has it now.
+The EC2 catalogue of a region as AWS describes it now.
 
-Asks through :mod:`.asking` and puts the answers together. Types without any price are left
-out. How many branch interfaces a type supports is the one figure that no API tells: it
-comes from the facts that ship with the product, and is zero for types newer than those.
+One function asks for each part, page by page, and :func:`refresh` puts them together. Types without a price
+are left out. The number of branch network interfaces of a type is in no API: it comes from the file that
+ships with the product, and is zero for types newer than that.
 
-Questions to AWS, one function each, page by page.
-
-Takes ready-made clients and returns plain values. Errors of the SDK pass through. What the
-answers amount to is put together in :mod:`.refresh`.
-
-Clients of AWS for whoever has credentials, and a sentence for whoever has not.
-
-The SDK is an optional part of the product, so it is imported only here, and only when
-somebody asks AWS something. Credentials, profiles and endpoints are found by the SDK, in
-the places it documents. The errors it raises on the way become one sentence each.
+boto3 is an optional dependency, so it is imported here only when AWS is asked. It finds credentials, profiles
+and endpoints where it documents; its errors become one sentence each.
 """
 
 from __future__ import annotations
@@ -42,9 +34,66 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
 
+# The price list API has endpoints in a few regions only:
+# https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
+_PRICING_ELSEWHERE: Final = (("ap-", "ap-south-1"), ("cn-", "cn-northwest-1"), ("eu-", "eu-central-1"))
+_PRICING_REGION: Final = "us-east-1"
+_CONNECT_SECONDS: Final = 5
+_READ_SECONDS: Final = 60
+_ATTEMPTS: Final = 5
+_POLICY: Final = (
+    "the credentials need ec2:DescribeInstanceTypes, ec2:DescribeInstanceTypeOfferings, "
+    "ec2:DescribeAvailabilityZones, ec2:DescribeSpotPriceHistory and pricing:GetProducts"
+)
+
+# The price history has Linux under two names, with and without VPC:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 _SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 PRODUCTS: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
-"""Tenancy and product family: of virtual machines, and of bare metal."""
+"""Tenancy and product family of virtual machines, and of bare metal."""
+
+
+class RefreshFailed(RuntimeError):  # noqa: N818  reads as what happened
+    """AWS could not be asked, or returned too little; the text is one sentence."""
+
+    def __init__(self, sentence: str, *, hint: str = "") -> None:
+        super().__init__(sentence)
+        self.hint = hint
+        """What helps, where it is known."""
+
+
+class CatalogClients(msgspec.Struct, frozen=True):
+    """The clients of EC2 and of the price list."""
+
+    ec2: EC2Client
+    pricing: PricingClient
+
+
+def refresh(region: str, *, now: datetime, tell: Callable[[str], None]) -> Catalog:
+    """
+    Return the catalogue of `region` as AWS describes it; `tell` is called with the progress.
+
+    Raises:
+        RefreshFailed: if AWS cannot be asked, or lists nothing of a kind.
+    """
+
+    def check(what: str, found: Collection[object]) -> None:
+        if not found:
+            raise RefreshFailed(f"AWS lists no {what} in {region}, so there is no catalogue to make")
+        tell(f"{len(found)} {what}")
+
+    with connected(region) as clients:
+        records = [record for record in instance_types(clients.ec2) if usable(record)]
+        check("instance types", records)
+        ids = zone_ids(clients.ec2)
+        check("zones", ids)
+        zones = zones_by_type(clients.ec2)
+        check("instance types on offer", zones)
+        on_demand = on_demand_prices(clients.pricing, region)
+        check("on-demand prices", on_demand)
+        spot = spot_prices(clients.ec2, now)
+        check("spot prices", spot)
+    return assemble(region, _listings(records, ids, zones, _Prices(on_demand, spot)))
 
 
 def instance_types(ec2: EC2Client) -> list[Record]:
@@ -66,7 +115,7 @@ def zone_ids(ec2: EC2Client) -> dict[str, str]:
 
 
 def zones_by_type(ec2: EC2Client) -> dict[str, set[str]]:
-    """Return the names of the zones that sell each type."""
+    """Return the names of the zones that offer each type."""
     pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
         LocationType="availability-zone", PaginationConfig={"PageSize": 1000}
     )
@@ -99,6 +148,7 @@ def on_demand_prices(pricing: PricingClient, region: str) -> dict[str, float]:
 
 def prices_of_family(pricing: PricingClient, region: str, *, tenancy: str, family: str) -> dict[str, float]:
     """Return the on-demand price of each type of one family of products."""
+    # The price list of the China regions is in yuan.
     currency = "CNY" if region.startswith("cn-") else "USD"
     return dict(
         price
@@ -137,48 +187,21 @@ def _prices(product: Any, currency: str) -> Iterator[tuple[str, float]]:
                 yield name, price
 
 
-_PRICING_ELSEWHERE: Final = (("ap-", "ap-south-1"), ("cn-", "cn-northwest-1"), ("eu-", "eu-central-1"))
-_PRICING_REGION: Final = "us-east-1"
-_CONNECT_SECONDS: Final = 5
-_READ_SECONDS: Final = 60
-_ATTEMPTS: Final = 5
-_POLICY: Final = (
-    "the credentials need ec2:DescribeInstanceTypes, ec2:DescribeInstanceTypeOfferings, "
-    "ec2:DescribeAvailabilityZones, ec2:DescribeSpotPriceHistory and pricing:GetProducts"
-)
-
-
-class RefreshFailed(RuntimeError):  # noqa: N818  reads as what happened
-    """AWS could not be asked, or told too little; the text is one sentence."""
-
-    def __init__(self, sentence: str, *, hint: str = "") -> None:
-        super().__init__(sentence)
-        self.hint = hint
-        """What helps, where we know."""
-
-
-class CatalogClients(msgspec.Struct, frozen=True):
-    """Who to ask about instances, and who about prices."""
-
-    ec2: EC2Client
-    pricing: PricingClient
-
-
 def pricing_region(region: str) -> str:
-    """Return the region whose price list covers `region`; only a few regions keep one."""
+    """Return the region whose price list endpoint serves `region`."""
     return next((home for prefix, home in _PRICING_ELSEWHERE if region.startswith(prefix)), _PRICING_REGION)
 
 
 @contextmanager
 def connected(region: str) -> Iterator[CatalogClients]:
     """
-    Lend clients for `region`.
+    Open clients for `region`, and close them.
 
     Raises:
-        RefreshFailed: if the SDK is not installed, or whatever it says while the clients are in use.
+        RefreshFailed: boto3 is not installed, or raised an error while the clients were in use.
     """
     try:
-        import boto3  # noqa: PLC0415  an optional part of the product
+        import boto3  # noqa: PLC0415  an optional dependency
         from botocore.config import Config  # noqa: PLC0415  as above
         from botocore.exceptions import (  # noqa: PLC0415  as above
             BotoCoreError,
@@ -223,35 +246,8 @@ def _one_line(text: object) -> str:
     return " ".join(str(text).split()).rstrip(".")
 
 
-def refresh(region: str, *, now: datetime, tell: Callable[[str], None]) -> Catalog:
-    """
-    Return the catalogue of `region` as AWS describes it; `tell` hears how far it got.
-
-    Raises:
-        RefreshFailed: if AWS cannot be asked, or lists nothing of a kind.
-    """
-
-    def heard(what: str, found: Collection[object]) -> None:
-        if not found:
-            raise RefreshFailed(f"AWS lists no {what} in {region}, so there is no catalogue to make")
-        tell(f"{len(found)} {what}")
-
-    with connected(region) as clients:
-        records = [record for record in instance_types(clients.ec2) if usable(record)]
-        heard("instance types", records)
-        ids = zone_ids(clients.ec2)
-        heard("zones", ids)
-        zones = zones_by_type(clients.ec2)
-        heard("instance types on offer", zones)
-        on_demand = on_demand_prices(clients.pricing, region)
-        heard("on-demand prices", on_demand)
-        spot = spot_prices(clients.ec2, now)
-        heard("spot prices", spot)
-    return assemble(region, _listings(records, ids, zones, _Prices(on_demand, spot)))
-
-
 class _Prices:
-    """What AWS asks for a type in a zone."""
+    """The prices of instance types."""
 
     def __init__(self, on_demand: Mapping[str, float], spot: Mapping[tuple[str, str], float]) -> None:
         self._on_demand = on_demand

@@ -1,1 +1,1 @@
-"""From a cluster view to a problem: which pods, nodes, pools and daemons the solver is asked about."""
+"""Builds a problem from a ClusterView: which pods, nodes, NodePools and daemons the solver gets."""

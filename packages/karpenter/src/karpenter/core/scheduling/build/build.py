@@ -1,12 +1,13 @@
 """
-Putting a problem together: everything the solver needs to know of a cluster, and no more.
+Builds a :class:`~karpenter.core.scheduling.problem.Problem` from a ClusterView: what the solver needs, and
+no more.
 
-Which pools may launch nodes now, in which order, and how much their limits leave.
+It decides which NodePools may launch nodes now, in which order they are tried (by weight, then by name),
+how much their limits leave, and what is free on each existing node. A node with amounts that cannot be read
+takes no pods and is named; its pods still count for spread and affinity.
 
-Existing nodes as the solver sees them: their labels and taints, and what is left on each.
-
-A node whose amounts cannot be read takes no pods, and is named; where its pods are still
-counts for spread and affinity.
+Pods are checked in :mod:`.pods`, daemons in :mod:`.daemonset`, overlays in :mod:`.overlay`, capacity
+buffers in :mod:`.virtualpods`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from karpenter.core.scheduling.build.pods import (
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
 from karpenter.core.scheduling.problem import ExistingNode, Pool, Problem, Refusal, TopologyNode
-from karpenter.core.state.pdb import Guards
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import StateNode, state_nodes
-from karpenter.core.state.volumeusage import attached
+from karpenter.core.state.volumeusage import volumes_by_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,14 +63,16 @@ if TYPE_CHECKING:
 
 
 class PoolReadiness(msgspec.Struct, frozen=True):
-    """A pool, and why it may not launch nodes for waiting pods; nothing when it may."""
+    """A NodePool, and why it may not launch nodes for pending pods; nothing when it may."""
 
     pool: NodePool
     obstacle: str = ""
 
 
 def pools_by_weight(view: ClusterView) -> tuple[PoolReadiness, ...]:
-    """Return every pool, heaviest first, with what keeps it from launching nodes."""
+    """Return every NodePool in the order of trying, with what keeps it from launching nodes."""
+    # Weight decides, then the name; upstream orders NodePools the same way:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/utils/nodepool/nodepool.go
     ordered = sorted(view.pools.values(), key=lambda p: p.name, reverse=True)
     ordered.sort(key=lambda p: -(p.spec.weight or 0))
     return tuple(PoolReadiness(pool, _obstacle(pool, view)) for pool in ordered)
@@ -78,6 +81,7 @@ def pools_by_weight(view: ClusterView) -> tuple[PoolReadiness, ...]:
 def _obstacle(pool: NodePool, view: ClusterView) -> str:
     if pool.metadata.deletion_timestamp is not None:
         return "it is being deleted"
+    # Static NodePools keep a fixed number of nodes and ignore pods (https://karpenter.sh/docs/concepts/nodepools/).
     if pool.spec.replicas is not None:
         return "it is static: its nodes are not launched for pods"
     ready = find_status_condition(pool.status.conditions, "Ready")
@@ -94,12 +98,13 @@ def _class_obstacle(pool: NodePool, view: ClusterView) -> str:
     if found.deleting:
         return f"its {ref.kind} {ref.name} is being deleted"
     if found.ready is False:
-        return f"its {ref.kind} {ref.name} is not ready{f': {found.reason}' if found.reason else ''}"
+        why = found.message or found.reason
+        return f"its {ref.kind} {ref.name} is not ready{f': {why}' if why else ''}"
     return ""
 
 
 def _unreadable(pool: NodePool) -> str:
-    """Return what in a pool cannot be read; an API server would have refused it."""
+    """Return what in a NodePool cannot be read; an API server would have refused it."""
     try:
         Requirements.from_entries(pool.spec.template.spec.requirements)
         parse_resources(pool.spec.limits)
@@ -110,10 +115,12 @@ def _unreadable(pool: NodePool) -> str:
 
 
 def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
-    """Return what the machines of each pool have in all; leaving ones no longer count."""
+    """Return the capacity of the nodes of each NodePool together; deleting nodes no longer count."""
     found: dict[str, dict[str, int]] = {}
     for node in nodes:
-        if node.pool and not node.is_leaving:
+        # A deleting node is replaced by what is launched now, so its capacity no longer counts against the
+        # limits.
+        if node.pool and not node.is_deleting:
             found[node.pool] = add(found.get(node.pool, {}), node.capacity)
     return found
 
@@ -121,7 +128,7 @@ def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
 def as_pool(
     pool: NodePool, catalog: Catalog, used: Mapping[str, int], corrections: Sequence[ParsedOverlay] = ()
 ) -> Pool:
-    """Return what a pool may launch at this moment."""
+    """Return what a NodePool may launch at this moment."""
     template = pool.spec.template
     ref = template.spec.node_class_ref
     labels = {
@@ -151,7 +158,7 @@ def as_pool(
 
 
 def countable_nodes(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[str]]:
-    """Return the nodes whose amounts can be counted, and why the others' cannot, one sentence each."""
+    """Return the nodes whose amounts fit 64 bits, and why the others do not, one sentence each."""
     found: list[StateNode] = []
     left_out: list[str] = []
     for node in nodes:
@@ -169,7 +176,7 @@ def countable_nodes(nodes: Iterable[StateNode]) -> tuple[list[StateNode], list[s
 def existing_nodes(
     nodes: Iterable[StateNode], expected: Sequence[DaemonPod], view: ClusterView, quiet: frozenset[str]
 ) -> tuple[ExistingNode, ...]:
-    """Return the nodes in the order in which they are tried: complete ones first, then by name."""
+    """Return the nodes in the order in which they are tried: initialized ones first, then by name."""
     ordered = sorted(nodes, key=lambda node: (not node.is_initialized, node.name))
     return tuple(_existing(node, expected, view, quiet) for node in ordered)
 
@@ -193,7 +200,7 @@ def _existing(
 def _attached(node: StateNode, view: ClusterView) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for pod in node.pods:
-        for driver, claims in attached(pod, view).items() if pod.spec.volumes else ():
+        for driver, claims in volumes_by_driver(pod, view).items() if pod.spec.volumes else ():
             found[driver] = found.get(driver, frozenset()) | claims
     return found
 
@@ -208,7 +215,7 @@ def _volume_limits(name: str, view: ClusterView) -> Mapping[str, int]:
 
 
 class SchedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the operator that change what is asked of the solver."""
+    """Settings of the operator that change the problem. The names are part of the flight record format."""
 
     overlays: bool = False
     buffers: bool = False
@@ -218,30 +225,30 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem, and what was turned away before it."""
+    """A problem, and what is not part of it: refused pods, NodePools that are not ready, ignored objects."""
 
     problem: Problem
     refusals: tuple[Refusal, ...] = ()
     pools: tuple[PoolReadiness, ...] = ()
     nodes: tuple[StateNode, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Nodes, daemons, instance types, overlays and buffers that do not count, one sentence each."""
+    """Nodes, daemons, instance types, overlays and buffers that are ignored, one sentence each."""
 
 
 def build_problem(
     view: ClusterView, catalog: Catalog, *, now: datetime, options: Options, policy: SchedulingPolicy
 ) -> BuiltProblem:
-    """Return the problem of placing every pod of a cluster that needs a place."""
+    """Return the problem of scheduling every provisionable pod and every pod of deleting nodes."""
     nodes = state_nodes(view)
-    guards = Guards(view)
-    pods = [*provisionable_pods(view), *deleting_node_pods(nodes, guards, now)]
+    pdbs = PdbLimits(view)
+    pods = [*provisionable_pods(view), *deleting_node_pods(nodes, pdbs, now)]
     empty: list[str] = []
     if policy.buffers:
         pods += virtual_pods(view)
         found = ((buffer.key, buffer_problem(buffer, view)) for buffer in view.buffers.values())
         empty += [f"CapacityBuffer {key} keeps no room: {problem}" for key, problem in found if problem]
-    intake = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
-    return msgspec.structs.replace(intake, left_out=(*intake.left_out, *empty))
+    built = assemble(view, catalog, nodes=nodes, pods=pods, options=options, policy=policy)
+    return msgspec.structs.replace(built, left_out=(*built.left_out, *empty))
 
 
 def assemble(
@@ -257,60 +264,60 @@ def assemble(
     without: frozenset[str] = frozenset(),
 ) -> BuiltProblem:
     """
-    Return the problem of placing `pods` on a cluster without the nodes named in `without`.
+    Return the problem of scheduling `pods` on a cluster without the nodes named in `without`.
 
     `quiet` nodes take no `moved` pods.
     """
     rules = catalog.label_rules
-    there = [node for node in nodes if node.name not in without]
-    active, uncounted = countable_nodes(node for node in there if not node.is_leaving)
-    claimed, unserved = None, dict[str, str]()
+    remaining = [node for node in nodes if node.name not in without]
+    active, uncounted = countable_nodes(node for node in remaining if not node.is_deleting)
+    devices, unserved = None, dict[str, str]()
     if not policy.ignore_device_claims:
-        deleting = (node for node in nodes if node.is_leaving or node.name in without)
-        claimed, unserved = build_dynamic_resources(
+        deleting = (node for node in nodes if node.is_deleting or node.name in without)
+        devices, unserved = build_dynamic_resources(
             view, catalog, pods=pods, active=active, deleting=deleting
         )
-    screened = check_pods(
+    checked = check_pods(
         pods, view, rules, ignore_device_claims=policy.ignore_device_claims, device_problems=unserved
     )
     expected = expected_daemons(daemonset_pods(view), ignore_device_claims=policy.ignore_device_claims)
-    staying, unread = bound_pods(view, {pod.key for pod in screened.accepted})
-    surveyed = pools_by_weight(view)
-    offered, unsold = _sold(catalog, policy)
-    corrections, refused = _corrections(view, offered, surveyed) if policy.overlays else ([], [])
+    staying, unread = bound_pods(view, {pod.key for pod in checked.accepted})
+    ordered_pools = pools_by_weight(view)
+    offered, unlaunchable = _launchable(catalog, policy)
+    corrections, refused = _corrections(view, offered, ordered_pools) if policy.overlays else ([], [])
     used = pool_usage(active)
     problem = Problem(
-        pods=screened.accepted,
+        pods=checked.accepted,
         nodes=existing_nodes(active, expected.daemons, view, quiet),
         pools=tuple(
             as_pool(state.pool, offered, used.get(state.pool.name, {}), corrections)
-            for state in surveyed
+            for state in ordered_pools
             if not state.obstacle
         ),
         daemons=expected.pods,
-        volumes=screened.volumes,
+        volumes=checked.volumes,
         bound_pods=tuple(staying),
         topology_nodes=tuple(
-            TopologyNode(name=each.name, labels=each.labels, taints=each.taints) for each in there
+            TopologyNode(name=each.name, labels=each.labels, taints=each.taints) for each in remaining
         ),
         namespaces={name: namespace.metadata.labels for name, namespace in view.namespaces.items()},
         moved=moved,
-        spread_defaults=spread_defaults(screened.accepted, policy.spread_defaults, view),
-        devices=claimed,
+        spread_defaults=spread_defaults(checked.accepted, policy.spread_defaults, view),
+        devices=devices,
         rules=rules,
         options=options,
     )
     return BuiltProblem(
         problem=problem,
-        refusals=screened.refused,
-        pools=surveyed,
+        refusals=checked.refused,
+        pools=ordered_pools,
         nodes=tuple(nodes),
-        left_out=(*uncounted, *unread, *expected.left_out, *unsold, *refused),
+        left_out=(*uncounted, *unread, *expected.left_out, *unlaunchable, *refused),
     )
 
 
 def overlaid_catalog(view: ClusterView, catalog: Catalog, policy: SchedulingPolicy) -> Catalog:
-    """Return what is sold as each pool sees it, corrected by overlays: what machines cost that are there."""
+    """Return the catalog with overlays applied per NodePool: what existing nodes cost."""
     if not policy.overlays or not view.overlays:
         return catalog
     corrections, _ = _corrections(view, catalog, pools_by_weight(view))
@@ -324,11 +331,12 @@ def overlaid_catalog(view: ClusterView, catalog: Catalog, policy: SchedulingPoli
 
 
 def _corrections(
-    view: ClusterView, catalog: Catalog, surveyed: Sequence[PoolReadiness]
+    view: ClusterView, catalog: Catalog, ordered_pools: Sequence[PoolReadiness]
 ) -> tuple[list[overlays.ParsedOverlay], list[str]]:
-    """Return the overlays that hold, and why the others do not."""
+    """Return the overlays that are applied, and why the others are not."""
     pools = {
-        s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types_of(s.pool.name)) for s in surveyed
+        s.pool.name: (s.pool.spec.template.metadata.labels, catalog.types_of(s.pool.name))
+        for s in ordered_pools
     }
     read, unread = overlays.parse_overlays(view.overlays.values(), catalog.label_rules)
     kept, refused = overlays.without_conflicts(read, pools)
@@ -336,18 +344,18 @@ def _corrections(
     return kept, [f"NodeOverlay {name} is not applied: {problem}" for name, problem in problems]
 
 
-def _sold(catalog: Catalog, policy: SchedulingPolicy) -> tuple[Catalog, list[str]]:
-    """Return what may be bought, and which instance types cannot be counted."""
+def _launchable(catalog: Catalog, policy: SchedulingPolicy) -> tuple[Catalog, list[str]]:
+    """Return what may be launched, and which instance types have amounts beyond 64 bits."""
     problems: dict[str, str] = {}
-    types = _counted(catalog.types, policy, problems)
-    by_pool = {pool: _counted(own, policy, problems) for pool, own in catalog.by_pool.items()}
+    types = _launchable_types(catalog.types, policy, problems)
+    by_pool = {pool: _launchable_types(own, policy, problems) for pool, own in catalog.by_pool.items()}
     if not problems and policy.reserved_capacity:
         return catalog, []
     left_out = [f"instance type {name} is not bought: {problem}" for name, problem in problems.items()]
     return msgspec.structs.replace(catalog, types=types, by_pool=by_pool), left_out
 
 
-def _counted(
+def _launchable_types(
     kinds: Iterable[InstanceType], policy: SchedulingPolicy, problems: dict[str, str]
 ) -> tuple[InstanceType, ...]:
     found: list[InstanceType] = []
@@ -355,11 +363,11 @@ def _counted(
         if problem := uncountable(kind.capacity) or uncountable(kind.allocatable):
             problems[kind.name] = problem
         else:
-            found.append(_as_sold(kind, policy))
+            found.append(_as_launchable(kind, policy))
     return tuple(found)
 
 
-def _as_sold(kind: InstanceType, policy: SchedulingPolicy) -> InstanceType:
+def _as_launchable(kind: InstanceType, policy: SchedulingPolicy) -> InstanceType:
     if policy.reserved_capacity:
         return kind
     return InstanceType(

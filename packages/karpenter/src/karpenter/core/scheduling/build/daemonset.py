@@ -1,11 +1,12 @@
 """
-Daemons: the pods that every new node will have to carry beside the ones it was bought for.
+Daemons: the pods of DaemonSets, which every new node runs beside the pods that it is launched for.
 
-A live pod says best what a daemon really asks for (a webhook may have changed it); where
-none runs yet its template has to do. Either way the node it is pinned to is forgotten and
-the template's own node affinity holds.
+The newest live pod of a DaemonSet says best what the daemon requests (a webhook may have changed it); where
+none runs yet its template counts. Either way the node that the pod is pinned to is dropped and the node
+affinity of the template counts: the DaemonSet controller binds each pod to its node by a node affinity on
+the node name (https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/).
 
-A daemon that cannot be read is not counted, and named.
+A DaemonSet that cannot be read is not counted, and is named.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from karpenter.core.model.resources import add, merge
 from karpenter.core.model.taints import tolerates
 from karpenter.core.scheduling.build.amounts import impossible, uncountable
 from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod, daemon_pod
-from karpenter.core.state.pod import uses_devices
+from karpenter.core.state.pod import has_dra_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,16 +35,16 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
 
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ExpectedDaemons(msgspec.Struct, frozen=True):
-    """The daemons that nodes have to carry, as pods and as nodes see them."""
+    """The daemons that count as overhead of nodes."""
 
     pods: tuple[Pod, ...]
     daemons: tuple[DaemonPod, ...]
     left_out: tuple[str, ...] = ()
-    """Which daemons are not counted, and why, one sentence each."""
+    """Which DaemonSets are not counted, and why, one sentence each."""
 
 
 def daemonset_pods(view: ClusterView) -> tuple[Pod, ...]:
@@ -52,19 +53,19 @@ def daemonset_pods(view: ClusterView) -> tuple[Pod, ...]:
     for pod in view.pods.values():
         for owner in pod.metadata.owner_references:
             key = f"{pod.metadata.namespace}/{owner.name}"
-            if owner.kind == "DaemonSet" and (key not in newest or _born(pod) >= _born(newest[key])):
+            if owner.kind == "DaemonSet" and (key not in newest or _created(pod) >= _created(newest[key])):
                 newest[key] = pod
     return tuple(_as_new(each, newest.get(each.key)) for each in view.daemon_sets.values())
 
 
 def expected_daemons(pods: Iterable[Pod], *, ignore_device_claims: bool) -> ExpectedDaemons:
-    """Return the daemons that count; those that wait for devices which are ignored never run."""
+    """Return the daemons that count; those whose device claims are ignored do not."""
     kept: list[Pod] = []
     found: list[DaemonPod] = []
     left_out: list[str] = []
     total: Mapping[str, int] = {}
     for pod in pods:
-        if ignore_device_claims and uses_devices(pod):
+        if ignore_device_claims and has_dra_requirements(pod):
             continue
         try:
             daemon = daemon_pod(pod)
@@ -82,8 +83,10 @@ def expected_daemons(pods: Iterable[Pod], *, ignore_device_claims: bool) -> Expe
 
 
 def remaining_daemon_resources(node: StateNode, expected: Sequence[DaemonPod]) -> Mapping[str, int]:
-    """Return what daemons will use on an existing node beyond what they use already."""
+    """Return what daemons will request on an existing node beyond what those on it request already."""
     labels = Requirements.from_labels(node.labels)
+    # Pods of a DaemonSet that run already are part of the node's requests; only the difference is still to
+    # come.
     coming = merge(
         daemon.requests
         for daemon in expected
@@ -94,8 +97,8 @@ def remaining_daemon_resources(node: StateNode, expected: Sequence[DaemonPod]) -
     return {name: max(0, amount - here.get(name, 0)) for name, amount in coming.items()}
 
 
-def _born(pod: Pod) -> datetime:
-    return pod.metadata.creation_timestamp or _BEGINNING
+def _created(pod: Pod) -> datetime:
+    return pod.metadata.creation_timestamp or _EPOCH
 
 
 def _as_new(daemon_set: DaemonSet, live: Pod | None) -> Pod:

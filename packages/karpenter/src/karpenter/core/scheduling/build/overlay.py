@@ -1,9 +1,10 @@
 """
-Overlays: corrections that users make to prices and capacity of instance types.
+NodeOverlays: prices and capacity of instance types that users adjust
+(https://karpenter.sh/docs/concepts/nodeoverlays/).
 
-The heaviest overlay decides; lighter ones fill what it left open. Two overlays of one
-weight that correct the same thing contradict each other: the later one is refused whole,
-for every pool, so that a typo never takes effect half. So is one that cannot be read.
+The overlay with the highest weight wins; others fill what it leaves open. Two overlays of one weight that
+set the same thing conflict: the later one is refused whole, for every NodePool, so that a typo never
+applies by half. So is one that cannot be read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, WELL_KNOWN_RESOURCES
-from karpenter.api.validation.nodeoverlay_validation import check_overlay
+from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.catalog import InstanceType
@@ -34,7 +35,7 @@ _ADJUSTMENT: Final = re.compile(r"[+-]([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})%
 
 
 class ParsedOverlay(msgspec.Struct, frozen=True):
-    """One overlay, read."""
+    """A NodeOverlay, parsed."""
 
     name: str
     weight: int
@@ -44,7 +45,7 @@ class ParsedOverlay(msgspec.Struct, frozen=True):
 
 
 class OverlaidTypes(msgspec.Struct, frozen=True):
-    """Instance types after correction, and which were changed in price and in capacity."""
+    """Instance types with overlays applied, and which were changed in price and in capacity."""
 
     types: tuple[InstanceType, ...]
     marks: Mapping[str, tuple[bool, bool]] = {}
@@ -54,7 +55,7 @@ def parse_overlays(
     overlays: Iterable[NodeOverlay], rules: LabelRules
 ) -> tuple[list[ParsedOverlay], dict[str, str]]:
     """
-    Return overlays as corrections, heaviest first, and why some cannot be read.
+    Return the parsed overlays, heaviest first, and why some cannot be read.
 
     Of equal weights the later name comes first.
     """
@@ -64,7 +65,7 @@ def parse_overlays(
         try:
             problem = next(_problems(each, rules), "")
             if not problem:
-                found.append(_correction(each))
+                found.append(_overlay(each))
         except QuantityError as error:
             problem = str(error)
         if problem:
@@ -75,25 +76,27 @@ def parse_overlays(
 
 
 def without_conflicts(
-    corrections: Sequence[ParsedOverlay],
+    overlays: Sequence[ParsedOverlay],
     pools: Mapping[str, tuple[Mapping[str, str], Sequence[InstanceType]]],
 ) -> tuple[list[ParsedOverlay], dict[str, str]]:
     """
-    Return the corrections that hold, and why the others do not.
+    Return the overlays without conflicts, and why the others are refused.
 
-    `pools` gives the template labels and instance types of every pool.
+    `pools` gives the template labels and instance types of every NodePool.
     """
-    sights = [
+    pool_types = [
         _PoolInstanceType(pool, labels, kind) for pool, (labels, types) in pools.items() for kind in types
     ]
     kept: list[ParsedOverlay] = []
     refused: dict[str, str] = {}
     claimed: dict[Hashable, tuple[int, str]] = {}
-    for each in corrections:
-        wants = [target for sight in sights for target in sight.targets(each)]
-        rival = next((claimed[t][1] for t in wants if t in claimed and claimed[t][0] == each.weight), "")
-        if rival:
-            refused[each.name] = f"conflicts with NodeOverlay {rival} of the same weight"
+    for each in overlays:
+        wants = [target for pool_type in pool_types for target in pool_type.targets(each)]
+        conflicting = next(
+            (claimed[t][1] for t in wants if t in claimed and claimed[t][0] == each.weight), ""
+        )
+        if conflicting:
+            refused[each.name] = f"conflicts with NodeOverlay {conflicting} of the same weight"
             continue
         kept.append(each)
         for target in wants:
@@ -102,19 +105,19 @@ def without_conflicts(
 
 
 def apply_overlays(
-    pool: str, labels: Mapping[str, str], types: Sequence[InstanceType], corrections: Sequence[ParsedOverlay]
+    pool: str, labels: Mapping[str, str], types: Sequence[InstanceType], overlays: Sequence[ParsedOverlay]
 ) -> OverlaidTypes:
-    """Return the instance types of a pool with every correction applied."""
-    if not corrections:
+    """Return the instance types of a NodePool with every overlay applied."""
+    if not overlays:
         return OverlaidTypes(tuple(types))
     marks: dict[str, tuple[bool, bool]] = {}
-    corrected = []
+    overlaid = []
     for kind in types:
-        prices, capacity = _PoolInstanceType(pool, labels, kind).corrections(corrections)
+        prices, capacity = _PoolInstanceType(pool, labels, kind).overlays(overlays)
         if prices or capacity:
             marks[kind.name] = (bool(prices), bool(capacity))
-        corrected.append(_corrected(kind, prices, capacity))
-    return OverlaidTypes(tuple(corrected), marks)
+        overlaid.append(_overlaid(kind, prices, capacity))
+    return OverlaidTypes(tuple(overlaid), marks)
 
 
 def adjusted_price(price: float, adjustment: str) -> float:
@@ -123,13 +126,14 @@ def adjusted_price(price: float, adjustment: str) -> float:
         return price
     if adjustment[0] not in "+-":
         return float(adjustment)
+    # priceAdjustment is signed: an amount or a percentage; a price never falls below zero.
     if adjustment.endswith("%"):
         return max(0.0, price * (1 + float(adjustment[:-1]) / 100))
     return max(0.0, price + float(adjustment))
 
 
 class _PoolInstanceType:
-    """An instance type as one pool offers it: what overlays can be about."""
+    """An instance type as one NodePool offers it: what overlays select."""
 
     def __init__(self, pool: str, labels: Mapping[str, str], kind: InstanceType) -> None:
         self._pool = pool
@@ -138,13 +142,13 @@ class _PoolInstanceType:
         self._offerings = [self._known.intersect(each.requirements) for each in kind.offerings]
 
     def offerings(self, each: ParsedOverlay) -> list[int]:
-        """Return the positions of the offerings that a correction is about."""
+        """Return the positions of the offerings that an overlay selects."""
         if not self._known.accepts(each.requirements):
             return []
         return [n for n, known in enumerate(self._offerings) if known.accepts(each.requirements)]
 
     def targets(self, each: ParsedOverlay) -> list[Hashable]:
-        """Return everything that a correction would change here."""
+        """Return every price and capacity that an overlay would change here."""
         matching = self.offerings(each)
         if not matching:
             return []
@@ -152,11 +156,11 @@ class _PoolInstanceType:
         prices: list[Hashable] = [(*place, n) for n in matching] if each.price else []
         return prices + [(*place, name) for name in each.capacity]
 
-    def corrections(self, corrections: Sequence[ParsedOverlay]) -> tuple[dict[int, str], dict[str, int]]:
-        """Return the price adjustment of each offering and the capacity, where the first to say so wins."""
+    def overlays(self, overlays: Sequence[ParsedOverlay]) -> tuple[dict[int, str], dict[str, int]]:
+        """Return the price adjustment of each offering and the capacity; the first overlay wins."""
         prices: dict[int, str] = {}
         capacity: dict[str, int] = {}
-        for each in corrections:
+        for each in overlays:
             matching = self.offerings(each)
             for position in matching if each.price else ():
                 prices.setdefault(position, each.price)
@@ -165,7 +169,7 @@ class _PoolInstanceType:
         return prices, capacity
 
 
-def _corrected(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[str, int]) -> InstanceType:
+def _overlaid(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[str, int]) -> InstanceType:
     if not prices and not capacity:
         return kind
     offerings = tuple(
@@ -182,7 +186,7 @@ def _corrected(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[
     )
 
 
-def _correction(each: NodeOverlay) -> ParsedOverlay:
+def _overlay(each: NodeOverlay) -> ParsedOverlay:
     return ParsedOverlay(
         each.name,
         each.spec.weight or 0,
@@ -193,7 +197,7 @@ def _correction(each: NodeOverlay) -> ParsedOverlay:
 
 
 def _problems(each: NodeOverlay, rules: LabelRules) -> Iterator[str]:
-    yield from map(str, check_overlay(each, rules=rules))
+    yield from map(str, validate_nodeoverlay(each, rules=rules))
     spec = each.spec
     if spec.price and spec.price_adjustment:
         yield "price and priceAdjustment may not both be set"

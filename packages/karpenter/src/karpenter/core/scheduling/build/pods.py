@@ -1,14 +1,14 @@
 """
-Which pods are looked at, and which are turned away before any node is considered.
+Which pods the solver gets, and which are refused before any node is considered.
 
-A pod that asks for something no node of ours can ever have (a label that only we set, a
-field instead of a label, a volume that is gone) is refused here, with the reason, so that
-the solver never sees a requirement it cannot read or an amount it cannot count.
+A pod that requires something no node of ours can ever have (a label that only Karpenter sets, a field
+instead of a label, a volume that is gone) is refused here, with the reason, so that the solver never sees a
+requirement it cannot read or an amount it cannot count.
 
-Spread for pods that ask for none: the cluster's default constraints, with a selector worked out.
-
-What pods belong together is deduced as kube-scheduler does it: by the services that select
-the pod and by the controller that owns it. A selector that cannot be read spreads nothing.
+Pods without topology spread constraints get the default constraints of the cluster. Their selector is
+deduced as kube-scheduler does it, from the services that select the pod and the controller that owns it
+(https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/). A selector that
+cannot be read spreads nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import Pod
-from karpenter.api.validation.pod_validation import check_pod
+from karpenter.api.validation.pod_validation import validate_pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import read_entries
@@ -31,8 +31,15 @@ from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.core.scheduling.build.amounts import impossible
 from karpenter.core.scheduling.encode.preferences import relaxations, required_anti_affinity
 from karpenter.core.scheduling.problem import BoundPod, PodVolumes, Refusal
-from karpenter.core.state.pod import is_active, is_protected, runs_again, uses_devices, waits
-from karpenter.core.state.volumeusage import VolumeProblem, attached, reach
+from karpenter.core.state.pod import (
+    has_do_not_disrupt,
+    has_dra_requirements,
+    is_active,
+    is_reschedulable,
+    is_unscheduled,
+)
+from karpenter.core.state.volumetopology import volume_requirements
+from karpenter.core.state.volumeusage import VolumeProblem, volumes_by_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,9 +50,11 @@ if TYPE_CHECKING:
     from karpenter.api.meta import OwnerReference
     from karpenter.api.pod import PodSpec, TopologySpreadConstraint
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.core.state.pdb import Guards
+    from karpenter.core.state.pdb import PdbLimits
     from karpenter.core.state.statenode import StateNode
 
+
+SpreadConstraints: TypeAlias = "tuple[TopologySpreadConstraint, ...]"
 
 _ENCODER: Final = msgspec.json.Encoder()
 _LARGEST_COUNT: Final = 2**31 - 1
@@ -54,33 +63,33 @@ _DEVICES_IGNORED: Final = "the pod uses resource claims, which are ignored (sett
 
 
 class CheckedPods(msgspec.Struct, frozen=True):
-    """Pods that are worth looking at, and those that are not."""
+    """The pods that the solver gets, and the pods that are refused before."""
 
     accepted: tuple[Pod, ...]
     refused: tuple[Refusal, ...]
     volumes: Mapping[str, PodVolumes]
-    """By pod key; accepted pods without an entry have no volumes that matter."""
+    """By pod key; accepted pods without an entry have no volumes that constrain them."""
 
 
 def provisionable_pods(view: ClusterView) -> tuple[Pod, ...]:
-    """Return the pods that want a node."""
-    return tuple(pod for pod in view.pods.values() if waits(pod))
+    """Return the provisionable pods: pending, without a node, and not made by a DaemonSet."""
+    return tuple(pod for pod in view.pods.values() if is_unscheduled(pod))
 
 
-def deleting_node_pods(nodes: Iterable[StateNode], guards: Guards, now: datetime) -> tuple[Pod, ...]:
-    """Return the pods of leaving nodes that need a place elsewhere."""
+def deleting_node_pods(nodes: Iterable[StateNode], pdbs: PdbLimits, now: datetime) -> tuple[Pod, ...]:
+    """Return the pods of deleting nodes that have to be rescheduled."""
     return tuple(
         pod
         for node in nodes
-        if node.is_leaving
+        if node.is_deleting
         for pod in node.pods
-        if is_currently_reschedulable(pod, guards, now)
+        if is_currently_reschedulable(pod, pdbs, now)
     )
 
 
-def is_currently_reschedulable(pod: Pod, guards: Guards, now: datetime) -> bool:
-    """Return whether emptying its node would make this pod run elsewhere."""
-    return runs_again(pod) and not is_protected(pod, now) and not guards.holds_for_good(pod, now)
+def is_currently_reschedulable(pod: Pod, pdbs: PdbLimits, now: datetime) -> bool:
+    """Return whether draining its node would reschedule this pod now."""
+    return is_reschedulable(pod) and not has_do_not_disrupt(pod, now) and not pdbs.is_fully_blocked(pod, now)
 
 
 def check_pods(
@@ -92,21 +101,21 @@ def check_pods(
     device_problems: Mapping[str, str] = _NO_PROBLEMS,
 ) -> CheckedPods:
     """
-    Return which pods the solver is asked about, with what their volumes demand.
+    Return which pods the solver gets, with what their volumes require.
 
     `device_problems` says, by pod key, which claims cannot be served.
     """
     refused: list[Refusal] = []
     accepted: list[Pod] = []
     volumes: dict[str, PodVolumes] = {}
-    judge = _SpecChecker(rules)
+    checker = _SpecChecker(rules)
     for pod in pods:
-        problem = judge.problem(pod)
-        if not problem and uses_devices(pod):
+        problem = checker.problem(pod)
+        if not problem and has_dra_requirements(pod):
             problem = _DEVICES_IGNORED if ignore_device_claims else device_problems.get(pod.key, "")
         if not problem and pod.spec.volumes:
             try:
-                demand = PodVolumes(reach(pod, view), attached(pod, view))
+                demand = PodVolumes(volume_requirements(pod, view), volumes_by_driver(pod, view))
             except VolumeProblem as found:
                 problem = str(found)
             else:
@@ -121,9 +130,9 @@ def check_pods(
 
 def bound_pods(view: ClusterView, placing: AbstractSet[str]) -> tuple[list[BoundPod], list[str]]:
     """
-    Return the pods that run and stay, which count for spread and affinity.
+    Return the bound pods that are not part of `placing`; they count for spread and affinity.
 
-    A pod whose wish for distance cannot be read is only counted; that is said in a sentence.
+    The anti-affinity of a pod that cannot be read is ignored; that is said in a sentence.
     """
     found: list[BoundPod] = []
     problems: list[str] = []
@@ -152,33 +161,33 @@ def _anti_affinity_problem(spec: PodSpec) -> str:
 
 
 class _SpecChecker:
-    """Remembers what is wrong with specs: pods of one workload share it."""
+    """Checks pod specs and remembers the result: pods of one workload share it."""
 
     def __init__(self, rules: LabelRules) -> None:
         self._rules = rules
         self._by_content: dict[bytes, str] = {}
 
     def problem(self, pod: Pod) -> str:
-        """Return why a pod is turned away; nothing when it is not."""
+        """Return why a pod is refused; nothing when it is not."""
         if pod.status.container_statuses or pod.status.init_container_statuses:
-            return self._ask(pod)  # what it asks for may have been changed in place
-        # Every pod that an API server has seen has a volume with a name of its own, which says nothing,
-        # and so does the node that it runs on.
+            return self._check(pod)  # in-place resize may have changed its requests
+        # The API server gives every pod a token volume with a name of its own, which does not matter here:
+        # https://kubernetes.io/docs/concepts/storage/projected-volumes/
         spec = pod.spec
         if spec.volumes or spec.node_name:
             spec = msgspec.structs.replace(spec, volumes=(), node_name="")
         content = _ENCODER.encode(spec)
         if content not in self._by_content:
-            self._by_content[content] = self._ask(pod)
+            self._by_content[content] = self._check(pod)
         return self._by_content[content]
 
-    def _ask(self, pod: Pod) -> str:
+    def _check(self, pod: Pod) -> str:
         refusal = refusal_of(pod, self._rules)
         return refusal.message if refusal is not None else ""
 
 
 def refusal_of(pod: Pod, rules: LabelRules) -> Refusal | None:
-    """Return why a pod is turned away, or None when it is worth looking at."""
+    """Return why a pod is refused, or None when the solver gets it."""
     try:
         problem = next(_problems(pod, rules), "")
     except (RequirementError, SelectorError, QuantityError) as error:
@@ -191,7 +200,7 @@ def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
     if problem := impossible(pod_requests(pod)):
         yield problem
     if spec.node_selector or spec.affinity is not None:
-        yield from map(str, check_pod(pod, rules=rules))
+        yield from map(str, validate_pod(pod, rules=rules))
         yield from _preference_problems(spec)
     for spread in spec.topology_spread_constraints:
         yield from _spread_problems(spread)
@@ -200,11 +209,13 @@ def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
 
 
 def _preference_problems(spec: PodSpec) -> Iterator[str]:
-    """Read every wish, so that one that cannot be read shows itself now."""
+    """Read every preference, so that one that cannot be read is found now."""
     first = next(relaxations(spec, (), respect=True, avoidance=False))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     for each in affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ():
         read_entries(each.preference.match_expressions)
+    # Upstream ignores pods that exclude karpenter.sh/nodepool: they ask for nodes that Karpenter does not
+    # manage.
     wanted = first.requirements[NODEPOOL]
     if not wanted.complement and not wanted.values and first.impossible != NODEPOOL:
         yield f"the pod asks for a node without {NODEPOOL}, so no NodePool may serve it"
@@ -235,21 +246,20 @@ def _selectors(spec: PodSpec) -> Iterator[LabelSelector | None]:
                 yield term.namespace_selector
 
 
-Constraints: TypeAlias = "tuple[TopologySpreadConstraint, ...]"
-
-
-def spread_defaults(pods: Iterable[Pod], defaults: Constraints, view: ClusterView) -> dict[str, Constraints]:
-    """Return the default constraints of every pod that states none, by pod key."""
+def spread_defaults(
+    pods: Iterable[Pod], defaults: SpreadConstraints, view: ClusterView
+) -> dict[str, SpreadConstraints]:
+    """Return the default topology spread constraints of every pod that has none, by pod key."""
     if not defaults:
         return {}
-    known: dict[object, Constraints] = {}
-    found: dict[str, Constraints] = {}
+    known: dict[object, SpreadConstraints] = {}
+    found: dict[str, SpreadConstraints] = {}
     for pod in pods:
         if pod.spec.topology_spread_constraints:
             continue
         meta, owner = pod.metadata, _owner(pod)
-        whose = (owner.kind, owner.uid, owner.name) if owner is not None else None
-        identity = (meta.namespace, whose, frozenset(meta.labels.items()))
+        owned_by = (owner.kind, owner.uid, owner.name) if owner is not None else None
+        identity = (meta.namespace, owned_by, frozenset(meta.labels.items()))
         if identity not in known:
             known[identity] = _constraints(pod, defaults, view)
         if known[identity]:
@@ -257,7 +267,7 @@ def spread_defaults(pods: Iterable[Pod], defaults: Constraints, view: ClusterVie
     return found
 
 
-def _constraints(pod: Pod, defaults: Constraints, view: ClusterView) -> Constraints:
+def _constraints(pod: Pod, defaults: SpreadConstraints, view: ClusterView) -> SpreadConstraints:
     selector = _selector(pod, view)
     try:
         conditions = parse_selector(selector).conditions
@@ -271,6 +281,8 @@ def _constraints(pod: Pod, defaults: Constraints, view: ClusterView) -> Constrai
 def _selector(pod: Pod, view: ClusterView) -> LabelSelector:
     labels: dict[str, str] = {}
     namespace = pod.metadata.namespace
+    # helper.DefaultSelector of kube-scheduler: services first, then the controller.
+    # https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/framework/plugins/helper/spread.go
     for service in view.services.values():
         wanted = service.spec.selector
         if service.namespace == namespace and wanted and wanted.items() <= pod.metadata.labels.items():
@@ -293,7 +305,7 @@ def _selector(pod: Pod, view: ClusterView) -> LabelSelector:
 
 
 def _selector_of_set(kind: str, key: str, view: ClusterView) -> LabelSelector | None:
-    """Return the selector of what owns a pod; a Deployment only owns pods that are not made yet."""
+    """Return the selector of the owner of a pod; a Deployment owns only pods that do not exist yet."""
     match kind:
         case "ReplicaSet" if key in view.replica_sets:
             return view.replica_sets[key].spec.selector

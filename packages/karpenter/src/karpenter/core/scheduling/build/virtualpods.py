@@ -1,8 +1,8 @@
 """
-Capacity buffers: room that is kept for pods which do not exist yet, as pods that pretend to.
+Capacity buffers: virtual pods that reserve capacity for pods which do not exist yet.
 
-A virtual pod looks like the pods of the buffer's template, without volumes, with the lowest
-priority there is. It takes room when nodes are planned and gives way to everything real.
+A virtual pod looks like the pods of the buffer's template, without volumes, with the lowest priority there
+is. It requests room when nodes are planned; every real pod comes before it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 MAX_BUFFER_PODS: Final = 100_000
-"""For how many pods one buffer may keep room."""
+"""For how many pods one buffer may reserve capacity."""
 
 _LOWEST_PRIORITY: Final = -(2**31)
 
 
 class BufferProblem(Exception):  # noqa: N818  it is a finding about the buffer, not a fault of ours
-    """Why a buffer keeps no room; the text is one sentence, the reason is one word."""
+    """Why a buffer reserves no capacity; the text is one sentence, the reason is one word."""
 
     def __init__(self, problem: str, reason: str = "ResolutionFailed") -> None:
         super().__init__(problem)
@@ -39,7 +39,7 @@ class BufferProblem(Exception):  # noqa: N818  it is a finding about the buffer,
 
 
 class BufferTarget(msgspec.Struct, frozen=True):
-    """The pod that a buffer keeps room for, and how many the workload has that it is measured by."""
+    """The pod template of a buffer, and the replicas of the workload that it refers to."""
 
     template: PodTemplateSpec
     workload: int | None = None
@@ -48,20 +48,20 @@ class BufferTarget(msgspec.Struct, frozen=True):
 
 
 def virtual_pods(view: ClusterView) -> tuple[Pod, ...]:
-    """Return the pods that stand for every buffer of a view that can be understood."""
+    """Return the virtual pods of every buffer of a view that can be resolved."""
     return tuple(pod for buffer in view.buffers.values() for pod in _pods(buffer, view))
 
 
 def is_virtual(pod: Pod) -> bool:
-    """Whether a pod only stands for room."""
+    """Whether a pod is a virtual pod of a buffer."""
     return pod.metadata.annotations.get(BUFFER_FAKE_POD) == "true"
 
 
 def buffer_problem(buffer: CapacityBuffer, view: ClusterView) -> str:
-    """Return why a buffer keeps no room, as a sentence; nothing when it was understood."""
+    """Return why a buffer reserves no capacity, as a sentence; nothing when it does."""
     try:
-        measure = resolve_buffer(buffer, view)
-        buffer_replicas(buffer, measure.template, measure.workload)
+        target = resolve_buffer(buffer, view)
+        buffer_replicas(buffer, target.template, target.workload)
     except BufferProblem as problem:
         return str(problem)
     return ""
@@ -69,10 +69,10 @@ def buffer_problem(buffer: CapacityBuffer, view: ClusterView) -> str:
 
 def resolve_buffer(buffer: CapacityBuffer, view: ClusterView) -> BufferTarget:
     """
-    Return what a buffer is measured by.
+    Return the pod template and the workload that a buffer refers to.
 
     Raises:
-        BufferProblem: when there is no such thing.
+        BufferProblem: when it does not exist.
     """
     spec, namespace = buffer.spec, buffer.namespace
     if spec.pod_template_ref is not None:
@@ -104,15 +104,16 @@ def resolve_buffer(buffer: CapacityBuffer, view: ClusterView) -> BufferTarget:
 
 def buffer_replicas(buffer: CapacityBuffer, template: PodTemplateSpec, workload: int | None) -> int:
     """
-    Return how many pods a buffer keeps room for; `workload` is the size of what it is measured by.
+    Return how many pods a buffer reserves capacity for; `workload` is the replicas of its workload.
 
     Raises:
-        BufferProblem: when it cannot be worked out, or is more than anyone keeps room for.
+        BufferProblem: when it cannot be worked out, or is more than a buffer may have.
     """
     spec = buffer.spec
     wanted = []
     if spec.replicas is not None:
         wanted.append(spec.replicas)
+    # A percentage of the workload rounds up and is at least one pod.
     if spec.percentage and workload:
         wanted.append(max(1, -(-workload * spec.percentage // 100)))
     ceilings = _ceilings(buffer, template)
@@ -134,11 +135,11 @@ def _ceilings(buffer: CapacityBuffer, template: PodTemplateSpec) -> list[int]:
 
 def _pods(buffer: CapacityBuffer, view: ClusterView) -> Iterator[Pod]:
     try:
-        measure = resolve_buffer(buffer, view)
-        count = buffer_replicas(buffer, measure.template, measure.workload)
+        target = resolve_buffer(buffer, view)
+        count = buffer_replicas(buffer, target.template, target.workload)
     except BufferProblem:
         return
-    template = measure.template
+    template = target.template
     spec = msgspec.structs.replace(template.spec, node_name="", volumes=(), priority=_LOWEST_PRIORITY)
     for number in range(1, count + 1):
         yield Pod(

@@ -1,1 +1,1 @@
-"""Devices that pods claim: which there are, which are free, and which a pod would get on which machine."""
+"""Dynamic resource allocation: devices, claims, and which devices a pod gets on which node."""

@@ -2,10 +2,10 @@
 The allocations of one run: devices that claims had before, and devices allocated during it.
 
 A claim of the run may still become one of several instance types, and each may have different devices. So
-devices are allocated per bin and per device set, a device set being the instance types that will have the same
-devices. Two device sets of one bin may be allocated the same device, since only one of them comes true; two
-bins may not. Of what can be shared (capacity, counters), a bin consumes as much as the most demanding of its
-device sets.
+devices are allocated per bin and per device set, a device set being the instance types that will have the
+same devices. Two device sets of one bin may be allocated the same device, since only one of them comes
+true; two bins may not. Of what can be shared (capacity, counters), a bin consumes as much as the most
+demanding of its device sets.
 
 Template devices (those that a new node will have) are counted per bin. Which devices match a request is in
 :mod:`.pool`; which are chosen is in :mod:`.search`.
@@ -68,8 +68,11 @@ def prior_allocations(
     for allocated in allocated_claims:
         for result in allocated.results if allocated.claim not in released_claims else ():
             device = DeviceId(result.driver, result.pool, result.device)
+            # adminAccess uses a device beside the claim that has it, so it consumes nothing.
             if result.admin_access:
                 continue
+            # A result with a share or with consumed capacity is one of several allocations of a shared
+            # device.
             if not result.consumed_capacity and result.share_id is None:
                 exclusive.add(device)
                 continue
@@ -159,7 +162,7 @@ class AllocationTracker:
     def __init__(
         self, prior: PriorAllocations, consumed_counters: Mapping[tuple[PoolId, str, str], int]
     ) -> None:
-        """Start from `prior` allocations; `consumed_counters` is what those devices consume of their pools."""
+        """Start from `prior` allocations; `consumed_counters` is what those consume of their pools."""
         self._prior = prior
         self._known = prior.devices
         self._consumed_counters = consumed_counters

@@ -1,10 +1,10 @@
 """
 Allocates devices for the pods of one run: what a bin becomes by serving a pod's claims, and the allocation.
 
-The scheduler asks before it places a pod and commits when it has. A pod fits a node when every claim of it has
-devices there; a claim of the run is narrowed to the instance types, and to the zones, for which that is so.
-Instance types are served by price: the cheapest first; a dearer one may narrow the claim further but never rules
-out a cheaper one.
+The scheduler asks before it places a pod and commits when it has. A pod fits a node when every claim of it
+has devices there; a claim of the run is narrowed to the instance types, and to the zones, for which that is
+so. Instance types are served by price: the cheapest first; a dearer one may narrow the claim further but
+never rules out a cheaper one.
 
 The search itself is in :mod:`.search`, the bookkeeping in :mod:`.allocationtracker`.
 """
@@ -126,7 +126,7 @@ class Allocator:
         return True
 
     def narrowed(self, of: PodClass, bin_: int, state: ClaimState, total: Sequence[int]) -> ClaimState | None:
-        """Return what a claim becomes by allocating the devices of the next pod of a class; None if it cannot."""
+        """Return what a claim becomes with devices for the next pod of a class; None if it has none."""
         key = of.number, bin_, state.number
         known = self._refused.get(key)
         if known is not None and known[0] == self._tracker.version:
@@ -194,7 +194,7 @@ class Allocator:
         return reasons[0]
 
     def possible(self, of: PodClass, state: ClaimState) -> Bits:
-        """Return the offerings of a state on which a pod of a class could have its devices, other pods aside."""
+        """Return the offerings of a state on which a pod could have its devices, other pods aside."""
         claims = self._inventory.pod_claims(of.pods[0]).claims if of.devices else ()
         fresh = [claim for claim in claims if not self._inventory.is_allocated(claim)]
         if not fresh or not all(
@@ -307,7 +307,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
 class DeviceSets:
-    """The instance types of one NodePool by their template devices: types with the same devices are one set."""
+    """The device sets of one NodePool: its instance types, grouped by their template devices."""
 
     def __init__(self, types: Sequence[InstanceType], inventory: DeviceInventory) -> None:
         numbers: dict[bytes, int] = {}

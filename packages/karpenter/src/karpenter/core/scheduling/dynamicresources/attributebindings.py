@@ -1,8 +1,9 @@
 """
 Attribute bindings: template devices that will have the same value of an attribute.
 
-The PCIe root of a device is only known once the node runs, but a provider knows which devices of an instance type
-will share one. Devices that are named together have the same value; so have devices that share it with a third.
+The PCIe root of a device is only known once the node runs, but a provider knows which devices of an
+instance type will share one. Devices that are named together have the same value; so have devices that
+share it with a third.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """
-Builds :class:`~karpenter.core.scheduling.dynamicresources.types.DynamicResources` from the objects of a cluster.
+Builds :class:`~karpenter.core.scheduling.dynamicresources.types.DynamicResources` from the objects of a
+cluster.
 
-A pod whose claims cannot be read, or request what is not supported, is refused with a sentence before any node
-is considered. A claim that is to be generated from a ResourceClaimTemplate counts as if it existed, so that pods
-can be planned for before the resource claim controller has created it
+A pod whose claims cannot be read, or request what is not supported, is refused with a sentence before any
+node is considered. A claim that is to be generated from a ResourceClaimTemplate counts as if it existed, so
+that pods can be planned for before the resource claim controller has created it
 (https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/).
 """
 
@@ -24,7 +25,7 @@ from karpenter.core.scheduling.dynamicresources.types import (
     PodClaims,
     read_node_terms,
 )
-from karpenter.core.state.pod import uses_devices
+from karpenter.core.state.pod import has_dra_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,7 +53,7 @@ def build_dynamic_resources(
     """
     reader = _Reader(view)
     for pod in pods:
-        if uses_devices(pod):
+        if has_dra_requirements(pod):
             reader.read(pod)
     if not reader.pod_claims:
         return None, reader.problems
@@ -100,6 +101,7 @@ def _claim(
         raise DeviceClaimError(f"claim {entry.name} of the pod names neither a ResourceClaim nor a template")
     if entry.name in made:
         name = made[entry.name]
+        # The status names the generated claim; an empty name means that none is needed.
         return _existing(f"{namespace}/{name}", entry.name, view, generated=True) if name else None
     key = f"{namespace}/{entry.resource_claim_template_name}"
     template = view.resource_claim_templates.get(key)
@@ -188,6 +190,7 @@ def _allocated_claims(view: ClusterView) -> Iterator[AllocatedClaim]:
 def _consumers(claim: ResourceClaim) -> tuple[Consumer, ...]:
     """Return the pods that a claim is reserved for; nothing when it is reserved for anything else too."""
     holders = claim.status.reserved_for
+    # status.reservedFor may name other objects than pods (a PodGroup, say), whose end is not known here.
     if any(each.api_group or each.resource != "pods" for each in holders):
         return ()
     return tuple(Consumer(f"{claim.metadata.namespace}/{each.name}", each.uid) for each in holders)

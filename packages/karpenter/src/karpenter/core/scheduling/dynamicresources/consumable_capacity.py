@@ -2,8 +2,8 @@
 Consumable capacity: how much of a device a request consumes under the request policy of the device.
 
 A device that one claim has exclusively only has to be large enough. A device that several claims share
-(allowMultipleAllocations) is consumed in amounts: a request is rounded up to the next valid amount, and a capacity
-that is not requested is consumed by the policy's default, or whole
+(allowMultipleAllocations) is consumed in amounts: a request is rounded up to the next valid amount, and a
+capacity that is not requested is consumed by the policy's default, or whole
 (https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/).
 
 What other claims have consumed is in :mod:`.allocationtracker`.
@@ -53,6 +53,7 @@ def _consumed(capacity: Capacity, asked: int | None) -> int | None:
 
 def _rounded(policy: RequestPolicy, asked: int) -> int | None:
     """Return the smallest valid amount that is enough, or None when there is none."""
+    # validValues and validRange exclude each other; validRange may have a step counted from its minimum.
     if policy.values:
         return next((value for value in policy.values if value >= asked), None)
     portion = max(asked, policy.least or 0)

@@ -1,9 +1,9 @@
 """
 Resource pools: slices put together, the newest generation of each, and the devices to choose from.
 
-A driver renews a pool by publishing slices of the next generation, so only the newest counts. A pool of which
-slices are missing has unknown devices: nothing is allocated from it, and allocationMode All cannot be served while
-it is within reach. The same goes for a pool that contradicts itself.
+A driver renews a pool by publishing slices of the next generation, so only the newest counts. A pool of
+which slices are missing has unknown devices: nothing is allocated from it, and allocationMode All cannot be
+served while it is within reach. The same goes for a pool that contradicts itself.
 
 :class:`CandidateDevices` is made once per node and once per device set, and remembers which devices match a
 request. Which of them are free is in :mod:`.allocationtracker`.
@@ -64,9 +64,12 @@ def published_pools(slices: Iterable[ResourceSliceSpec]) -> tuple[DevicePool, ..
     """Return the pools that are published, by name."""
     found = []
     for pool, members in sorted(_by_pool(slices).items()):
+        # Slices of an older generation are stale (ResourcePool.generation):
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
         newest = max(each.pool.generation for each in members)
         current = [each for each in members if each.pool.generation == newest]
         missing = ""
+        # A pool is complete when all resourceSliceCount slices of the generation exist.
         if len(current) != current[0].pool.resource_slice_count:
             missing = f"{len(current)} of {current[0].pool.resource_slice_count} slices are published"
         found.append(_pool(pool, current, missing))

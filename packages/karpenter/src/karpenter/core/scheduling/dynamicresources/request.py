@@ -1,12 +1,12 @@
 """
 The requests of a claim, checked and compiled for the search.
 
-A request is a list of alternatives in order of preference, usually one. Each alternative requests a number of
-devices of a DeviceClass, or all of them; a matchAttribute constraint demands that an attribute is equal on the
-devices of some requests.
+A request is a list of alternatives in order of preference, usually one. Each alternative requests a number
+of devices of a DeviceClass, or all of them; a matchAttribute constraint demands that an attribute is equal
+on the devices of some requests.
 
-What is not supported is refused here, before anything is searched: a class that does not exist, a selector that
-cannot be evaluated, another kind of constraint.
+What is not supported is refused here, before anything is searched: a class that does not exist, a selector
+that cannot be evaluated, another kind of constraint.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class RequestAlternative(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Return whether no taint keeps the request off a device."""
         return all(
             any(_tolerates(toleration, taint) for toleration in self.tolerations)
+            # DeviceTaint effects NoSchedule and NoExecute keep a request off; None only informs.
             for taint in taints
             if taint.effect in _BLOCKING_EFFECTS
         )
@@ -153,6 +154,8 @@ def _alternative(
         request=request,
         name=name,
         class_name=each.device_class_name,
+        # An empty allocationMode means ExactCount, and an empty count means 1, as the API server defaults
+        # them.
         count=None if each.allocation_mode == "All" else max(each.count, 1),
         selectors=tuple(_selector(one, name) for one in (*found.selectors, *each.selectors)),
         capacity=_amounts(each.capacity, name),

@@ -179,7 +179,7 @@ _LISTED_PER_STEP: Final = 8
 
 
 class StepBudget:
-    """The steps that a search may still take; counted instead of timed, so that a search always ends alike."""
+    """The steps that a search may still take."""
 
     def __init__(self, most: int = MAX_STEPS) -> None:
         self._most = most
@@ -276,7 +276,7 @@ class DeviceSearch:
     def run(
         self, target: AllocationTarget, required_terms: Sequence[NodeTerms], claims: Sequence[PendingClaim]
     ) -> FoundDevices | None:
-        """Return the first devices found for all `claims`, on a target that meets one of each `required_terms`."""
+        """Return the first devices found for all `claims`, on a target that meets the `required_terms`."""
         path = AllocationPath(target, self._candidates, self._tracker, *self._at)
         self._claims = claims
         self._equivalence.clear()

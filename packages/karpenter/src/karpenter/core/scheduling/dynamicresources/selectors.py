@@ -1,13 +1,13 @@
 """
 Device selectors: CEL expressions over one device, and which devices they select.
 
-An expression sees the driver, the attributes and the capacities of a device, each under its domain, and whether
-the device can be shared. A domain that a device does not have is an empty map. An expression that fails on a device
-does not select it; allocationMode All needs to know about failures, so they are kept.
+An expression sees the driver, the attributes and the capacities of a device, each under its domain, and
+whether the device can be shared. A domain that a device does not have is an empty map. An expression that
+fails on a device does not select it; allocationMode All needs to know about failures, so they are kept.
 
-The CEL library lacks three things, which are added here: ``cel.bind(name, value, expression)`` is rewritten to
-``[value].map(name, expression)[0]``; semantic versions travel through CEL as a map with one entry, as quantities
-do; and functions that take versions and quantities alike tell the two apart
+The CEL library lacks three things, which are added here: ``cel.bind(name, value, expression)`` is rewritten
+to ``[value].map(name, expression)[0]``; semantic versions travel through CEL as a map with one entry, as
+quantities do; and functions that take versions and quantities alike tell the two apart
 (https://kubernetes.io/docs/reference/using-api/cel/).
 """
 

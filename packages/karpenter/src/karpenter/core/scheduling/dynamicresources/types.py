@@ -1,14 +1,14 @@
 """
 The values of dynamic resource allocation: devices, pools, the claims of pods, and what is allocated.
 
-A device is published by a driver in a ResourceSlice, or it is a template device: an instance type says that a
-new node will have it. The two never mix: a template device never stands for a published one of the same
-name. Amounts are exact billionths; names of attributes and capacities always carry their domain, which is the
-driver's where none is written.
+A device is published by a driver in a ResourceSlice, or it is a template device: an instance type says that
+a new node will have it. The two never mix: a template device never stands for a published one of the same
+name. Amounts are exact billionths; names of attributes and capacities always carry their domain, which is
+the driver's where none is written.
 
-:mod:`.build` makes these values from the objects of a cluster, :mod:`.allocator` reads them. Which allocations
-are released depends on the pods that a problem places, so it is decided when the problem is encoded. Whether a
-device is free is in :mod:`.allocationtracker`.
+:mod:`.build` makes these values from the objects of a cluster, :mod:`.allocator` reads them. Which
+allocations are released depends on the pods that a problem places, so it is decided when the problem is
+encoded. Whether a device is free is in :mod:`.allocationtracker`.
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ def read_node_terms(name: str | None, selector: NodeSelector | None, everywhere:
     Raises:
         RequirementError: if the selector cannot be read.
     """
+    # A slice or device sets exactly one of nodeName, nodeSelector and allNodes.
     if name:
         return (Requirements.only(NODE_NAME, frozenset({name})),)
     if selector is not None:

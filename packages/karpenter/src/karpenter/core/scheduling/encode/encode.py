@@ -46,7 +46,7 @@ class EncodedProblem:
             for number, pool in enumerate(problem.pools)
         ]
         self.proved: dict[frozenset[tuple[Item, int]], DualValues] = {}
-        """Bounds of demands that were worked out while packing; the bound of the plan takes them from here."""
+        """Bounds that were worked out while packing, for the bound of the plan."""
 
         devices = problem.devices
         self.devices = DeviceInventory(devices, problem.pods, self.templates) if devices is not None else None

@@ -1,9 +1,9 @@
 """
-Pools as templates: what every new claim of a pool starts from.
+NodeClaim templates: what every new claim of a NodePool starts from.
 
-A template joins a pool's requirements with its catalogue and takes off what the daemons
-of each instance type will use. Daemons differ by type (one may only run on machines with
-a GPU), so they are worked out type by type, once per run.
+A template joins the requirements of a NodePool with its catalog and subtracts what the daemons of each
+instance type will use. Daemons differ by type (one may only run on nodes with a GPU), so their overhead is
+worked out type by type, once per problem.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.offerings import Bits
     from karpenter.core.scheduling.problem import Pool
 
+# Daemons may select nodes by these labels, which every node has once it is initialized.
 _READY: Final = Requirements.of(
     [requirement(REGISTERED, "In", ["true"]), requirement(INITIALIZED, "In", ["true"])]
 )
-_AVOIDANCE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+_TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
 class DaemonPod(msgspec.Struct, frozen=True):
-    """A daemon as templates see it."""
+    """Where a daemon pod runs, and what it requests."""
 
     alternatives: tuple[Requirements, ...]
     tolerations: tuple[Toleration, ...]
@@ -48,19 +49,20 @@ class DaemonPod(msgspec.Struct, frozen=True):
 
 
 def daemon_pod(pod: Pod) -> DaemonPod:
-    """Return what a daemon pod takes, and where it runs."""
+    """Return where a daemon pod runs, and what it requests."""
     selector = Requirements.from_labels(pod.spec.node_selector)
     terms = [Requirements.from_entries(t.match_expressions) for t in node_terms(pod.spec)]
     return DaemonPod(
         tuple(selector.intersect(term) for term in terms) or (selector,),
-        (*pod.spec.tolerations, _AVOIDANCE),
+        # PreferNoSchedule never keeps a daemon off a node: kube-scheduler has only this node to choose.
+        (*pod.spec.tolerations, _TOLERATE_PREFER_NO_SCHEDULE),
         pod_requests(pod),
         host_ports(pod),
     )
 
 
 class Template:
-    """A pool, its offerings as arrays, and its daemons."""
+    """A NodePool with its offerings as arrays and the overhead of daemons per instance type."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Template:
         self.overhead: list[dict[str, int]] = [{} for _ in pool.types]
         self.ports: list[tuple[HostPort, ...]] = [()] * len(pool.types)
         for daemon in daemons:
-            self._host(daemon, well_known)
+            self._add_daemon(daemon, well_known)
         self.table.reserve(self.overhead)
         self.bits: Bits = self.table.keep(self.table.everything, pool.requirements)
         self.min_values = {r.key: r.min_values for r in pool.requirements if r.min_values}
@@ -85,7 +87,7 @@ class Template:
         self._domains: dict[str, frozenset[str]] = {}
 
     def domains(self, key: str) -> frozenset[str]:
-        """Return the values of `key` that nodes of this pool can have."""
+        """Return the values of `key` that nodes of this NodePool can have."""
         if key not in self._domains:
             held = self.pool.requirements[key]
             found = {v for v in self.table.values(key, self.bits) if held.allows(v)}
@@ -94,8 +96,10 @@ class Template:
             self._domains[key] = frozenset(found)
         return self._domains[key]
 
-    def _host(self, daemon: DaemonPod, well_known: AbstractSet[str]) -> None:
-        """Take note of the instance types on which a daemon will run."""
+    def _add_daemon(self, daemon: DaemonPod, well_known: AbstractSet[str]) -> None:
+        """Add a daemon to the instance types on which it will run."""
+        # Startup taints do not count: they are gone before daemons have to run
+        # (https://karpenter.sh/docs/concepts/nodepools/).
         if not tolerates(daemon.tolerations, self.pool.taints):
             return
         known = self.pool.requirements.intersect(_READY)

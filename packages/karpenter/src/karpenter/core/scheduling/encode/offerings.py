@@ -1,22 +1,13 @@
 """
-What is on sale: the offerings of some instance types, and what they say about each label.
+Offerings as arrays and bit sets: which offerings a requirement leaves, and how much room their types have.
 
-Offerings that can be bought are numbered once; a set of them is a Python integer with one
-bit per offering, so that narrowing a claim is a single ``&``. For every label key the
-offerings are sorted by what they say about it, and a requirement is asked once per different
-saying, never once per offering.
+The available offerings of a catalog are numbered once; a set of them is a Python integer with one bit per
+offering, so that narrowing a claim is a single ``&``. For every label key the offerings are grouped by the
+values that they have, and a requirement is compared once per different value, never once per offering.
 
-A shelf depends on nothing but its types, so one shelf serves every problem that has them;
-the last few are kept.
-
-The offerings of one pool as arrays, and which of them a requirement leaves.
-
-The offerings themselves stand on a :mod:`.shelf`, which many pools and problems share;
-what daemons leave of each machine is the pool's own.
-
-Knows labels, sizes and prices; knows nothing of pods, claims or topology.
-
-Sets of offerings as integers, one bit each, and as arrays of flags.
+:class:`OfferingTable` depends on nothing but the instance types, so one table serves every problem that has
+them; the last few are kept. :class:`PoolOfferingTable` adds what daemons leave of each type in one
+NodePool. Neither knows pods, claims or topology.
 """
 
 from __future__ import annotations
@@ -38,7 +29,19 @@ if TYPE_CHECKING:
 
 
 Bits: TypeAlias = int
+"""A set of offerings, one bit each."""
+
 Flags: TypeAlias = "NDArray[np.bool_]"
+"""The same set as an array."""
+
+Amounts: TypeAlias = "NDArray[np.int64]"
+"""Amounts of resources as an array."""
+
+_FEW: Final = 32
+"""Up to this many different label values, an array pass for each is faster than a walk over positions."""
+
+_KEPT: Final = 16
+"""How many offering tables are kept for later problems."""
 
 
 def to_bits(flags: Flags) -> Bits:
@@ -53,25 +56,21 @@ def to_flags(bits: Bits, length: int) -> Flags:
 
 
 def packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return rows of flags as few large words."""
+    """Return rows of flags packed into 64-bit words."""
     width = -(-flags.shape[1] // 64) * 64
     wide = np.zeros((len(flags), width), bool)
     wide[:, : flags.shape[1]] = flags
     return np.packbits(wide, axis=1).view(np.uint64)
 
 
-_FEW: Final = 32
-"""Up to so many different sayings, an array pass for each is quicker than a walk over positions."""
-
-_KEPT: Final = 16
 _tables: OrderedDict[tuple[int, frozenset[str]], OfferingTable] = OrderedDict()
 
 
 class OfferingTable:
-    """The offerings of some instance types, numbered."""
+    """The available offerings of some instance types, numbered; depends on nothing but the types."""
 
     def __init__(self, types: tuple[InstanceType, ...], absent: frozenset[str]) -> None:
-        """Number the offerings of `types`, which lack a label in `absent` unless they name it."""
+        """Number the offerings of `types`; they lack the labels in `absent` that they do not name."""
         self.types = types
         self.offerings: list[Offering] = []
         owner: list[int] = []
@@ -81,7 +80,7 @@ class OfferingTable:
         self.owner = np.array(owner, np.int64)
         self.price = np.array([o.price for o in self.offerings], np.float64)
         self.capacity_types = tuple(o.capacity_type for o in self.offerings)
-        """How each offering is bought."""
+        """The capacity type of each offering."""
 
         self.reserved = tuple(
             o
@@ -90,7 +89,7 @@ class OfferingTable:
         )
         self.everything: Bits = (1 << len(self.offerings)) - 1
         self.overdrawn = np.array([any(v < 0 for v in kind.allocatable.values()) for kind in types], bool)
-        """Types that have less than nothing of something."""
+        """Types whose overhead exceeds their capacity of some resource."""
 
         self._by_capacity_type: dict[str, NDArray[np.bool_]] = {}
         self._room: dict[tuple[str, ...], NDArray[np.int64]] = {}
@@ -106,7 +105,7 @@ class OfferingTable:
         return found
 
     def has_capacity_type(self, capacity_type: str) -> NDArray[np.bool_]:
-        """Return which offerings are bought in one way."""
+        """Return which offerings have a capacity type."""
         found = self._by_capacity_type.get(capacity_type)
         if found is None:
             found = self._by_capacity_type[capacity_type] = np.array(
@@ -116,7 +115,7 @@ class OfferingTable:
         return found
 
     def room(self, axis: tuple[str, ...]) -> NDArray[np.int64]:
-        """Return what pods may use of each type, over some resources."""
+        """Return the allocatable of each type over some resources."""
         found = self._room.get(axis)
         if found is None:
             found = self._room[axis] = amounts_of([kind.allocatable for kind in self.types], axis)
@@ -124,7 +123,7 @@ class OfferingTable:
         return found
 
     def label_values(self, key: str) -> _LabelValues:
-        """Return what the offerings say about a key."""
+        """Return the values that the offerings have of a label key."""
         found = self._label_values.get(key)
         if found is None:
             found = _LabelValues(key, self.types, len(self.offerings), key in self._absent)
@@ -139,10 +138,10 @@ def amounts_of(lists: Sequence[Mapping[str, int]], axis: Sequence[str]) -> NDArr
 
 
 def offering_table(types: tuple[InstanceType, ...], absent: frozenset[str]) -> OfferingTable:
-    """Return the shelf of some types, the same one as before when they are the same objects."""
+    """Return the table of some types, the same object for the same types."""
     key = (id(types), absent)
     found = _tables.get(key)
-    if found is None:  # a shelf holds its types, so nothing else can have their id
+    if found is None:  # a table holds its types, so no other object can have their id
         found = _tables[key] = OfferingTable(types, absent)
         if len(_tables) > _KEPT:
             _tables.popitem(last=False)
@@ -151,7 +150,7 @@ def offering_table(types: tuple[InstanceType, ...], absent: frozenset[str]) -> O
 
 
 class _LabelValues:
-    """What the offerings say about one label key: the different sayings, and who says which."""
+    """The different values of one label key, and which offerings have which."""
 
     def __init__(self, key: str, types: Sequence[InstanceType], count: int, well_known: bool) -> None:
         numbers: dict[Requirement | None, int] = {}
@@ -199,7 +198,7 @@ class _LabelValues:
 
 
 def _bits_by_number(stated: NDArray[np.int64], count: int) -> list[Bits]:
-    """Return, for each number, the positions that say it."""
+    """Return, for each number, the positions that have it."""
     if count <= _FEW:
         return [to_bits(stated == number) for number in range(count)]
     found = [0] * count
@@ -209,17 +208,16 @@ def _bits_by_number(stated: NDArray[np.int64], count: int) -> list[Bits]:
 
 
 def satisfies(stated: Requirement | None, requirement: Requirement) -> bool:
-    """Whether an offering that says `said` (None: nothing at all) can satisfy `requirement`."""
+    """Whether an offering with the value `stated` (None: the label is open) can satisfy `requirement`."""
+    # A label that neither the type nor the offering names is open: the node may get it from the NodePool
+    # template.
     if stated is None or (stated.tolerates_absence and requirement.tolerates_absence):
         return True
     return stated.intersects(requirement)
 
 
-Amounts: TypeAlias = "NDArray[np.int64]"
-
-
 class PoolOfferingTable:
-    """Every offering that one pool may buy now."""
+    """The offerings of one NodePool, and the room of each type after daemons."""
 
     def __init__(
         self,
@@ -230,8 +228,8 @@ class PoolOfferingTable:
         """
         Number the offerings of `types`.
 
-        `axis` names the resources that anyone asks for; a well-known key that a type does
-        not name is a label it lacks.
+        `axis` names the resources that pods or daemons request; a well-known key that a type does
+        not name is a label that it lacks.
         """
         self._shared = offering_table(types, well_known)
         self.types = self._shared.types
@@ -245,7 +243,7 @@ class PoolOfferingTable:
         self.reserved = self._shared.reserved
 
     def reserve(self, daemons: Sequence[Mapping[str, int]]) -> None:
-        """Take what daemons need, type by type, off the room; an overdrawn type has none at all."""
+        """Subtract what daemons request from the room of each type; a negative room counts as none."""
         room = self._shared.room(self.axis) - amounts_of(daemons, self.axis)
         room[self._shared.overdrawn | (room < 0).any(axis=1)] = -1
         self.room = room
@@ -273,7 +271,7 @@ class PoolOfferingTable:
         return np.unique(self.owner[self.flags(bits)])
 
     def cheapest(self, bits: Bits) -> float:
-        """Return the lowest price in `bits`; without end when there is none."""
+        """Return the lowest price in `bits`; infinity when it is empty."""
         return float(self.price[self.flags(bits)].min(initial=np.inf))
 
     def values(self, key: str, bits: Bits) -> frozenset[str]:
@@ -281,11 +279,11 @@ class PoolOfferingTable:
         return self._shared.label_values(key).values(bits)
 
     def names(self, key: str) -> bool:
-        """Whether any offering says anything about `key`."""
+        """Whether any offering names a value of `key`."""
         return self._shared.label_values(key).names
 
     def frontier(self, bits: Bits) -> Amounts:
-        """Return the largest rooms among the types in `bits`: none is at least as large as another."""
+        """Return the largest rooms among the types in `bits`, of which none covers another."""
         rooms = self.room[self.types_of(bits)]
         rooms = rooms[(rooms >= 0).all(axis=1)]
         return pareto(rooms)

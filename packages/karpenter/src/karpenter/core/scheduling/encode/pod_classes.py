@@ -1,18 +1,12 @@
 """
-Equal pods are one class: what is true of one is true of all, so it is worked out once.
+Pod classes: equal pods are one class, and what holds for one of them is worked out once for all.
 
-Two pods belong together when nothing that scheduling looks at tells them apart. Labels
-count only where some selector of the problem mentions their key, so the pods of a
-StatefulSet are one class although each has a label of its own. Pods with volumes stay
-apart, since their claims differ.
+Two pods are equal when nothing that scheduling reads tells them apart. Labels count only where some
+selector of the problem names their key, so the pods of a StatefulSet are one class although each has a
+label of its own. Pods with volumes are classes of their own, since their claims differ.
 
-Knows pods; knows nothing of nodes, pools or offerings.
-
-What pods ask of a place, their size aside.
-
-Pods of many sizes often ask for the same labels, tolerations and company. What follows from
-that is worked out once for all of them, so that it costs next to nothing when every pod
-requests something else.
+Pods with different requests often have the same node affinity, tolerations and topology constraints;
+classes share those as :class:`PodConstraints`. Nodes, NodePools and offerings are not known here.
 """
 
 from __future__ import annotations
@@ -40,9 +34,13 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.preferences import Relaxation
     from karpenter.core.scheduling.problem import PodVolumes, Problem
 
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ENCODER: Final = msgspec.json.Encoder()
+_UNKNOWN: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
+
 
 class PodConstraints:
-    """The wishes of pods that differ in nothing but their containers."""
+    """What pods require of a node, their requests aside; shared by pods with different containers."""
 
     __slots__ = ("example", "labels", "number", "relaxations", "volumes")
 
@@ -51,35 +49,35 @@ class PodConstraints:
         number: int,
         example: Pod,
         labels: dict[str, str],
-        rungs: tuple[Relaxation, ...],
+        steps: tuple[Relaxation, ...],
         volumes: PodVolumes,
     ) -> None:
         self.number = number
         self.example = example
         self.labels = labels
-        """Those that some selector of the problem asks for."""
+        """The labels that some selector of the problem names."""
 
-        self.relaxations = rungs
-        """Every reading of the wishes, most demanding first."""
+        self.relaxations = steps
+        """Every relaxation of the preferences, most demanding first."""
 
         self.volumes: tuple[Requirements, ...] = volumes.alternatives
-        """Where the volumes are, one of which must do."""
+        """Where the volumes can be reached; one of these must hold."""
 
     @property
     def namespace(self) -> str:
-        """The namespace of all its pods."""
+        """The namespace of the pods."""
         return self.example.metadata.namespace
 
 
 class PodConstraintsCache:
-    """All manners of a problem's pods."""
+    """The different pod constraints of a problem."""
 
     def __init__(self, *, respect: bool, avoidance: bool) -> None:
         """
         Begin without any.
 
-        `respect` takes preferences for requirements until they are given up; `avoidance` says
-        that some pool has a PreferNoSchedule taint.
+        `respect` treats preferences as required until they are relaxed; `avoidance` says that some
+        NodePool has a PreferNoSchedule taint.
         """
         self._respect = respect
         self._avoidance = avoidance
@@ -93,30 +91,25 @@ class PodConstraintsCache:
         spreads: Sequence[TopologySpreadConstraint],
         volumes: PodVolumes,
     ) -> PodConstraints:
-        """Return the manner of a pod; pods with volumes have one each, since their claims differ."""
+        """Return the constraints of a pod; pods with volumes have their own, since their claims differ."""
         spec, namespace = pod.spec, pod.metadata.namespace
         asked = self._encode((spec.node_selector, spec.affinity, spec.tolerations, spreads))
         identity = (asked, namespace, labels, pod.key if volumes.claims or volumes.alternatives else None)
         found = self._known.get(identity)
         if found is None:
-            rungs = relaxations(spec, spreads, respect=self._respect, avoidance=self._avoidance)
-            found = PodConstraints(len(self._known), pod, dict(labels), tuple(rungs), volumes)
+            steps = relaxations(spec, spreads, respect=self._respect, avoidance=self._avoidance)
+            found = PodConstraints(len(self._known), pod, dict(labels), tuple(steps), volumes)
             self._known[identity] = found
         return found
 
 
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_ENCODER: Final = msgspec.json.Encoder()
-_UNKNOWN: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
-
-
 class PodClass:
-    """Pods that scheduling cannot tell apart, in the order in which they are placed."""
+    """Pods that the scheduler cannot tell apart, in the order in which they are placed."""
 
     __slots__ = (
+        "constraints",
         "devices",
         "example",
-        "constraints",
         "moved",
         "number",
         "pods",
@@ -149,42 +142,42 @@ class PodClass:
         self.ports: tuple[HostPort, ...] = host_ports(example)
         self.requests = pod_requests(example)
         self.want: tuple[int, ...] = ()
-        """The requests over the resource axis of the run."""
+        """The requests over the resource axis of the problem."""
 
         self.vector = _UNKNOWN
 
 
 def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
-    """Return the classes of the problem's pods in placing order: the largest pods first."""
+    """Return the classes of the problem's pods in the order of placing: the largest pods first."""
     specs, keys = _specs(problem)
     selected = tuple(sorted(keys))
-    manners = PodConstraintsCache(respect=problem.options.preferences == "Respect", avoidance=avoidance)
+    cache = PodConstraintsCache(respect=problem.options.preferences == "Respect", avoidance=avoidance)
     known: dict[tuple[object, ...], PodClass] = {}
     found: list[PodClass] = []
     order = _Order()
-    special = _ProblemExtras(problem)
+    extras = _ProblemExtras(problem)
     for pod in problem.pods:
         meta, status = pod.metadata, pod.status
         own = meta.labels
         labels = tuple([(key, own[key]) for key in selected if key in own])
-        told = (
+        reported = (
             _reported_resources(status)
             if status.container_statuses or status.init_container_statuses
             else b""
         )
-        # The specs of the problem outlive this loop, so their ids are theirs alone.
-        usual = (specs[id(pod.spec)], meta.namespace, labels, told)
-        identity = special.identity(pod, usual) if special else usual
+        # The specs of the problem outlive this loop, so no other object has their ids.
+        usual = (specs[id(pod.spec)], meta.namespace, labels, reported)
+        identity = extras.identity(pod, usual) if extras else usual
         group = known.get(identity)
         if group is None:
             volumes = problem.volumes.get(pod.key, NO_VOLUMES)
             group = known[identity] = PodClass(
                 number=len(found),
                 example=pod,
-                constraints=manners.of(pod, labels, special.spreads(pod), volumes),
+                constraints=cache.of(pod, labels, extras.spreads(pod), volumes),
                 volumes=volumes,
                 moved=pod.key in problem.moved,
-                devices=special.claims_devices(pod),
+                devices=extras.claims_devices(pod),
             )
             found.append(group)
         group.pods.append(pod)
@@ -196,7 +189,7 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
 
 
 class _ProblemExtras:
-    """What a problem knows of some of its pods beyond what they say themselves."""
+    """What a problem holds of its pods beyond their specs: volumes, default spreads, device claims, moves."""
 
     def __init__(self, problem: Problem) -> None:
         self._volumes = problem.volumes
@@ -228,13 +221,15 @@ class _ProblemExtras:
 
 
 class _Order:
-    """Large before small, old before young."""
+    """The order of placing: large before small requests, old before young pods."""
 
     @staticmethod
     def within(pod: Pod) -> tuple[datetime, str]:
         return pod.metadata.creation_timestamp or _BEGINNING, pod.metadata.uid
 
     def between(self, group: PodClass) -> tuple[int, int, datetime, str, int]:
+        # First-fit decreasing: cpu, then memory, then age, as upstream sorts its queue:
+        # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/queue.go
         want = group.requests
         return (-want.get("cpu", 0), -want.get("memory", 0), *self.within(group.pods[0]), group.number)
 
@@ -269,23 +264,24 @@ def _without_unique_fields(spec: PodSpec) -> PodSpec:
     """
     Return a spec without what differs between equal pods.
 
-    An API server gives every pod a volume for its token, with a name of its own; volumes that
-    matter are told apart by the problem. Where a pod runs now says nothing about where it will.
+    The API server gives every pod a projected token volume with a name of its own
+    (https://kubernetes.io/docs/concepts/storage/projected-volumes/); volumes that constrain a pod are in the
+    problem. The node of a pod says nothing about where it will run next.
     """
     return msgspec.structs.replace(spec, volumes=(), node_name="")
 
 
 def _reported_resources(status: PodStatus) -> bytes:
-    """Return what is known about the resources that containers were given, which may not be what they ask."""
-    told = [
+    """Return the resources that containers have by their status, which in-place resize may have changed."""
+    reported = [
         (each.name, each.allocated_resources, each.resources)
         for each in (*status.container_statuses, *status.init_container_statuses)
         if each.resources is not None
     ]
-    if not told:
+    if not reported:
         return b""
     resizing = [each.reason for each in status.conditions if each.type == "PodResizePending"]
-    return _ENCODER.encode((told, status.resize, resizing))
+    return _ENCODER.encode((reported, status.resize, resizing))
 
 
 def _keys_of_spec(spec: PodSpec) -> Iterator[str]:

@@ -276,6 +276,8 @@ class PodData:
 
 def host_limit(demand: TopologyDemand, number: int) -> int:
     """Return how many more pods with a demand over kubernetes.io/hostname one bin may take."""
+    # A new node has no pods, so the global minimum over hostnames is always 0 and the skew alone is the
+    # limit.
     group, count = demand.group, demand.group.hosts[number]
     match group.kind:
         case TopologyType.SPREAD:

@@ -1,21 +1,21 @@
 """
-Bins: everything a pod can be put on, as columns.
+Bins: everything that a pod can be placed on, as columns of arrays.
 
-Existing nodes come first and keep their numbers; claims follow in the order in which they
-are opened. A column holds one figure of every bin, so that "which bins have room" is a
-handful of array operations however many bins there are.
+Existing nodes come first and keep their numbers; claims follow in the order in which they are opened. A
+column holds one figure of every bin, so that "which bins have room" is a handful of array operations for
+any number of bins.
 
-Exact integers throughout. What may share a bin is decided elsewhere.
-
-Where pods went, in the order in which it was decided: columns, since there may be as many as pods.
+Exact integers throughout. Which pods may share a bin is decided in :mod:`.scheduler`.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+
+from karpenter.core.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
 
 
-_START = 64
+_START: Final = 64
+_RATIO_STEPS: Final = 2
+"""The steps in which a better or worse ratio is told apart, so that fullness decides among similar nodes."""
 
 
 class Nodes:
-    """The room on existing nodes."""
+    """The free room of existing nodes."""
 
     def __init__(self, free: Amounts) -> None:
         self.free = np.ascontiguousarray(free.T)
@@ -67,7 +69,7 @@ class Nodes:
 
 
 class Claims:
-    """The claims of this run: how full each is, and what it can still become."""
+    """The claims of this run: their usage and their states."""
 
     def __init__(self, width: int) -> None:
         self.count = 0
@@ -75,7 +77,7 @@ class Claims:
         """``used[resource, claim]``."""
 
         self.head = np.zeros((width, _START), np.int64)
-        """An upper bound of what is left, per resource; the frontier of the state is exact."""
+        """An upper bound of what is left per resource; the frontier of the state is exact."""
 
         self.pods = np.zeros(_START, np.int64)
         self.state = np.zeros(_START, np.int64)
@@ -116,7 +118,7 @@ class Claims:
         return best
 
     def take(self, claim: int, state: ClaimState, want: NDArray[np.int64], count: int = 1) -> None:
-        """Put `count` pods on a claim, which thereby becomes `state`."""
+        """Put `count` pods on a claim, which becomes `state`."""
         used = self.used[:, claim]
         used += want if count == 1 else want * count
         self.pods[claim] += count
@@ -140,7 +142,7 @@ def _wider(table: NDArray[np.int64], length: int) -> NDArray[np.int64]:
 
 
 class PodPlacement(NamedTuple):
-    """Pods of one class that went to one bin."""
+    """Pods of one class that were placed on one bin."""
 
     pod_data: PodData
     bin: int
@@ -148,7 +150,7 @@ class PodPlacement(NamedTuple):
 
 
 class PodPlacements:
-    """Every move of one run."""
+    """Every placement of one run, in order; columns, since there may be as many as pods."""
 
     def __init__(self) -> None:
         self._pod_data: list[PodData] = []
@@ -156,11 +158,37 @@ class PodPlacements:
         self._many = array("q")
 
     def add(self, pod_data: PodData, number: int, pod_count: int) -> None:
-        """Note that some pods went to a bin."""
+        """Record that pods were placed on a bin."""
         self._pod_data.append(pod_data)
         self._bins.append(number)
         self._many.append(pod_count)
 
     def __iter__(self) -> Iterator[PodPlacement]:
-        """Yield the moves, first things first."""
+        """Yield the placements in the order in which they were made."""
         return map(PodPlacement, self._pod_data, self._bins, self._many)
+
+
+class ResourceRatio:
+    """
+    Orders existing nodes for a pod by the ratio of memory to cpu.
+
+    A node whose memory is used up while half of its cpu is free is paid for and takes no more pods. So pods
+    that request more memory per cpu than usual go to nodes with more free memory per cpu than usual, and
+    the other way round; among similar nodes to the fullest, since emptier ones may be consolidated.
+    """
+
+    def __init__(self, axis: Sequence[str], free: NDArray[np.int64], usual: float) -> None:
+        """`free` is ``[resource, node]``; `usual` is the usual memory per cpu of pods."""
+        self._rows = [axis.index(CPU), axis.index(MEMORY)]
+        self._most = np.maximum(free[self._rows].max(axis=1, initial=1), 1)[:, None]
+        self._usual = usual
+
+    def ordered(
+        self, nodes: NDArray[np.int64], free: NDArray[np.int64], want: Sequence[int]
+    ) -> NDArray[np.int64]:
+        """Return some nodes, the best for a pod first; of equals, in the order given."""
+        room = free[self._rows][:, nodes]
+        surplus = self._usual * room[0] - room[1]
+        wanted = self._usual * want[self._rows[0]] - want[self._rows[1]]
+        worse = (np.abs(surplus - wanted) - np.abs(surplus)) / (abs(wanted) or 1.0)
+        return nodes[np.lexsort(((room / self._most).max(axis=0), np.round(worse * _RATIO_STEPS)))]

@@ -1,21 +1,14 @@
 """
-First come, first served: the packing that everything else is measured against.
+Greedy packing: first fit, from the largest pods down. Packing by price starts from its result.
 
-Classes are placed from the largest pod down. A pod goes to the first existing node that
-takes it, else to the claim with the fewest pods that does, else to a new claim of the
-first pool that can serve it; if nothing helps it gives up one preference and tries again.
-Pods that wait for company, or for what other pods may release, are tried again as long as
-anything moves.
+Classes are placed in the order of their cpu and memory requests. A pod goes to the first existing node that
+takes it, else to the claim with the fewest pods that does, else to a new claim of the first NodePool that
+can serve it; if nothing takes it, one preference is relaxed and it is tried again. Pods that depend on
+other pods (affinity, devices) or on what claims may release (reservations, limits) are tried again as long
+as anything is placed.
 
-All pods of a class whose chances only ever shrink are placed together; a class whose
-chances depend on counts goes pod by pod, but keeps what it has learned between pods.
-
-Which free room suits a pod best: room in which less is left to nobody once the pod is there.
-
-A machine whose memory is used up while half of its processors are free is lost to everybody, and is paid
-for. So pods that want more memory than usual for their processors go where more memory than usual is free
-for each processor, and the other way round; among such machines to the fullest, which are the last that
-could be emptied.
+All pods of a class are placed together where a bin that refuses one of them refuses all; a class that
+depends on topology counts goes pod by pod (:mod:`.one_by_one`).
 """
 
 from __future__ import annotations
@@ -24,12 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.model.resources import CPU, MEMORY
 from karpenter.core.scheduling.pack.one_by_one import OneByOne
-from karpenter.core.scheduling.pack.topologygroup import distribute_evenly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -41,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _FEW: Final = 16
-"""Up to so many pods, one at a time is quicker than working out a level."""
+"""Up to this many pods, one at a time is faster than distributing them."""
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
 
@@ -52,6 +43,8 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
 
     Returns what is left, per class number.
     """
+    # Upstream pops pods from a queue and pushes those that fail to its end until a whole round places none:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/queue.go
     queue = [each for each in scheduler.encoded.classes if waiting.get(each.number)]
     left = dict(waiting)
     while queue:
@@ -70,7 +63,7 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
 
 
 def depends_on_others(scheduler: Scheduler, each: PodClass) -> bool:
-    """Return whether pods of a class may get a place once other pods have theirs."""
+    """Return whether pods of a class that do not fit now may fit once other pods are placed."""
     return each.devices or any(
         pod_data.demands.depends_on_counts for pod_data in scheduler.pod_data[each.number]
     )
@@ -90,7 +83,9 @@ def place_class(scheduler: Scheduler, each: PodClass, count: int) -> int:
 
 
 def place_together(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
-    """Place pods whose chances only shrink; return how many are left."""
+    """Place pods for which a bin that refuses one refuses all; return how many are left."""
+    # The order is upstream's: existing nodes, then claims of this run, then a new claim:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/scheduling/scheduler.go
     if scheduler.nodes.count:
         count = _onto_nodes(scheduler, pod_data, count)
     if count and scheduler.claims.count:
@@ -132,7 +127,7 @@ def _onto_claims(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
 
 
 def _may_all_grow(scheduler: Scheduler, claims: int) -> bool:
-    """Return whether so many claims may become whatever they like, with nobody asked in between."""
+    """Return whether this many claims may become any type without checking limits in between."""
     return not any(map(scheduler.needs_exact_check, scheduler.templates)) and all(
         scheduler.limits_allow(template, claims) for template in scheduler.templates
     )
@@ -156,7 +151,7 @@ def _one_by_one(scheduler: Scheduler, pod_data: PodData, count: int, candidates:
 
 
 def _fill_evenly(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
-    """Fill the emptiest claims first, all at once: the same as one by one, in one pass."""
+    """Fill the claims with the fewest pods first: the same as one by one, in one pass."""
     targets, most = reachable(scheduler, pod_data, candidates)
     taken = distribute_evenly(scheduler.claims.pods[candidates], most, count)
     for position in np.flatnonzero(taken).tolist():
@@ -214,25 +209,29 @@ def _onto_new(scheduler: Scheduler, pod_data: PodData, count: int, templates: It
     return count
 
 
-_STEPS: Final = 2
-"""How finely it is told apart how much of a pod's leaning makes up for a machine's, or adds to it."""
+def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """
+    Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
+
+    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that
+    of placing one pod at a time on the emptiest claim with room, the first of equals.
+    """
+    if int(most.sum()) <= count:
+        return most.copy()
+    low, high = int(held.min()), int(held.max()) + count
+    while low < high:  # the highest level that does not need more pods than there are
+        middle = (low + high + 1) // 2
+        if int(_up_to(held, most, middle).sum()) <= count:
+            low = middle
+        else:
+            high = middle - 1
+    given = _up_to(held, most, low)
+    rest = count - int(given.sum())
+    if rest:
+        open_ = np.flatnonzero((given < most) & (held + given == low))
+        given[open_[:rest]] += 1
+    return given
 
 
-class ResourceRatio:
-    """Puts machines in the order in which pods should ask for room on them."""
-
-    def __init__(self, axis: Sequence[str], free: NDArray[np.int64], usual: float) -> None:
-        """`free` is ``[resource, machine]``; `usual` is the memory that pods want for a unit of processor."""
-        self._rows = [axis.index(CPU), axis.index(MEMORY)]
-        self._most = np.maximum(free[self._rows].max(axis=1, initial=1), 1)[:, None]
-        self._usual = usual
-
-    def ordered(
-        self, machines: NDArray[np.int64], free: NDArray[np.int64], want: Sequence[int]
-    ) -> NDArray[np.int64]:
-        """Return some machines, the best for a pod first; of equals, in the order given."""
-        room = free[self._rows][:, machines]
-        leaning = self._usual * room[0] - room[1]
-        mine = self._usual * want[self._rows[0]] - want[self._rows[1]]
-        worse = (np.abs(leaning - mine) - np.abs(leaning)) / (abs(mine) or 1.0)
-        return machines[np.lexsort(((room / self._most).max(axis=0), np.round(worse * _STEPS)))]
+def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
+    return np.clip(line - held, 0, most)

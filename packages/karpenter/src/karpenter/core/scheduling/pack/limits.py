@@ -1,16 +1,13 @@
 """
-Pool limits: how much a pool may still launch, exactly, while claims are still being filled.
+NodePool limits: how much a NodePool may still launch, exactly, while claims are still being filled.
 
-A claim has no size until it is launched, so what it takes of a limit is settled by its
-footing: the cheapest type that holds its pods and that the limit can bear, or as many of the
-cheapest as the pool's least choice of values needs. As pods join, the footing may grow. At
-the end, what is left of a limit is shared out among the claims as freedom to become something
-larger than their footing. So the largest machines that all claims could become never exceed
-the limit together, and no pod is refused while there is room.
+A claim has no size until it is launched, so it counts as its cheapest type that holds its pods within the
+limits, or as many of the cheapest types as minValues need. As pods join, that may grow. At the end, what is
+left of a limit is divided among the claims, which may become larger types for it. So the largest types that
+all claims could become never exceed the limits together, and no pod is refused while there is room.
+Upstream subtracts the largest type of each claim instead (https://karpenter.sh/docs/concepts/nodepools/).
 
-As long as even the largest machine for every claim would stay within the limit, none of this
-is needed and nothing is asked; and while what is left bears a machine of the largest type, no
-claim need be asked what it may become.
+As long as the largest type for every claim stays within the limits, nothing is counted.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ _NO_LIMIT: Final = int(np.iinfo(np.int64).max)
 
 
 class PoolLimits:
-    """What one pool may still launch, and what its claims have taken."""
+    """What one NodePool may still launch, and what its claims count."""
 
     def __init__(self, template: Template) -> None:
         limits = template.pool.limits
@@ -46,8 +43,8 @@ class PoolLimits:
         self._sizes: list[tuple[int, ...]] = [tuple(row) for row in self._capacity.T.tolist()]
         reachable = template.table.types_of(template.bits)
         self._largest = tuple(self._capacity[:, reachable].max(axis=1, initial=0).tolist())
-        self._enough = self._bearable_machines()
-        self._machines = limits.get(NODES)
+        self._enough = self._nodes_that_fit()
+        self._nodes_left = limits.get(NODES)
         self._nothing = (0,) * len(self._names)
         self._taken: dict[int, tuple[int, ...]] = {}
         self._claims: list[int] = []
@@ -55,46 +52,47 @@ class PoolLimits:
 
     @property
     def allows_another(self) -> bool:
-        """Whether the limit on the number of machines leaves one more."""
-        return self._machines is None or self._machines > 0
+        """Whether the limit on the number of nodes leaves one more."""
+        return self._nodes_left is None or self._nodes_left > 0
 
     def left(self) -> dict[str, int]:
         """Return what is left of each limited resource."""
         return dict(zip(self._names, self._spare, strict=True))
 
-    def _bearable_machines(self) -> int:
-        """Return how many machines of the largest type what is left bears."""
+    def _nodes_that_fit(self) -> int:
+        """Return how many nodes of the largest type fit into what is left."""
         shares = (spare // most for spare, most in zip(self._spare, self._largest, strict=True) if most > 0)
         return min(shares, default=_NO_LIMIT)
 
     def allow_any(self, machines: int) -> bool:
-        """Whether so many claims may become whatever they like, with nobody asked."""
-        return not self.is_exact or self._bearable_machines() >= machines
+        """Whether this many claims may become any type without exceeding the limits."""
+        return not self.is_exact or self._nodes_that_fit() >= machines
 
     def may_bind(self) -> bool:
-        """Whether one more claim of the largest type might exceed a limit that nothing was taken of yet."""
+        """Whether one more claim of the largest type might exceed a limit that is not counted exactly yet."""
         return len(self._claims) >= self._enough
 
     def count_exactly(self, types_of: Callable[[int], list[int]]) -> None:
-        """Begin to count exactly; `footing_of` gives the footing of every claim opened so far."""
+        """Begin to count exactly; `types_of` gives the types by which each claim opened so far counts."""
         self.is_exact = True
         for claim in self._claims:
             self.take(claim, types_of(claim))
 
     def opened(self, claim: int) -> None:
-        """Note a new claim."""
+        """Record a new claim."""
         self._claims.append(claim)
-        if self._machines is not None:
-            self._machines -= 1
+        # limits.nodes counts nodes whatever their size (https://karpenter.sh/docs/concepts/nodepools/).
+        if self._nodes_left is not None:
+            self._nodes_left -= 1
 
     def types_within(self, claim: int | None) -> NDArray[np.bool_]:
-        """Return the types that a claim, or a new one, may become within the limit."""
+        """Return the types that a claim, or a new one, may become within the limits."""
         taken = self._nothing if claim is None else self._taken.get(claim, self._nothing)
         most = np.array(self._spare, np.int64) + np.array(taken, np.int64)
         return np.asarray((self._capacity <= most[:, None]).all(axis=0), bool)
 
     def take(self, claim: int, kinds: Sequence[int]) -> None:
-        """Let a claim take as much of the limit as any one of some types needs."""
+        """Count a claim with as much as any one of some types needs."""
         wanted = self._nothing
         for kind in kinds:
             wanted = tuple(map(max, wanted, self._sizes[kind]))
@@ -105,9 +103,9 @@ class PoolLimits:
             self._taken[claim] = wanted
 
     def allowed_types(self) -> dict[int, NDArray[np.bool_]]:
-        """Return the types that every claim may become when what is left is shared out fairly."""
+        """Return the types that every claim may become when what is left is divided among the claims."""
         spare, found = np.array(self._spare, np.int64), {}
-        known: dict[bytes, NDArray[np.bool_]] = {}  # most claims are as free as others
+        known: dict[bytes, NDArray[np.bool_]] = {}  # most claims may become the same types
         for position, claim in enumerate(self._claims):
             share = spare // (len(self._claims) - position)
             taken = np.array(self._taken.get(claim, self._nothing), np.int64)
@@ -119,5 +117,5 @@ class PoolLimits:
 
 
 def pool_limits(templates: Sequence[Template]) -> Mapping[int, PoolLimits]:
-    """Return a ledger for every pool that has limits, by template number."""
+    """Return the limits of every NodePool that has some, by template number."""
     return {template.number: PoolLimits(template) for template in templates if template.pool.limits}

@@ -1,11 +1,13 @@
 """
 What a claim of the run can still become: claim states, steps between them, and how a pod narrows a claim.
 
-A state is a template, its requirements so far, and the offerings they leave. Many claims share a state, and many
-pods make the same step, so the exact and slow requirement algebra runs once per pair of state and requirements.
+A state is a template, its requirements so far, and the offerings they leave. Many claims share a state, and
+many pods make the same step, so the exact and slow requirement algebra runs once per pair of state and
+requirements.
 
-A claim carries no list of instance types: a type remains possible exactly when its offerings are in the state and
-it fits the claim's usage, which the frontier of the state answers. The list is made in ``decode``.
+A claim carries no list of instance types: a type remains possible exactly when its offerings are in the
+state and it fits the claim's usage, which the frontier of the state answers. The list is made in
+``decode``.
 """
 
 from __future__ import annotations
@@ -199,8 +201,8 @@ class Narrowings:
     """
     What a claim becomes by taking a pod of one relaxation, best first.
 
-    Taking a pod can narrow a claim: a zone spread picks one zone, an affinity keeps the zones that have matching
-    pods. The answer is worked out per state, not per claim, and remembered per pattern of counts.
+    Taking a pod can narrow a claim: a zone spread picks one zone, an affinity keeps the zones that have
+    matching pods. The answer is worked out per state, not per claim, and remembered per pattern of counts.
     """
 
     def __init__(self, compiled: CompiledRelaxation, states: ClaimStates) -> None:

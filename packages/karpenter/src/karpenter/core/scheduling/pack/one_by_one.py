@@ -1,9 +1,9 @@
 """
-Placing pod by pod, for classes whose chances come and go with counts.
+Packing pod by pod, for classes whose possible bins depend on topology counts.
 
-A zone that is full now is open again once the others have caught up, so every pod asks
-anew; but bins that can never take another pod of the class are forgotten for good, and
-what spread and affinity permit is asked per kind of node and per state, not per bin.
+A zone that is full now is open again once the others have caught up, so every pod asks again; but bins that
+can never take another pod of the class are dropped, and what spread and affinity allow is asked per node
+group and per claim state, not per bin.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NO_CLAIM: Final = (_TAKEN, -1)
 
 
 class OneByOne:
-    """One class, its readings, and the bins that may still take one of its pods."""
+    """Places the pods of one class one after the other, each under the first relaxation that works."""
 
     def __init__(self, scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> None:
         self._scheduler = scheduler
         changes: list[int] = []
-        self._fronts = [_Candidates(scheduler, pod_data, changes) for pod_data in by_relaxation]
+        self._candidates = [_Candidates(scheduler, pod_data, changes) for pod_data in by_relaxation]
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
@@ -41,10 +41,10 @@ class OneByOne:
         return count
 
     def _place_one(self) -> bool:
-        """Place one pod, giving up wishes one after the other."""
+        """Place one pod, relaxing its preferences one after the other."""
         self._scheduler.must_wait = False
-        for front in self._fronts:
-            if front.place_one():
+        for candidates in self._candidates:
+            if candidates.place_one():
                 return True
             if self._scheduler.must_wait:
                 return False
@@ -52,34 +52,34 @@ class OneByOne:
 
 
 class _ClaimQueue:
-    """Claims in one state, and how many pods each has; knows the emptiest, the first of equals."""
+    """The claims in one state by number of pods; knows the one with the fewest, the first of equals."""
 
-    __slots__ = ("_claims", "_early", "_held", "_late", "_pods", "best")
+    __slots__ = ("_claims", "_first", "_held", "_late", "_pods", "best")
 
     def __init__(self) -> None:
         self._claims = np.zeros(0, np.int64)
         self._pods = np.zeros(0, np.int64)
-        self._early = _NO_CLAIM
-        """The emptiest of these."""
+        self._first = _NO_CLAIM
+        """The claim with the fewest pods among these."""
 
         self._held: dict[int, int] = {}
-        """Claims that came one by one, and their pods."""
+        """Claims that were added one by one, and their pods."""
 
         self._late: list[tuple[int, int]] = []
-        """The same as a heap, pods first; what is not held any more is dropped when it comes up."""
+        """The same as a heap ordered by pods; stale entries are dropped when they come up."""
 
         self.best = _NO_CLAIM
-        """The pods and the number of the emptiest claim."""
+        """The pods and the number of the claim with the fewest pods."""
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
-        """Put more claims in the row; they are opened later than all that came like this."""
+        """Add claims that were opened after all claims added like this before."""
         if len(self._claims):
             claims, pods = np.concatenate([self._claims, claims]), np.concatenate([self._pods, pods])
         self._claims, self._pods = claims, pods
         self._look()
 
     def put(self, claim: int, pods: int) -> None:
-        """Put one claim in the row, whenever it was opened."""
+        """Add one claim, whenever it was opened."""
         self._held[claim] = pods
         heappush(self._late, (pods, claim))
         self.best = min(self.best, (pods, claim))
@@ -97,27 +97,27 @@ class _ClaimQueue:
 
     def _look(self) -> None:
         position = int(self._pods.argmin())
-        self._early = int(self._pods[position]), int(self._claims[position])
+        self._first = int(self._pods[position]), int(self._claims[position])
         self._compare()
 
     def _compare(self) -> None:
         late = self._late
         while late and self._held.get(late[0][1]) != late[0][0]:
             heappop(late)
-        self.best = min(self._early, late[0]) if late else self._early
+        self.best = min(self._first, late[0]) if late else self._first
 
 
 class _Candidates:
-    """The bins that may still take a pod of one wish."""
+    """The bins that may still take a pod of one class under one relaxation."""
 
     def __init__(self, scheduler: Scheduler, pod_data: PodData, changes: list[int]) -> None:
         self._scheduler = scheduler
         self._pod_data = pod_data
         self._narrowings = scheduler.narrowings(pod_data)
         self._changes = changes
-        """Claims that took a pod, through whichever front."""
+        """Claims that took a pod under any relaxation."""
 
-        self._heard = 0
+        self._read = 0
         self._nodes = np.zeros(0, np.int64)
         self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
@@ -172,12 +172,12 @@ class _Candidates:
             return False
         scheduler.put_on_claim(pod_data, claim, state)
         self._changes.append(claim)
-        self._heard = len(self._changes)
+        self._read = len(self._changes)
         self._row(state.number).put(claim, int(scheduler.claims.pods[claim]))
         return True
 
     def _notice(self, claims: NDArray[np.int64]) -> None:
-        """Sort claims that are new to this wish by their state."""
+        """Sort claims that were opened since the last pod by their state."""
         if not len(claims):
             return
         states, pods = self._scheduler.claims.state[claims], self._scheduler.claims.pods[claims]
@@ -186,14 +186,14 @@ class _Candidates:
             self._row(number).add(claims[mine], pods[mine])
 
     def _catch_up(self) -> None:
-        """Take note of claims that have changed through another reading of the same pods."""
-        for claim in sorted(set(self._changes[self._heard :])):
+        """Update claims that have taken pods of the class under another relaxation."""
+        for claim in sorted(set(self._changes[self._read :])):
             for row in self._rows.values():
                 row.take(claim)
             if not self._is_closed(claim):
                 claims = self._scheduler.claims
                 self._row(int(claims.state[claim])).put(claim, int(claims.pods[claim]))
-        self._heard = len(self._changes)
+        self._read = len(self._changes)
 
     def _row(self, number: int) -> _ClaimQueue:
         if number not in self._rows:
@@ -201,7 +201,7 @@ class _Candidates:
         return self._rows[number]
 
     def _emptiest(self) -> tuple[int, int, _ClaimQueue] | None:
-        """Return the claim with the fewest pods that counts let in, the first of equals."""
+        """Return the claim with the fewest pods that counts allow, the first of equals."""
         narrowings, states = self._narrowings, self._scheduler.states.all
         narrowings.refresh()
         best, found = _NO_CLAIM, None
@@ -211,7 +211,7 @@ class _Candidates:
         return (*best, found) if found is not None else None
 
     def _is_closed(self, claim: int) -> bool:
-        """Whether a claim can never take another pod of this wish."""
+        """Whether a claim can never take another such pod."""
         scheduler, pod_data = self._scheduler, self._pod_data
         number = scheduler.nodes.count + claim
         if pod_data.is_closed(number) or (

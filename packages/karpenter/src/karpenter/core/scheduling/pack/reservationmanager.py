@@ -1,8 +1,12 @@
 """
-What cannot be read off a frontier: minimum choice of values, and reserved capacity.
+Reserved capacity and minValues: what cannot be read off the frontier of a claim state.
 
-Both look at the whole list of types that a claim could still become, so they are asked
-on every pod a claim takes. Only claims of pools that use them pay for it.
+Both look at the whole list of instance types that a claim could still become, so they are checked for every
+pod that joins a claim. Only claims of NodePools that use them pay for it.
+
+A reservation holds a number of instances, so claims hold them one by one while they are packed: two claims
+never count on the same instance
+(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html).
 """
 
 from __future__ import annotations
@@ -23,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def fitting_offerings(state: ClaimState, total: Sequence[int]) -> Bits:
-    """Return the offerings of a state whose types have room for `total`."""
+    """Return the offerings of a state whose instance types have room for `total`."""
     table = state.template.table
     roomy = (table.room >= np.array(total)).all(axis=1)
     return table.keep_types(state.bits, np.asarray(roomy, bool))
 
 
 def distinct_values(template: Template, bits: Bits) -> dict[str, int]:
-    """Return how many values the types in `bits` have of each key that demands a minimum."""
+    """Return how many different values the types in `bits` have of each key with minValues."""
     kinds = [template.table.types[i] for i in template.table.types_of(bits)]
     return {
         key: len({value for kind in kinds for value in kind.requirements[key].values})
@@ -39,12 +43,12 @@ def distinct_values(template: Template, bits: Bits) -> dict[str, int]:
 
 
 def violates_min_values(found: Mapping[str, int], least: Mapping[str, int]) -> bool:
-    """Return whether some key has fewer values left than it must."""
+    """Return whether some key has fewer values than minValues."""
     return any(found[key] < wanted for key, wanted in least.items())
 
 
 def cheapest_types(template: Template, bits: Bits, least: Mapping[str, int]) -> list[int]:
-    """Return the cheapest type in `bits`, or as many of the cheapest as the least choice of values needs."""
+    """Return the cheapest type in `bits`, or as many of the cheapest as minValues need."""
     table = template.table
     candidates = np.flatnonzero(table.flags(bits))
     order = candidates[np.argsort(table.price[candidates], kind="stable")]
@@ -61,11 +65,11 @@ def cheapest_types(template: Template, bits: Bits, least: Mapping[str, int]) -> 
     return found
 
 
-_NONE: Final[frozenset[str]] = frozenset()  # Python makes a new one each time
+_NONE: Final[frozenset[str]] = frozenset()  # one object for all claims without reservations
 
 
 class ReservationManager:
-    """Reserved machines: how many are left of each reservation, and which claims hold one."""
+    """Reserved capacity: how many instances each reservation has left, and which claims hold one."""
 
     def __init__(self, templates: Sequence[Template], *, strict: bool) -> None:
         self.strict = strict
@@ -75,15 +79,16 @@ class ReservationManager:
             for offering in template.table.reserved:
                 had = self.left.get(offering.reservation_id)
                 has = offering.reservation_capacity or 0
+                # One reservation may appear in several NodePools with different counts; the smallest is safe.
                 self.left[offering.reservation_id] = has if had is None else min(had, has)
 
     def held(self, claim: int) -> frozenset[str]:
-        """Return the reservations that a claim holds one machine of."""
+        """Return the reservations of which a claim holds one instance."""
         return self._held.get(claim, _NONE)
 
     def obtainable(self, claim: int | None, template: Template, bits: Bits) -> frozenset[str] | None:
         """
-        Return the reservations a claim could hold with these offerings; None is a refusal.
+        Return the reservations that a claim could hold with these offerings; None refuses the claim.
 
         Strictly, a claim that could use reserved capacity must get some, and never loses
         the last of what it holds.
@@ -100,7 +105,7 @@ class ReservationManager:
 
     @staticmethod
     def usable(held: frozenset[str], template: Template, bits: Bits) -> Bits:
-        """Return the offerings that can really be bought: what is held, or else nothing reserved."""
+        """Return the offerings that can be launched: those of held reservations, else unreserved ones."""
         offerings = template.table.offerings
         wanted = [o.reservation_id in held if held else o.capacity_type != RESERVED for o in offerings]
         return bits & to_bits(np.array(wanted, bool))

@@ -1,11 +1,11 @@
 """
-One run of the solver: the bins, the counts, and the three moves a packer can make.
+The scheduler: the bins, the counts, and the three moves that a packer can make.
 
-A packer may put a pod on an existing node, on a claim of this run, or open a claim. Each
-move is checked here against everything that can forbid it, and recorded here in everything
-that later moves depend on, so that no packer can produce an invalid plan.
+A packer puts a pod on an existing node, puts it on a claim of this run, or opens a claim. Each move is
+checked here against everything that can forbid it, and recorded here in everything that later moves depend
+on, so that no packer can produce an invalid plan.
 
-Mutable and short-lived; made from a problem, read out as a plan.
+Mutable and short-lived: made from an encoded problem, read out by ``decode`` and ``explain``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from karpenter.core.model.hostportusage import first_conflict
 from karpenter.core.scheduling.dynamicresources.allocator import Allocator
 from karpenter.core.scheduling.encode.existingnode import NodeGroups, relevant_label_keys
 from karpenter.core.scheduling.encode.offerings import amounts_of
-from karpenter.core.scheduling.pack.bins import Claims, Nodes, PodPlacements
-from karpenter.core.scheduling.pack.greedy import ResourceRatio
+from karpenter.core.scheduling.pack.bins import Claims, Nodes, PodPlacements, ResourceRatio
 from karpenter.core.scheduling.pack.limits import pool_limits
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings
 from karpenter.core.scheduling.pack.reservationmanager import (
@@ -46,17 +45,17 @@ if TYPE_CHECKING:
 
 
 class NewClaim(msgspec.Struct, frozen=True):
-    """How a new claim would start."""
+    """The state in which a new claim starts, and its minValues."""
 
     state: ClaimState
     least: dict[str, int] = {}
-    """The minimum of values per key, lowered where the policy allows it."""
+    """minValues per key, lowered where the policy is BestEffort."""
 
     relaxed: bool = False
 
 
 class Scheduler:
-    """The state of one search."""
+    """One schedule in the making: bins, counts, limits, reservations and devices."""
 
     def __init__(self, encoded: EncodedProblem) -> None:
         problem = encoded.problem
@@ -93,13 +92,13 @@ class Scheduler:
         self._narrowings: dict[int, Narrowings] = {}
         self.stop = problem.options.stop or (lambda: False)
         self.is_complete = True
-        """Whether every pod was looked at."""
+        """Whether every pod was considered."""
 
         self.must_wait = False
-        """Set when a pod was refused only because reservations are taken: it looks no further for now."""
+        """Set when a pod was refused only because reservations are used up: it waits for them."""
 
     def narrowings(self, pod_data: PodData) -> Narrowings:
-        """Return the ways of a wish, remembered."""
+        """Return the narrowings of a relaxation, which are remembered."""
         found = self._narrowings.get(id(pod_data.compiled))
         if found is None:
             found = self._narrowings[id(pod_data.compiled)] = Narrowings(pod_data.compiled, self.states)
@@ -108,7 +107,7 @@ class Scheduler:
     # Existing nodes.
 
     def nodes_for(self, pod_data: PodData) -> NDArray[np.int64]:
-        """Return the existing nodes that suit a wish and have room, company aside, the best first."""
+        """Return the existing nodes that match and have room, topology aside, the best first."""
         suits = np.array([kind.suits(pod_data) for kind in self.node_groups.all], bool)
         room: NDArray[np.bool_] = suits[self.node_groups.of]
         if room.any():
@@ -118,13 +117,13 @@ class Scheduler:
         )
 
     def in_order(self, nodes: NDArray[np.int64], pod_data: PodData) -> NDArray[np.int64]:
-        """Return existing nodes as a wish should ask them, the best first."""
+        """Return existing nodes in the order in which they are tried, the best first."""
         if self._resource_ratio is None:
             return nodes
         return self._resource_ratio.ordered(nodes, self.nodes.free, pod_data.pod_class.want)
 
     def node_takes(self, pod_data: PodData, node: int) -> bool:
-        """Return whether an existing node takes one more pod; its kind has been asked before."""
+        """Return whether an existing node takes one more pod; its group was checked before."""
         each = pod_data.pod_class
         if not self.nodes.fits(node, each.want) or pod_data.host_cap(node) < 1:
             return False
@@ -154,6 +153,7 @@ class Scheduler:
 
     def fits_volumes(self, pod_data: PodData, node: int) -> bool:
         """Return whether a node can attach the volumes of a pod."""
+        # CSINode limits the volumes per driver: https://kubernetes.io/docs/concepts/storage/storage-limits/
         limits = self.problem.nodes[node].volume_limits
         held = self._volumes_on(node) if pod_data.pod_class.volumes.claims else {}
         return all(
@@ -197,7 +197,7 @@ class Scheduler:
         self._topology_counts.on_claim(pod_data, claim, state, count, changed=changed)
 
     def new_claim(self, pod_data: PodData, template: Template) -> NewClaim | None:
-        """Return how a new claim of a template for a pod would start, or None when it cannot."""
+        """Return how a new claim of a template would start with a pod, or None when it cannot."""
         if not self.may_open(template):
             return None
         if pod_data.host_cap(self.nodes.count + self.claims.count) < 1:
@@ -214,7 +214,7 @@ class Scheduler:
         return None
 
     def may_open(self, template: Template) -> bool:
-        """Return whether the pool's limit on machines leaves one more."""
+        """Return whether the limit of the NodePool on nodes leaves one more."""
         limits = self.pool_limits.get(template.number)
         return limits is None or limits.allows_another
 
@@ -223,8 +223,10 @@ class Scheduler:
         return self.states.of(template, template.pool.requirements, template.bits)
 
     def open(self, new_claim: NewClaim) -> int:
-        """Open a claim; the first pod is yet to be put on it."""
-        self.needs_exact_check(new_claim.state.template)  # a limit that may bind is counted before it does
+        """Open a claim without pods and return its number."""
+        self.needs_exact_check(
+            new_claim.state.template
+        )  # a limit that may bind is counted exactly before it does
         claim = self.claims.open(new_claim.state)
         if new_claim.least:
             self.least[claim] = new_claim.least
@@ -258,11 +260,11 @@ class Scheduler:
         return taken
 
     def needs_exact_check(self, template: Template) -> bool:
-        """Whether every pod on a claim of this template needs an exact look at its types."""
+        """Whether limits, minValues or reservations are checked for each pod on a claim of a template."""
         return not self.limits_allow(template, 1) or bool(template.min_values) or template.reserves
 
     def limits_allow(self, template: Template, claims: int) -> bool:
-        """Whether so many claims of a template may become whatever they like within its pool's limits."""
+        """Whether `claims` claims of a template may become any type within the limits of the NodePool."""
         limits = self.pool_limits.get(template.number)
         if limits is None:
             return True
@@ -271,11 +273,11 @@ class Scheduler:
         return limits.allow_any(claims)
 
     def may_release(self) -> bool:
-        """Whether claims may give back something that other pods wait for, when they are narrowed."""
+        """Whether narrowing a claim may release a reservation or a limit that other pods wait for."""
         return bool(self.reservations.left) or any(limits.is_exact for limits in self.pool_limits.values())
 
     def _counted_types(self, claim: int) -> list[int]:
-        """Return the types by which a claim counts against its pool's limits."""
+        """Return the types by which a claim counts against the limits of its NodePool."""
         state = self.claims.states[claim]
         total = self.claims.total(claim, self._nothing, 0)
         if not self.needs_exact_check(state.template):
@@ -285,10 +287,10 @@ class Scheduler:
             bits = self.reservations.usable(self.reservations.held(claim), state.template, bits)
         return cheapest_types(state.template, bits, self.least.get(claim, {}))
 
-    # What is shared.
+    # What claims share: counts, limits, reservations, ports, devices and volumes.
 
     def counting(self, pod_data: PodData) -> tuple[TopologyGroup, ...]:
-        """Return the groups that count the pods of a wish."""
+        """Return the topology groups that count the pods of a class."""
         return self._topology_counts.groups(pod_data)
 
     def _record(self, pod_data: PodData, number: int, count: int) -> None:
@@ -306,7 +308,7 @@ class Scheduler:
         )
 
     def within_limits(self, claim: int | None, state: ClaimState, total: Sequence[int]) -> Bits:
-        """Return the offerings of a state that hold `total` and that the pool's limits can bear."""
+        """Return the offerings of a state that hold `total` within the limits of the NodePool."""
         bits = fitting_offerings(state, total)
         limits = self.pool_limits.get(state.template.number)
         if limits is not None and limits.is_exact:
@@ -314,7 +316,7 @@ class Scheduler:
         return bits
 
     def buyable(self, claim: int | None, state: ClaimState, total: Sequence[int]) -> Bits:
-        """Return what a claim could be bought as, limits and reservations considered."""
+        """Return the offerings that a claim could be launched as, limits and reservations considered."""
         bits = self.within_limits(claim, state, total)
         if not state.template.reserves:
             return bits
@@ -327,6 +329,8 @@ class Scheduler:
             return NewClaim(state)
         bits = self.buyable(None, state, pod_data.pod_class.want)
         if not bits:
+            # In strict mode a pod waits for reserved capacity instead of falling back to on-demand in the
+            # same run.
             if template.reserves and self.reservations.strict:
                 fine = self.within_limits(None, state, pod_data.pod_class.want)
                 self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
@@ -334,6 +338,8 @@ class Scheduler:
         found = distinct_values(template, bits)
         if not violates_min_values(found, template.min_values):
             return NewClaim(state, dict(template.min_values))
+        # minValuesPolicy BestEffort lowers minValues to what is left instead of refusing the pod:
+        # https://karpenter.sh/docs/reference/settings/
         if self.problem.options.min_values == "Strict":
             return None
         return NewClaim(
@@ -341,7 +347,7 @@ class Scheduler:
         )
 
     def beside_daemon_ports(self, pod_data: PodData, state: ClaimState) -> ClaimState | None:
-        """Leave out the types on which a daemon has taken a host port of the pod."""
+        """Return the state without the types on which a daemon has a host port of the pod."""
         template = state.template
         if not pod_data.pod_class.ports or not template.has_daemon_ports:
             return state
@@ -360,20 +366,20 @@ class Scheduler:
         return self.devices.takes_again(pod_data.pod_class, number, state, total)
 
     def lacks_devices(self, pod_data: PodData, number: int) -> bool:
-        """Return whether a bin was asked for devices in vain, so that asking again is as good as useless."""
+        """Return whether a bin had no devices for such a pod and cannot have any now."""
         if (
             self.devices is None
             or not pod_data.pod_class.devices
             or not self.devices.refuses(pod_data.pod_class, number)
         ):
             return False
-        # Elsewhere, where company may let the pod go later, a claim might still have some.
+        # Where topology or volumes may lead the pod to another zone, a claim might still have some.
         return number < self.nodes.count or not (pod_data.demands.domains or pod_data.volumes)
 
     def with_devices(
         self, pod_data: PodData, number: int, state: ClaimState | None, total: tuple[int, ...]
     ) -> ClaimState | None:
-        """Return what a claim becomes by giving one more pod its devices."""
+        """Return what a claim becomes by allocating the devices of one more pod."""
         if self.devices is None or not pod_data.pod_class.devices or state is None:
             return state
         return self.devices.narrowed(pod_data.pod_class, number, state, total)

@@ -1,11 +1,11 @@
 """
 Topology: the groups of one run that spread and affinity count, and which of them limit each pod.
 
-Every group that any pod of the run names is set up before the first pod is placed, with the bound pods counted in.
-Placing a pod then counts it in every group that selects it (:class:`.topologygroup.TopologyCounts`), so that later
-pods see it. Required anti-affinity works in both directions: an inverse group counts the pods that have the term
-and limits the pods that the term selects, as kube-scheduler does
-(https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/).
+Every group that any pod of the run names is set up before the first pod is placed, with the bound pods
+counted in. Placing a pod then counts it in every group that selects it
+(:class:`.topologygroup.TopologyCounts`), so that later pods see it. Required anti-affinity works in both
+directions: an inverse group counts the pods that have the term and limits the pods that the term selects,
+as kube-scheduler does (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/).
 """
 
 from __future__ import annotations
@@ -163,6 +163,9 @@ class Topology:
         return self._term_key(pod, term, TopologyType.INVERSE_ANTI_AFFINITY)
 
     def _namespaces(self, pod: Pod, term: PodAffinityTerm) -> frozenset[str] | None:
+        # No namespaceSelector means the listed namespaces, or that of the pod; an empty one means every
+        # namespace:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = parse_selector(term.namespace_selector)
@@ -284,6 +287,9 @@ def _with_keys(
     selector: LabelSelector | None, pod: Pod, same: Sequence[str], other: Sequence[str] = ()
 ) -> LabelSelector | None:
     """Return the selector narrowed to pods that share (or differ from) the pod's own label values."""
+    # matchLabelKeys and mismatchLabelKeys narrow a selector by the values of the pod itself; kube-apiserver
+    # merges
+    # them into the selector of stored pods, which manifests on disk have not been through.
     labels: Mapping[str, str] = pod.metadata.labels
     extra = [
         LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))

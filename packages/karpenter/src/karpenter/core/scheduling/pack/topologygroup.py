@@ -1,9 +1,9 @@
 """
 Topology groups: how many pods of a constraint there are in each domain of its topology key.
 
-A spread constraint, an affinity term and an anti-affinity term count the same thing: pods that a selector matches
-in some namespaces, per value of a label. Pods that state the same share a group. A group says which domains its
-counts allow; which bin a pod takes is decided by the packer.
+A spread constraint, an affinity term and an anti-affinity term count the same thing: pods that a selector
+matches in some namespaces, per value of a label. Pods that state the same share a group. A group says which
+domains its counts allow; which bin a pod takes is decided by the packer.
 
 The domains of ``kubernetes.io/hostname`` are the bins themselves, counted by number.
 """
@@ -108,6 +108,9 @@ class TopologyGroup:
                 return self._level(mine, self_selecting=self_selecting)
             case TopologyType.POD_AFFINITY:
                 taken = {d: c for d, c in mine.items() if c}
+                # The first pod of a group that selects itself may start any domain, else it could never be
+                # placed:
+                # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
                 return None if not taken and self_selecting else taken
             case _:
                 return {d: 0 for d, c in mine.items() if not c}
@@ -127,6 +130,8 @@ class TopologyGroup:
         return tuple([min(count - least, closed) for count in counts])
 
     def _level(self, mine: dict[str, int], *, self_selecting: bool) -> dict[str, int]:
+        # With fewer domains than minDomains the global minimum counts as 0:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
         least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
         ceiling = self.spec.max_skew + least - self_selecting
         return {d: c for d, c in mine.items() if c <= ceiling}
@@ -187,8 +192,8 @@ class TopologyCounts:
     """
     Counts pods in their groups as they are placed.
 
-    A pod on a claim whose zone is still open counts nowhere yet; it is counted as soon as the claim has one zone
-    left. For anti-affinity it counts in every zone that the claim may still get, as upstream does.
+    A pod on a claim whose zone is still open counts nowhere yet; it is counted as soon as the claim has one
+    zone left. For anti-affinity it counts in every zone that the claim may still get, as upstream does.
     """
 
     def __init__(self, topology: Topology, nodes: Sequence[ExistingNode]) -> None:
@@ -237,6 +242,8 @@ class TopologyCounts:
 
     def _count(self, group: TopologyGroup, claim: int, state: ClaimState, count: int) -> None:
         domains = state.domains(group.key)
+        # Until the claim is launched its zone is unknown, so anti-affinity blocks every zone that it may
+        # still get.
         if group.kind in {TopologyType.POD_ANTI_AFFINITY, TopologyType.INVERSE_ANTI_AFFINITY}:
             for domain in domains or ():
                 group.add(domain, count)
@@ -261,31 +268,3 @@ class TopologyCounts:
             found = self._topology.counts_labels(group, state.requirements, state.template.pool.taints)
             self._admits[key] = found
         return found
-
-
-def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """
-    Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
-
-    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that of
-    placing one pod at a time on the emptiest claim with room, the first of equals.
-    """
-    if int(most.sum()) <= count:
-        return most.copy()
-    low, high = int(held.min()), int(held.max()) + count
-    while low < high:  # the highest level that does not need more pods than there are
-        middle = (low + high + 1) // 2
-        if int(_up_to(held, most, middle).sum()) <= count:
-            low = middle
-        else:
-            high = middle - 1
-    given = _up_to(held, most, low)
-    rest = count - int(given.sum())
-    if rest:
-        open_ = np.flatnonzero((given < most) & (held + given == low))
-        given[open_[:rest]] += 1
-    return given
-
-
-def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
-    return np.clip(line - held, 0, most)

@@ -1,10 +1,10 @@
 """
 Which nodes a topology spread constraint counts.
 
-A spread with ``nodeAffinityPolicy: Honor`` (the default) counts only nodes that match the node selector and the
-required node affinity of the pod; one with ``nodeTaintsPolicy: Honor`` counts only nodes whose taints the pod
-tolerates (https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/). Pod affinity and
-anti-affinity count every node.
+A spread with ``nodeAffinityPolicy: Honor`` (the default) counts only nodes that match the node selector and
+the required node affinity of the pod; one with ``nodeTaintsPolicy: Honor`` counts only nodes whose taints
+the pod tolerates (https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/).
+Pod affinity and anti-affinity count every node.
 
 How many pods a counted domain has is in :mod:`.topologygroup`.
 """

@@ -1,42 +1,21 @@
 """
-The least that any plan could cost, with a proof.
+The lower bound: the least that any plan for the placed pods could cost, with a proof.
 
-Suppose pods could be cut into crumbs and machines bought by the slice. The cheapest way to
-serve that demand is a linear program, and no real plan can beat it. Its dual gives each
-resource of each machine a value: values under which no machine is worth more than its price.
-Adding up what the pods would pay at those values is a lower bound whatever the values are,
-so the bound is always computed from the values, never taken from the program's own answer.
+If pods and machines were divisible, the cheapest way to serve the demand would be a linear program, and no
+real plan can cost less. Its dual gives each resource of each machine a value, such that no machine is worth
+more than its price. Adding up what the pods pay at such values is a lower bound whatever the values are, so
+the bound is always computed from the values and never taken from the program's own answer.
 
-With the optional library ``highspy`` the values are the best there are. Without it they are
-the best that are equal for all machines, which gives a weaker bound, and says so.
+With the optional library ``highspy`` the values are the best there are. Without it they are the best values
+that are equal for all machines, which gives a weaker bound; the plan names the method. The program grows
+with items times machines, so it is solved for a sample of items and the machines that matter; other
+machines take over the values of the one that suits them best, scaled to their own price, and join the
+program where that undervalues pods.
 
-The best values for the resources of machines: the dual of the fluid program, kept small.
-
-The program grows with items times machines, so it is solved for a sample of the items and
-for the machines that matter. A machine that was left out gets the values of whichever machine
-in the program suits it best, stretched to its own price. Where that undervalues pods, the machine
-joins the program, which is solved again. Whatever comes out is a valid choice of values;
-what it proves is for the bound to work out.
-
-Many sizes as few: pods of about one size are taken for equal, where that wastes least.
-
-All pods begin in one cell per kind, and the pods of a cell are taken to be as large as the
-largest of them in every resource. The cell in which that wastes most is split where it helps
-most, and again, until there are as many cells as can be told apart.
-
-The lower bound of a whole problem: what no placement of its pods could cost less than.
-
-Every pod that was placed counts, on the offerings of every pool that could serve it in any
-of its readings, preferences aside; limits, weights and company are left aside as well, which
-only lowers the bound. Room on existing nodes costs nothing and is used as well as it could ever be.
-
-Many choices as one: pods that may use very different machines are settled on a few.
-
-Packing fills machines with whatever may share them, which cannot be worked out when nearly
-every pod has a choice of its own. Then each pod is settled on the machine where it takes up the
-least money, out of the few on which most of the money would be spent; after that, pods on one
-machine have a choice in common. Only the packing is settled: what a claim may be bought as still
-follows from what its pods allow.
+Every placed pod counts, on the offerings of every NodePool that could serve it under any relaxation.
+Limits, weights, topology and minValues are left out, which only lowers the bound; room on existing nodes
+counts as free. The same values serve packing by price: :func:`size_classes` and :func:`with_one_offering`
+make a demand small enough to be packed.
 """
 
 from __future__ import annotations
@@ -64,14 +43,48 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.price.market import Market
 
+_ITEMS: Final = 160
+"""Items that the program is solved for; when there are more, those of similar size become one."""
+
+_KINDS: Final = 80
+"""Up to this many different sets of machines are kept apart in that."""
+
+_MACHINES: Final = 96
+"""Machines that the program begins with."""
+
+_EACH: Final = 3
+"""Machines for every group of items that may use the same ones."""
+
+_CANDIDATES: Final = 32
+"""Value vectors that a machine outside of the program may take over."""
+
+_JOINING: Final = 32
+_ROUNDS: Final = 4
+_PRIMAL: Final = 4
+_ENOUGH: Final = 1e-3
+"""The share of the bound below which another round is not worth its time."""
+
+LINEAR_PROGRAM: Final = "linear program"
+EQUAL_VALUES: Final = "equal values for all machines"
+_CHUNK: Final = 512
+_SAFETY: Final = 1e-9
+
+_MASKS: Final = 63
+"""Sets of offerings that are told apart; which offerings dominate which is worked out for each."""
+
+_FEW: Final = 24
+"""Machines that items are restricted to; only items that fit none of them get others."""
+
 
 def size_classes(
     sizes: NDArray[np.float64], counts: NDArray[np.float64], kinds: Sequence[Hashable], most: int
 ) -> list[NDArray[np.int64]]:
     """
-    Return which of ``sizes[pod, resource]`` are taken for equal, as positions, in `most` cells or fewer.
+    Return which of ``sizes[item, resource]`` count as equal, as positions, in at most `most` size classes.
 
-    Pods of different kinds are never taken for equal, even if that makes more cells than `most`.
+    Items of different kinds never share a size class, even if that makes more than `most`. All items of a
+    kind begin in one size class, in which each counts as large as the largest. The class that wastes most
+    is split where that saves most, until there are `most` classes.
     """
     total = counts @ sizes
     scaled = sizes / np.where(total > 0, total, 1.0)
@@ -90,14 +103,14 @@ def size_classes(
 def _entry(
     scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
 ) -> tuple[float, int, NDArray[np.int64]]:
-    """Return a cell with what it wastes; no two cells begin with the same pod, so entries can be compared."""
+    """Return a size class with what it wastes; the first item orders equal entries."""
     return -float(_waste(scaled, counts, members).sum()), int(members.min()), members
 
 
 def _waste(
     scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return how much too large the pods of a cell are taken to be, per resource."""
+    """Return how much too large the pods of a size class count, per resource."""
     mine = scaled[members]
     waste: NDArray[np.float64] = counts[members] @ (mine.max(axis=0) - mine)
     return waste
@@ -106,7 +119,7 @@ def _waste(
 def _split(
     scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the two halves of a cell that waste least of the resource of which it wastes most."""
+    """Return the two parts of a size class that waste least of the resource of which it wastes most."""
     resource = int(_waste(scaled, counts, members).argmax())
     order = members[np.argsort(scaled[members, resource], kind="stable")]
     size = scaled[order, resource]
@@ -115,28 +128,6 @@ def _split(
     spared = pods * (size[-1] - size)
     last = int(spared.argmax())
     return order[: last + 1], order[last + 1 :]
-
-
-_ITEMS: Final = 160
-"""Items that the program is solved for; when there are more, those of about one size are taken for one."""
-
-_KINDS: Final = 80
-"""Up to so many different choices of machines are kept apart in that."""
-
-_MACHINES: Final = 96
-"""Machines that the program begins with."""
-
-_EACH: Final = 3
-"""Machines for every group of items that may use the same ones."""
-
-_CANDIDATES: Final = 32
-"""Values that a machine outside of the program may take over."""
-
-_JOINING: Final = 32
-_ROUNDS: Final = 4
-_PRIMAL: Final = 4
-_ENOUGH: Final = 1e-3
-"""The share of the bound for which another round is not worth it."""
 
 
 def best_values(market: Market, highspy: Any) -> NDArray[np.float64] | None:
@@ -156,7 +147,7 @@ def best_values(market: Market, highspy: Any) -> NDArray[np.float64] | None:
 
 
 def _sample(market: Market) -> Market:
-    """Return the market with fewer items: those of about one size as one of their middle size."""
+    """Return the market with fewer items: those of similar size as one item of their average size."""
     if len(market.count) <= _ITEMS:
         return market
     users = [column.tobytes() for column in market.fits.T]
@@ -175,7 +166,7 @@ def _sample(market: Market) -> Market:
 
 
 def _promising(market: Market) -> NDArray[np.int64]:
-    """Return the machines with the most room for their price, some of them for every group of items."""
+    """Return the machines with the most room for their price, some of them for every set of items."""
     if len(market.price) <= _MACHINES:
         return np.arange(len(market.price))
     total = market.count @ market.want
@@ -223,7 +214,7 @@ def _extended(
 
 
 def _few(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return some of many rows, from the first to the last."""
+    """Return a few of many rows, evenly from the first to the last."""
     return values[np.unique(np.linspace(0, len(values) - 1, _CANDIDATES).astype(np.int64))]
 
 
@@ -237,7 +228,7 @@ def _least(market: Market, machines: NDArray[np.int64], unit: NDArray[np.float64
 
 
 def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
-    """Return the dual values of the fluid program."""
+    """Return the dual values of the linear program in which pods and machines are divisible."""
     count, want, fits = market.count, market.want, market.fits
     machine, item = np.nonzero(fits)
     pods, machines, width = len(count), len(market.price), want.shape[1]
@@ -269,7 +260,9 @@ def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
-    solver.setOptionValue("simplex_strategy", _PRIMAL)  # several times as fast on many items
+    solver.setOptionValue(
+        "simplex_strategy", _PRIMAL
+    )  # the primal simplex is several times as fast on many items
     solver.passModel(lp)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -279,14 +272,8 @@ def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
     return found
 
 
-LINEAR_PROGRAM: Final = "linear program"
-EQUAL_VALUES: Final = "equal values for all machines"
-_CHUNK: Final = 512
-_SAFETY: Final = 1e-9
-
-
 class DualValues(msgspec.Struct, frozen=True):
-    """What a unit of each resource is worth on each machine, and what follows."""
+    """Dual values: what a unit of each resource is worth on each machine, and the bound that they prove."""
 
     unit: NDArray[np.float64]
     """``unit[machine, resource]``; over a whole machine never more than its price."""
@@ -304,6 +291,7 @@ def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> Dual
 
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
+    # Both kinds of values prove a bound; the larger one counts.
     highs = _library()
     solved = best_values(market, highs) if highs is not None else None
     method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
@@ -318,10 +306,10 @@ def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> Dual
 
 def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
     """
-    Return what the dearest item costs at least by itself, with whole pods on each machine.
+    Return the least that the dearest item costs by itself, with whole pods on each machine.
 
-    However few its pods are, the machine under the first of them is bought whole. Of many items only
-    those that cost most by their values are looked at.
+    However few its pods are, the machine of the first of them is paid for whole. Of many items only those
+    that cost most by their values are considered.
     """
     items = np.argsort(-pod * market.count, kind="stable")[:_CHUNK]
     each, whole = _cost_per_item(
@@ -334,7 +322,7 @@ def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
 
 
 def cost_per_pod(market: Market) -> NDArray[np.float64]:
-    """Return what one pod of each item costs on the best machine full of its equals; 0 if none fits."""
+    """Return what one pod of each item costs on the best machine full of such pods; 0 if none fits."""
     each, _ = _cost_per_item(market)
     return np.where(np.isfinite(each), each, 0.0)
 
@@ -357,7 +345,10 @@ def _cost_per_item(market: Market) -> tuple[NDArray[np.float64], NDArray[np.floa
 def _worth(
     market: Market, unit: NDArray[np.float64], free: NDArray[np.float64] | None, method: str
 ) -> DualValues:
-    """Return the bound that some values prove, after making sure that they are allowed."""
+    """Return the bound that some values prove, scaled so that no machine is worth more than its price."""
+    # Scaling makes any values feasible for the dual: no machine is worth more than its price. So rounding
+    # errors of
+    # the linear program can weaken the bound but never make it wrong.
     unit = np.maximum(unit, 0.0)
     spent = (unit * market.room).sum(axis=1)
     scale = np.minimum(1.0, market.price / np.maximum(spent, 1e-300))
@@ -366,7 +357,7 @@ def _worth(
     for machine in range(len(market.price)):
         cost = market.want @ unit[machine]
         np.minimum(pod, np.where(market.fits[machine], cost, np.inf), out=pod)
-    pod[~np.isfinite(pod)] = 0.0  # nothing fits: the pod is refused and costs nothing
+    pod[~np.isfinite(pod)] = 0.0  # no machine fits: the pod is refused and costs nothing
     bound = float(market.count @ pod)
     if free is not None and bound > 0:
         bound, pod = _with_free_room(market, pod, free)
@@ -415,7 +406,7 @@ def _equal_values(market: Market) -> NDArray[np.float64]:
 
 
 def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the longest vector in a direction that no machine's price forbids."""
+    """Return the longest vector in a direction under which no machine is worth more than its price."""
     reach = market.room @ direction
     with np.errstate(divide="ignore", invalid="ignore"):
         longest = np.where(reach > 0, market.price / reach, np.inf).min()
@@ -423,19 +414,15 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _library() -> Any:
-    """Return the optional library for linear programs, or None; it is looked up when it is first needed."""
+    """Return the optional library for linear programs, or None; it is imported when it is first needed."""
     try:
         return import_module("highspy")
     except ImportError:
         return None
 
 
-_MASKS: Final = 63
-"""Sets of offerings that are told apart; which machines beat which is asked for each."""
-
-
 def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
-    """Return the bound for the pods that a run has placed, and how it was proved."""
+    """Return the lower bound for the pods that a scheduler has placed, and how it was proved."""
     demand: Counter[Item] = Counter()
     for each in scheduler.encoded.classes:
         count = len(each.pods) - left.get(each.number, 0)
@@ -451,9 +438,9 @@ def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, s
 
 def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
     """
-    Return a demand that is no harder to serve, with few different sets of offerings.
+    Return a demand that costs no more to serve, with few different sets of offerings.
 
-    Beyond the sets that most pods have, every pod may use what any of the others may.
+    Apart from the sets that most pods have, every pod may use what any of the others may.
     """
     pods: Counter[tuple[Bits, ...]] = Counter()
     for item, count in demand.items():
@@ -476,9 +463,9 @@ def item_of(scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> Item:
 
 
 def _usable(scheduler: Scheduler, by_relaxation: Sequence[PodData], template: Template) -> Bits:
-    """Return the offerings that some reading can use; each alternative of a node affinity is in another."""
+    """Return the offerings that some relaxation can use; each node affinity term is in another one."""
     base, bits = scheduler.base(template), 0
-    if not by_relaxation[-1].tolerates(template):  # the last reading tolerates the most
+    if not by_relaxation[-1].tolerates(template):  # the last relaxation tolerates the most
         return bits
     for strict in dict.fromkeys(pod_data.strict for pod_data in by_relaxation):
         state = scheduler.states.step(base, strict)
@@ -492,19 +479,22 @@ def _usable(scheduler: Scheduler, by_relaxation: Sequence[PodData], template: Te
 
 
 def _free(scheduler: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return all room on existing nodes before anything was placed."""
+    """Return the free room of all existing nodes before anything was placed."""
     axis = scheduler.encoded.axis
     return np.array(
         [sum(max(node.free.get(name, 0), 0) for node in scheduler.problem.nodes) for name in axis], np.float64
     )
 
 
-_FEW: Final = 24
-"""Machines that pods are settled on; only those that none of them fits get others."""
-
-
 def with_one_offering(items: Sequence[Item], counts: Sequence[float], template: Template) -> list[Item]:
-    """Return the items, each with one offering that it may use instead of many."""
+    """
+    Return the items, each restricted to one offering.
+
+    Nodes are filled with pods that may share them, which cannot be worked out when nearly every pod has its
+    own set of offerings. So each item is restricted to the offering where it costs the least, out of the
+    few on which most of the money is spent. Only packing is restricted: what a claim may be launched as
+    still follows from its pods.
+    """
     demand = market(items, counts, [template])
     found = dual_values(demand)
     best, spent = _best(demand.want, demand.fits, found.unit, np.arange(len(demand.price)))
@@ -521,7 +511,7 @@ def with_one_offering(items: Sequence[Item], counts: Sequence[float], template: 
 def _best(
     want: NDArray[np.float64], fits: NDArray[np.bool_], unit: NDArray[np.float64], machines: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return on which of some machines each item takes up the least money, and how much; -1 if none fits."""
+    """Return the machine on which each item costs the least, and how much; -1 if none fits."""
     best, spent = np.full(len(want), -1, np.int64), np.zeros(len(want))
     for start in range(0, len(want), _CHUNK):
         some = slice(start, start + _CHUNK)

@@ -1,9 +1,9 @@
 """
-Supply and demand as arrays: which kinds of pod there are, and which machines are worth a look.
+The market: the demand of pods and the supply of offerings as arrays.
 
-An item is a number of equal pods with the offerings they may use. A machine is an offering
-that no other one beats: larger or equal everywhere, usable by at least the same items, and
-no dearer. Everything that can be said about price needs only these.
+An item is a number of equal pods with the offerings that they may use. A machine is an offering that no
+other one dominates: at least as large in every resource, usable by at least the same items, and no dearer.
+The bound and packing by price need only these.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class Item(msgspec.Struct, frozen=True):
-    """Pods that ask for the same and may use the same offerings."""
+    """Equal pods: the same requests, and the same offerings that they may use."""
 
     want: tuple[int, ...]
     bits: tuple[Bits, ...]
-    """The offerings they may use, template by template."""
+    """The offerings that they may use, per template."""
 
     cap: int = 0
-    """How many may share a machine; 0 means any number."""
+    """How many may share a node; 0 means any number."""
 
 
 class Market(msgspec.Struct, frozen=True):
-    """Items, machines, and who may use which."""
+    """Items, machines, and which item may use which machine."""
 
     count: NDArray[np.float64]
     """``count[item]``: how many pods."""
@@ -59,7 +59,7 @@ class Market(msgspec.Struct, frozen=True):
 
 
 def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[Template]) -> Market:
-    """Return the market for a demand, which is of at least one item, on the machines of at least one pool."""
+    """Return the market of at least one item on the offerings of at least one template."""
     want = np.array([item.want for item in items], np.float64)
     masks = list(dict.fromkeys(item.bits for item in items))
     numbers = {mask: number for number, mask in enumerate(masks)}
@@ -93,17 +93,18 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
 def _undominated(
     room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return the positions of offerings that no other offering beats, the first of equals."""
+    """Return the positions of offerings that no other offering dominates, the first of equals."""
+    # In this order an offering can only be dominated by one before it.
     order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
     rooms, flags = room.T[:, order], packed(usable)[order]
     position = 0
-    while position < len(order):  # once for each that is kept, which are far fewer than all
+    while position < len(order):  # one pass per offering that is kept, which are far fewer than all
         later = position + 1
-        beaten = later + np.flatnonzero((rooms[:, later:] <= rooms[:, position, None]).all(axis=0))
-        beaten = beaten[((flags[beaten] & ~flags[position]) == 0).all(axis=1)]
-        if len(beaten):
+        dominated = later + np.flatnonzero((rooms[:, later:] <= rooms[:, position, None]).all(axis=0))
+        dominated = dominated[((flags[dominated] & ~flags[position]) == 0).all(axis=1)]
+        if len(dominated):
             left = np.ones(len(order), bool)
-            left[beaten] = False
+            left[dominated] = False
             order, rooms, flags = order[left], rooms[:, left], flags[left]
         position = later
     return order

@@ -1,14 +1,13 @@
 """
-Packing by price: fill every worthwhile machine, buy the one with the best value, repeat.
+Packing by price: fill every promising machine, buy the one with the lowest price per value, repeat.
 
-Each pod has a value (the least it must cost anywhere). A machine is filled greedily with
-the pods that suit what is left of it; the filled machine with the lowest price per value is
-bought as often as the demand allows. What suits is a matter of taste: whether valuable pods go
-first, and whether a machine is filled by what its resources are worth or by what all pods need
-of them. Several tastes are tried. Then a few wasteful machines are taken apart and packed anew,
-with changing taste, as long as that saves money.
+Each pod has a value: the least that it must cost anywhere (:mod:`.bound`). A machine is filled greedily
+with the pods that suit its remaining room; the filled machine with the lowest price per value is bought as
+often as the demand allows. What suits depends on a fill rule: whether valuable pods go first, and whether
+resources are weighted by their dual values or by the total demand. Several rules are tried. Then a few
+wasteful machines at a time are repacked with changing rules, as long as that saves money.
 
-Works on a `Market`; knows nothing of pods, labels or topology. Deterministic.
+Works on a `Market`; knows nothing of pods, labels or topology. Deterministic for a seed.
 """
 
 from __future__ import annotations
@@ -26,46 +25,46 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.price.market import Market
 
 _WORTH_A_LOOK: Final = 1.06
-"""Machines whose price is within this factor of the best value they could hold."""
+"""Machines are considered whose price is within this factor of the best value that they could hold."""
 
 _AT_LEAST: Final = 8
 _FILL_SHARE: Final = 0.6
-"""How much of what would still fit is added at once."""
+"""The share of the pods that would still fit that is added at once."""
 
 _BUY_SHARE: Final = 0.85
-"""How much of a demand is bought in one go of the same machine."""
+"""The share of the possible number of equal machines that is bought at once."""
 
 _STEPS: Final = 600
 _ROUNDING: Final = 1 + 1e-15
-"""Makes up for the error of a division, and for no more: a machine that lacks one byte is too small."""
+"""Makes up for the rounding error of a division and no more: a machine that lacks one byte is too small."""
 
 _FLOOR: Final = 0.15
-"""The least that a resource counts."""
+"""The least weight of a resource."""
 
 _PLENTY: Final = 1e15
-"""Stands for any number of pods that do not ask for a resource."""
+"""Stands for an unlimited number of pods that do not request a resource."""
 
 _SHAPES: Final = 12
-"""Sizes of machine that are filled side by side."""
+"""How many different machine sizes are filled side by side."""
 
 _ITEMS: Final = 128
-"""Items that are considered for one machine, those with the most value left first."""
+"""How many items are considered for one machine, those with the most value left first."""
 
 _MAX_FAILURES: Final = 15
-"""Rounds without success after which improving ends."""
+"""After this many rounds without a saving, improving ends."""
 
 _LOADS: Final = 512
-"""Loads for which a machine is chosen at once."""
+"""How many loads a machine is chosen for in one array operation."""
 
 
 class FillRule(NamedTuple):
-    """How the next pod for a machine is picked."""
+    """How the next pod for a machine is chosen."""
 
-    eagerness: float
-    """How much the value of a pod counts against its size."""
+    value_exponent: float
+    """The weight of a pod's value against its size."""
 
-    need: float
-    """How much a resource counts by what all pods need of it, rather than by what it is worth."""
+    demand_share: float
+    """How much a resource is weighted by the total demand for it rather than by its dual value."""
 
 
 _FILL_RULES: Final = (FillRule(1.0, 0.6), FillRule(0.0, 1.0), FillRule(0.5, 0.6))
@@ -89,7 +88,8 @@ class Packing(msgspec.Struct, frozen=True):
 def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int) -> Packing:
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
-    tried = [packer.priced(packer.cover(market.count, values.pod, taste)) for taste in _FILL_RULES]
+    # No fill rule wins on every demand, and covering is fast, so all are tried.
+    tried = [packer.priced(packer.cover(market.count, values.pod, rule)) for rule in _FILL_RULES]
     found = min(tried, key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
 
@@ -102,7 +102,8 @@ class _Packer:
         with np.errstate(divide="ignore", invalid="ignore"):
             need = _shares(np.where(market.room > 0, (market.count @ market.want)[None] / market.room, 0.0))
         self._weight = {
-            taste: np.maximum((1 - taste.need) * worth + taste.need * need, _FLOOR) for taste in _FILL_RULES
+            rule: np.maximum((1 - rule.demand_share) * worth + rule.demand_share * need, _FLOOR)
+            for rule in _FILL_RULES
         }
         alike = np.column_stack([market.room, market.price])
         self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
@@ -128,9 +129,9 @@ class _Packer:
         """
         Return the most promising of some machines, for what is left of a demand by its `value`.
 
-        Of machines that are alike but for who may use them, such as in several zones, it is the one with
-        the most to hold: or one zone takes up what fits anywhere, and nothing completes what must be in
-        another.
+        Of equal machines that different items may use, such as in several zones, the one with the most
+        demand is taken; else one zone would take the pods that fit anywhere, and nothing would fill up the
+        nodes of another.
         """
         reach = self._market.fits[machines] @ value
         order = np.lexsort((-reach, self._shape[machines]))
@@ -138,7 +139,7 @@ class _Packer:
         return machines[first[np.argsort(self._ratio[machines[first]], kind="stable")][:_SHAPES]]
 
     def cover(
-        self, demand: NDArray[np.float64], worth: NDArray[np.float64], taste: FillRule
+        self, demand: NDArray[np.float64], worth: NDArray[np.float64], rule: FillRule
     ) -> NDArray[np.float64]:
         """Return what machines hold that together serve `demand`."""
         left = demand.copy()
@@ -151,13 +152,15 @@ class _Packer:
             if len(active) > _ITEMS:
                 active = np.sort(active[np.argsort(-offered[active], kind="stable")[:_ITEMS]])
             machines = self._main
-            if value <= 3 * price[machines].max():  # the tail: nothing much larger than what is left
+            if (
+                value <= 3 * price[machines].max()
+            ):  # the tail of the demand: no machine much larger than what is left
                 machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
             machines = self._few(machines, offered)
-            if not self._market.fits[np.ix_(machines, active)].any():  # they are for other pods
+            if not self._market.fits[np.ix_(machines, active)].any():  # no pod that is left may use them
                 heaviest = active[int(offered[active].argmax())]
                 machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
-            holds = self._best(left, worth, active, machines, taste)
+            holds = self._best(left, worth, active, machines, rule)
             held = holds > 0
             times = max(1, int((left[held] // holds[held]).min()))
             if times > 3:  # noqa: PLR2004  small lots are bought whole
@@ -172,17 +175,17 @@ class _Packer:
         worth: NDArray[np.float64],
         active: NDArray[np.int64],
         machines: NDArray[np.int64],
-        taste: FillRule,
+        rule: FillRule,
     ) -> NDArray[np.float64]:
-        """Return what the filled machine with the best value holds; nothing when none takes anything."""
-        filled = self._fill(left, worth, active, machines, taste)
+        """Return what the filled machine with the lowest price per value holds, if any takes a pod."""
+        filled = self._fill(left, worth, active, machines, rule)
         value = filled @ worth[active]
         present = np.zeros((len(filled), len(left)), bool)
         present[:, active] = filled > 0
         cost = self._cheapest(filled @ self._market.want[active], present)[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(value > 0, cost / value, np.inf)
-        if not np.isfinite(ratio).any():  # pods that are worth nothing go where it is cheapest
+        if not np.isfinite(ratio).any():  # pods without value go to the cheapest machine
             ratio = np.where(filled.any(axis=1), cost, np.inf)
         holds = np.zeros(len(left))
         holds[active] = filled[int(ratio.argmin())]
@@ -194,7 +197,7 @@ class _Packer:
         worth: NDArray[np.float64],
         active: NDArray[np.int64],
         machines: NDArray[np.int64],
-        taste: FillRule,
+        rule: FillRule,
     ) -> NDArray[np.float64]:
         """Fill one of each machine; return ``held[machine, item]``."""
         market = self._market
@@ -202,14 +205,14 @@ class _Packer:
         open_ = np.where(
             market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0
         )
-        # A hair of room keeps a resource that a machine lacks from shutting out pods that do not want it.
+        # A tiny amount of room lets pods that do not request a resource onto machines that lack it.
         spare = room[:, :, None] + 1e-6
         with np.errstate(divide="ignore", invalid="ignore"):
             pull = np.where(room[:, :, None] > 0, want.T[:, None] / room[:, :, None], 0.0)
             inverse = np.where(want > 0, 1 / want, _PLENTY).T[:, None]
-        pull *= self._weight[taste][machines].T[:, :, None]
-        if taste.eagerness:
-            pull *= (worth[active] / np.maximum(pull.sum(axis=0), 1e-300)) ** taste.eagerness
+        pull *= self._weight[rule][machines].T[:, :, None]
+        if rule.value_exponent:
+            pull *= (worth[active] / np.maximum(pull.sum(axis=0), 1e-300)) ** rule.value_exponent
         pull /= np.maximum(room[:, :, None], 1e-300)
         held = np.zeros_like(open_)
         rows = np.arange(len(machines))
@@ -238,7 +241,7 @@ class _Packer:
     def _cheapest(
         self, used: NDArray[np.float64], present: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the lowest price and its machine for each load; every load was made to fit some machine."""
+        """Return the lowest price and its machine for each load; every load fits some machine."""
         which = np.empty(len(used), np.int64)
         for start in range(0, len(used), _LOADS):
             some = slice(start, start + _LOADS)
@@ -256,7 +259,9 @@ class _Packer:
         return Packing(holds, which, price)
 
     def improve(self, found: Packing, *, rounds: int, rng: np.random.Generator) -> Packing:
-        """Take wasteful machines apart and pack them anew, as long as that saves."""
+        """Repack a few wasteful machines at a time, as long as that saves money."""
+        # Large neighbourhood search: a few machines are emptied and their pods covered again with perturbed
+        # values.
         worth = self._values.pod
         failures = 0
         for _ in range(rounds):
@@ -270,8 +275,8 @@ class _Packer:
             else:
                 some = rng.choice(len(waste), size, replace=False)
             demand = found.holds[some].sum(axis=0)
-            taste = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
-            again = self.priced(self.cover(demand, worth * rng.uniform(0.85, 1.15, len(worth)), taste))
+            rule = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
+            again = self.priced(self.cover(demand, worth * rng.uniform(0.85, 1.15, len(worth)), rule))
             if again.cost < float(found.price[some].sum()) - 1e-9:
                 failures = 0
                 rest = np.delete(np.arange(len(found.price)), some)
@@ -284,7 +289,7 @@ class _Packer:
 
 
 def _shares(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how much each resource counts on each machine, one on average."""
+    """Return the weight of each resource on each machine, one on average."""
     total, width = amounts.sum(axis=1, keepdims=True), amounts.shape[1]
     shares: NDArray[np.float64] = np.where(total > 0, amounts / np.maximum(total, 1e-300), 1 / width) * width
     return shares

@@ -1,16 +1,17 @@
 """
 The planner: starts from greedy packing, packs the same pods again by price, and keeps what is cheaper.
 
-Greedy packing decides everything that is not about price: which pods go to existing nodes, which NodePool serves
-them, and how they are spread over zones. Claims whose pods can be rearranged without changing any of that are
-taken apart, packed by price (:mod:`.patterns`), and opened again through the checked moves of the scheduler. A
-result that is dearer, or leaves a pod without a node, is discarded, so a plan never costs more than the greedy one.
+Greedy packing decides everything that is not about price: which pods go to existing nodes, which NodePool
+serves them, and how they are spread over zones. Claims whose pods can be rearranged without changing any of
+that are taken apart, packed by price (:mod:`.patterns`), and opened again through the checked moves of the
+scheduler. A result that is dearer, or leaves a pod without a node, is discarded, so a plan never costs more
+than the greedy one.
 
-Where pods of similar size were packed as if all were as large as the largest, room is left on every node: it is
-filled with pods that were meant for later nodes, and nodes that end up empty are never opened.
+Where pods of similar size were packed as if all were as large as the largest, room is left on every node:
+it is filled with pods that were meant for later nodes, and nodes that end up empty are never opened.
 
-Pods with devices are packed once more with a scheduler that lets a pod join a claim only if that raises the price
-by no more than a node of its own would cost: nodes with many devices are dear.
+Pods with devices are packed once more with a scheduler that lets a pod join a claim only if that raises the
+price by no more than a node of its own would cost: nodes with many devices are dear.
 """
 
 from __future__ import annotations
@@ -206,6 +207,7 @@ def cheaper(first: Scheduler) -> Scheduler:
         unplaced = _pack(candidate, template, parts)
         waiting.update(unplaced)
     rest = greedy.pack(candidate, dict(waiting)) if waiting else {}
+    # Only a plan that places every pod and is cheaper by more than rounding errors replaces the greedy one.
     if sum(rest.values()) == 0 and hourly(candidate) < lowest * (1 - _WORTH_IT):
         best = candidate
     return best
@@ -223,9 +225,12 @@ def _movable(scheduler: Scheduler) -> list[int]:
 
 def _is_movable(scheduler: Scheduler, claim: int, by_relaxation: list[PodData]) -> bool:
     state = scheduler.claims.states[claim]
+    # minValues and reservations depend on which pods share a claim, so such claims stay as they are.
     if state.template.min_values or state.template.reserves:
         return False
     for pod_data in by_relaxation:
+        # Host ports, volumes and devices tie pods to particular nodes; rearranging them could break a
+        # placement.
         if pod_data.pod_class.ports or pod_data.volumes or pod_data.pod_class.devices:
             return False
         for demand in pod_data.demands.hosts:
@@ -295,7 +300,7 @@ def _same_state(first: Scheduler, second: Scheduler, claim: int) -> ClaimState:
 
 
 def _demand(first: Scheduler, second: Scheduler, movable: list[int]) -> dict[Template, Counter[Part]]:
-    """Return the pods to rearrange, by template, each pinned as it was, as pod data of the second scheduler."""
+    """Return the pods to rearrange, by template, each pinned as it was, for the second scheduler."""
     placements = _moves_by_claim(first)
     found: dict[Template, Counter[Part]] = {}
     for claim in movable:

@@ -1,11 +1,11 @@
 """
 Every metric of the operator, declared once, group by group.
 
-The names, types and labels are those that dashboards and alerts of Karpenter already know, quirks of naming
-included. What they mean is said in our words.
+Names, types and labels are upstream's, so that its dashboards and alerts work:
+https://karpenter.sh/docs/reference/metrics/. The help texts are ours.
 """
 
-from karpenter.telemetry.metrics.store import Declared, Instrument
+from karpenter.telemetry.metrics.instruments import Instrument, MetricSpec
 from karpenter.telemetry.metrics.table import (
     claims,
     conditions,
@@ -18,7 +18,7 @@ from karpenter.telemetry.metrics.table import (
     scheduler,
 )
 
-GROUPS: tuple[tuple[str, tuple[Declared[Instrument], ...]], ...] = (
+GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
     ("Claims", claims.METRICS),
     ("Nodes", nodes.METRICS),
     ("Node pools", nodepools.METRICS),
@@ -31,4 +31,4 @@ GROUPS: tuple[tuple[str, tuple[Declared[Instrument], ...]], ...] = (
 )
 """Metrics by what they are about, in the order in which they are documented."""
 
-METRICS: tuple[Declared[Instrument], ...] = tuple(each for _, group in GROUPS for each in group)
+METRICS: tuple[MetricSpec[Instrument], ...] = tuple(each for _, group in GROUPS for each in group)

@@ -8,15 +8,15 @@ from typing import Final
 
 import msgspec
 
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     NODE_CLASSES,
     TRANSITIONS,
-    Age,
-    Counter,
-    Declared,
-    Gauge,
-    Histogram,
+    AgeMetric,
+    CounterMetric,
+    GaugeMetric,
+    HistogramMetric,
     Instrument,
+    MetricSpec,
     age,
     counter,
     gauge,
@@ -28,17 +28,17 @@ _INITIALIZED: Final = "karpenter_sh_initialized"
 
 
 class ConditionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told about the conditions and the deletion of one kind's objects."""
+    """The metrics of the conditions and the deletion of one kind."""
 
-    count: Declared[Gauge]
-    current_status: Declared[Age]
-    transition: Declared[Histogram]
-    transitions: Declared[Counter]
-    termination_current_time: Declared[Age]
-    termination_duration: Declared[Histogram]
+    count: MetricSpec[GaugeMetric]
+    current_status: MetricSpec[AgeMetric]
+    transition: MetricSpec[HistogramMetric]
+    transitions: MetricSpec[CounterMetric]
+    termination_current_time: MetricSpec[AgeMetric]
+    termination_duration: MetricSpec[HistogramMetric]
 
     @property
-    def all(self) -> tuple[Declared[Instrument], ...]:
+    def all(self) -> tuple[MetricSpec[Instrument], ...]:
         """The six of them."""
         return (
             self.count,
@@ -90,13 +90,13 @@ def condition_metrics(prefix: str, whose: str, *extra: str) -> ConditionMetrics:
         ),
         termination_current_time=age(
             f"{prefix}_termination_current_time_seconds",
-            f"Seconds since the deletion of {whose} was asked for.",
+            f"Seconds since {whose} got its deletion timestamp.",
             *one,
             *extra,
         ),
         termination_duration=histogram(
             f"{prefix}_termination_duration_seconds",
-            f"Seconds from the deletion of {whose} until it is gone.",
+            f"Seconds from the deletion of {whose} until it is removed.",
             *extra,
             buckets=TRANSITIONS,
         ),

@@ -1,8 +1,8 @@
-"""Metrics of the process: its build, its control loops and queues, its requests, and who leads."""
+"""Metrics of the process: build, reconciles, work queues, requests to the API server, and leader election."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import CALLS, counter, gauge, histogram
+from karpenter.telemetry.metrics.instruments import CALLS, counter, gauge, histogram
 
 # fmt: off
 _RECONCILES: Final = (
@@ -15,7 +15,7 @@ _QUEUES: Final = tuple(10.0**power for power in range(-8, 4))
 
 BUILD_INFO: Final = gauge(
     "karpenter_build_info",
-    "Always one; the labels tell which build runs, on which Python (goversion) and processor (goarch).",
+    "Always one; the labels are the version, the Python version (goversion) and the processor (goarch).",
     "version",
     "goversion",
     "goarch",
@@ -23,74 +23,81 @@ BUILD_INFO: Final = gauge(
 )
 RECONCILES: Final = counter(
     "controller_runtime_reconcile_total",
-    "Steps of a controller, by how they ended: success, error, requeue or requeue_after.",
+    "Reconciles of a controller, by result: success, error, requeue or requeue_after.",
     "controller",
     "result",
 )
 RECONCILE_ERRORS: Final = counter(
-    "controller_runtime_reconcile_errors_total", "Steps of a controller that ended in an error.", "controller"
+    "controller_runtime_reconcile_errors_total",
+    "Reconciles of a controller that ended in an error.",
+    "controller",
 )
 RECONCILE_TIME: Final = histogram(
     "controller_runtime_reconcile_time_seconds",
-    "Seconds that one step of a controller takes.",
+    "Seconds that one reconcile of a controller takes.",
     "controller",
     buckets=_RECONCILES,
 )
 MAX_CONCURRENT_RECONCILES: Final = gauge(
     "controller_runtime_max_concurrent_reconciles",
-    "Steps that a controller may take at a time.",
+    "Most concurrent reconciles of a controller.",
     "controller",
 )
 ACTIVE_WORKERS: Final = gauge(
-    "controller_runtime_active_workers", "Steps that a controller is taking right now.", "controller"
+    "controller_runtime_active_workers", "Reconciles of a controller in progress.", "controller"
 )
-WORKQUEUE_DEPTH: Final = gauge("workqueue_depth", "Objects that wait for a controller.", "controller", "name")
+WORKQUEUE_DEPTH: Final = gauge(
+    "workqueue_depth", "Keys in the work queue of a controller.", "controller", "name"
+)
 WORKQUEUE_ADDS: Final = counter(
-    "workqueue_adds_total", "Objects that were handed to a controller.", "controller", "name"
+    "workqueue_adds_total", "Keys added to the work queue of a controller.", "controller", "name"
 )
 WORKQUEUE_QUEUE_DURATION: Final = histogram(
     "workqueue_queue_duration_seconds",
-    "Seconds that an object waits for its controller.",
+    "Seconds that a key waits in the work queue.",
     "controller",
     "name",
     buckets=_QUEUES,
 )
 WORKQUEUE_WORK_DURATION: Final = histogram(
     "workqueue_work_duration_seconds",
-    "Seconds that a controller works on an object.",
+    "Seconds that the processing of a key takes.",
     "controller",
     "name",
     buckets=_QUEUES,
 )
 WORKQUEUE_RETRIES: Final = counter(
-    "workqueue_retries_total", "Objects that a controller wants to see again.", "controller", "name"
+    "workqueue_retries_total", "Keys retried after an error or requeue.", "controller", "name"
 )
 WORKQUEUE_UNFINISHED: Final = gauge(
-    "workqueue_unfinished_work_seconds", "Seconds of work under way, added up.", "controller", "name"
+    "workqueue_unfinished_work_seconds",
+    "Seconds of the reconciles in progress, added up.",
+    "controller",
+    "name",
 )
 WORKQUEUE_LONGEST: Final = gauge(
     "workqueue_longest_running_processor_seconds",
-    "Seconds that the longest work under way has taken so far.",
+    "Seconds that the longest reconcile in progress has taken so far.",
     "controller",
     "name",
 )
 CLIENT_REQUESTS: Final = counter(
     "rest_client_requests_total",
-    "Requests to the API server, by the code of its answer.",
+    "Requests to the API server, by response code.",
     "code",
     "host",
     "method",
 )
 CLIENT_REQUEST_DURATION: Final = histogram(
     "rest_client_request_duration_seconds",
-    "Seconds that a request to the API server takes, waits for our own limits left out.",
+    "Seconds that a request to the API server takes, without waits for the client's rate limit.",
     "host",
     "method",
     buckets=CALLS,
 )
 LEADER: Final = gauge(
     "leader_election_master_status",
-    "One while this process leads, else zero; by the name of the lease.",
+    "One while this process is the leader, else zero; by the name of the Lease.",
     "name",
 )
 

@@ -1,6 +1,7 @@
 """
-What machines are told when they start.
+User data: how a node is told to join the cluster.
 
-:mod:`.bootstrap` is what has to be said whatever the image; a module for each family says it in the words
-that its images understand, and merges it with what the user has to say. :mod:`.rendering` picks the family.
+:mod:`.bootstrap` has what every family needs; :mod:`.nodeadm` (AL2023), :mod:`.eksbootstrap` (AL2),
+:mod:`.bottlerocket` and :mod:`.windows` render it in the format of a family and merge it with the user data
+of the node class. :mod:`.userdata` picks the family, and checks the size.
 """

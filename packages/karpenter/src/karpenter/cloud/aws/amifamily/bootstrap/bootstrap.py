@@ -1,7 +1,8 @@
 """
-What a machine has to be told to become a node, whatever its image.
+What a node needs to join the cluster, whatever its AMI, and kubelet settings as flags.
 
-Kubelet settings as flags, for images whose start scripts take nothing else.
+Flags are for AMIs whose bootstrap script takes nothing else: AL2 and Windows.
+https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class BadUserData(ValueError):  # noqa: N818  says what is wrong
-    """The user data of a class cannot be merged with ours; the text says why."""
+    """The user data of a node class cannot be merged with Karpenter's; the text says why."""
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine has to be told."""
+    """What a node needs to join."""
 
     cluster: str
     endpoint: str
@@ -35,17 +36,17 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     kubelet: KubeletSubset = KubeletSubset()
-    """The settings that we understand, with everything worked out."""
+    """The kubelet settings that every family takes, resolved for the instance type."""
 
     all_kubelet: Mapping[str, Any] = {}
-    """All settings, with everything worked out; for images that take any."""
+    """All kubelet settings, resolved for the instance type; for AL2023, which takes any."""
 
     raid0: bool = False
     binds_directories: bool = False
-    """Whether the image has to be told which directories go to local disks; only old Bottlerocket does."""
+    """Whether the directories on local disks have to be named; only old versions of Bottlerocket need it."""
 
     custom: str = ""
-    """What the user has to say."""
+    """The user data of the node class."""
 
     @property
     def dns(self) -> str:
@@ -59,7 +60,7 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_ipv6(address: str) -> bool:
-    """Say whether an address is an IPv6 one."""
+    """Return whether an address is an IPv6 address."""
     try:
         return ip_address(address).version == 6  # noqa: PLR2004  the number is the name
     except ValueError:
@@ -67,26 +68,26 @@ def is_ipv6(address: str) -> bool:
 
 
 def render_labels(labels: Mapping[str, str]) -> str:
-    """Return labels as a kubelet's flag takes them, sorted."""
+    """Return labels as the flag --node-labels takes them, sorted."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
 
 
 def render_taint(taint: Taint) -> str:
-    """Return a taint as a kubelet's flag takes it."""
+    """Return a taint as the flag --register-with-taints takes it."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 
 
-def kubelet_flags(told: Bootstrap) -> str:
+def kubelet_flags(bootstrap: Bootstrap) -> str:
     """Return the flags, joined by spaces, always in the same order."""
-    return " ".join(_flags(told))
+    return " ".join(_flags(bootstrap))
 
 
-def _flags(told: Bootstrap) -> Iterator[str]:
-    kubelet = told.kubelet
-    if told.labels:
-        yield f'--node-labels="{render_labels(told.labels)}"'
-    yield f'--register-with-taints="{",".join(map(render_taint, told.taints))}"'
+def _flags(bootstrap: Bootstrap) -> Iterator[str]:
+    kubelet = bootstrap.kubelet
+    if bootstrap.labels:
+        yield f'--node-labels="{render_labels(bootstrap.labels)}"'
+    yield f'--register-with-taints="{",".join(map(render_taint, bootstrap.taints))}"'
     yield from _number("max-pods", kubelet.max_pods)
     yield from _number("pods-per-core", kubelet.pods_per_core)
     yield from _pairs("system-reserved", kubelet.system_reserved, "=")

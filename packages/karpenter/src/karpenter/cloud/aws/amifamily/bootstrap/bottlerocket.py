@@ -1,80 +1,30 @@
 """
 User data for Bottlerocket: settings in TOML.
 
-What the user wrote is kept, but for settings of Kubernetes that nobody knows, which are left out, and those
-that a node cannot do without, which are ours.
+The user's settings are kept, with two exceptions: settings of Kubernetes that Bottlerocket does not know are
+dropped, and those that a node needs to join are Karpenter's. The settings are described at
+https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/
 
-Which version of Bottlerocket machines start from, as far as anyone says.
-
-Writing TOML: tables of texts, numbers, truths, lists and tables, as far as the settings of images go.
+:func:`find_version` finds the version of Bottlerocket, as far as the node class or the AMI names it.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
-from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+import tomli_w
 
 from karpenter.cloud.aws.amifamily.alias import LATEST
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from karpenter.api.ec2nodeclass import EC2NodeClass
     from karpenter.api.node import Taint
     from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
-
-
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def render_toml(table: Mapping[str, Any]) -> str:
-    """Return a table as a TOML document."""
-    return "\n".join(_toml_table(table, ())).strip("\n") + "\n"
-
-
-def _toml_table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    values = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    if path and (values or not table):
-        yield f"[{'.'.join(map(_key, path))}]"
-    for key, value in values.items():
-        yield f"{_key(key)} = {_value(value)}"
-    if values or not table:
-        yield ""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _toml_table(value, (*path, key))
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _text(key)
-
-
-def _value(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return repr(value)
-        case str():
-            return _text(value)
-        case datetime() | date() | time():
-            return value.isoformat()
-        case list():
-            return f"[{', '.join(map(_value, value))}]"
-        case dict():
-            return f"{{{', '.join(f'{_key(key)} = {_value(each)}' for key, each in value.items())}}}"
-        case _:
-            raise TypeError(f"{value!r} cannot be written as TOML")
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 log = structlog.stdlib.get_logger(__name__)
@@ -82,6 +32,11 @@ log = structlog.stdlib.get_logger(__name__)
 MOUNT: Final = "000-mount-instance-storage"
 _DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _ANYTHING: Final[Any] = True
+
+# From this version on, Bottlerocket binds its own directories to the local disks:
+# https://github.com/bottlerocket-os/bottlerocket/blob/develop/CHANGELOG.md
+_BINDS_BY_ITSELF: Final = (1, 46, 0)
+_PARTS: Final = 3
 
 KNOWN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(
@@ -148,20 +103,20 @@ KNOWN: Final[Mapping[str, Any]] = {
 """The settings of Kubernetes that are kept; ``*`` stands for any name."""
 
 
-def render_bottlerocket(told: Bootstrap) -> str:
+def render_bottlerocket(bootstrap: Bootstrap) -> str:
     """
-    Return the settings.
+    Return the settings as TOML.
 
     Raises:
-        BadUserData: what the user wrote is not TOML.
+        BadUserData: the user data of the node class is not TOML.
     """
-    document = _custom(told.custom)
+    document = _custom(bootstrap.custom)
     settings = _table(document, "settings")
-    kubernetes = _kept(_table(settings, "kubernetes"), KNOWN, "settings.kubernetes")
-    settings["kubernetes"] = _kubernetes(told, kubernetes)
-    if told.raid0:
-        _table(settings, "bootstrap-commands")[MOUNT] = _mount(directories=told.binds_directories)
-    return render_toml(document)
+    kubernetes = _known_settings(_table(settings, "kubernetes"), KNOWN, "settings.kubernetes")
+    settings["kubernetes"] = _kubernetes(bootstrap, kubernetes)
+    if bootstrap.raid0:
+        _table(settings, "bootstrap-commands")[MOUNT] = _mount(directories=bootstrap.binds_directories)
+    return tomli_w.dumps(document, indent=0)  # user data has a size limit, so no indentation
 
 
 def _custom(text: str) -> dict[str, Any]:
@@ -172,38 +127,39 @@ def _custom(text: str) -> dict[str, Any]:
 
 
 def _table(table: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a table within a table, made if need be."""
+    """Return a table within a table, created if it does not exist."""
     found = table.setdefault(name, {})
     if not isinstance(found, dict):
         raise BadUserData(f"the user data says {name} = {found!r}, where a table is expected")
     return found
 
 
-def _kept(table: Mapping[str, Any], known: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _known_settings(table: Mapping[str, Any], known: Mapping[str, Any], path: str) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, value in table.items():
         below = known.get(key, known.get("*"))
         if below is None:
             log.warning("userdata.setting_dropped", setting=f"{path}.{key}")
         elif isinstance(below, dict) and isinstance(value, dict):
-            kept[key] = _kept(value, below, f"{path}.{key}")
+            kept[key] = _known_settings(value, below, f"{path}.{key}")
         else:
             kept[key] = value
     return kept
 
 
-def _kubernetes(told: Bootstrap, user: dict[str, Any]) -> dict[str, Any]:
-    kubelet = told.kubelet
-    forced = {
-        "cluster-name": told.cluster,
-        "api-server": told.endpoint,
-        "cluster-certificate": told.ca_bundle,
+def _kubernetes(bootstrap: Bootstrap, user: dict[str, Any]) -> dict[str, Any]:
+    kubelet = bootstrap.kubelet
+    required = {
+        "cluster-name": bootstrap.cluster,
+        "api-server": bootstrap.endpoint,
+        "cluster-certificate": bootstrap.ca_bundle,
         "max-pods": kubelet.max_pods,
-        "node-labels": {**user.get("node-labels", {}), **dict(sorted(told.labels.items()))},
-        "node-taints": _taints(told.taints),
+        # Labels are merged, since a node needs those of Karpenter and may have more.
+        "node-labels": {**user.get("node-labels", {}), **dict(sorted(bootstrap.labels.items()))},
+        "node-taints": _taints(bootstrap.taints),
     }
-    ours = {
-        "cluster-dns-ip": told.dns,
+    from_kubelet = {
+        "cluster-dns-ip": bootstrap.dns,
         "system-reserved": dict(sorted(kubelet.system_reserved.items())),
         "kube-reserved": dict(sorted(kubelet.kube_reserved.items())),
         "eviction-hard": dict(sorted(kubelet.eviction_hard.items())),
@@ -214,8 +170,8 @@ def _kubernetes(told: Bootstrap, user: dict[str, Any]) -> dict[str, Any]:
         "image-gc-low-threshold-percent": _percent(kubelet.image_gc_low),
         "cpu-cfs-quota-enforced": kubelet.cpu_cfs_quota,
     }
-    said = {key: value for key, value in ours.items() if value not in (None, "", {})}
-    return {**user, **said, **{key: value for key, value in forced.items() if value is not None}}
+    given = {key: value for key, value in from_kubelet.items() if value not in (None, "", {})}
+    return {**user, **given, **{key: value for key, value in required.items() if value is not None}}
 
 
 def _taints(taints: tuple[Taint, ...]) -> dict[str, list[str]]:
@@ -230,7 +186,7 @@ def _percent(value: int | None) -> str | None:
 
 
 def _mount(*, directories: bool) -> dict[str, Any]:
-    """Return the command that makes local disks one and puts pods, images and logs on it."""
+    """Return the bootstrap command that joins the local disks and puts pods, images and logs on them."""
     bind = ["apiclient", "ephemeral-storage", "bind"]
     return {
         "commands": [
@@ -242,12 +198,8 @@ def _mount(*, directories: bool) -> dict[str, Any]:
     }
 
 
-_BINDS_BY_ITSELF: Final = (1, 46, 0)
-_PARTS: Final = 3
-
-
 def binds_directories(node_class: EC2NodeClass, image_name: str) -> bool:
-    """Say whether the image is so old that it has to be told which directories go to local disks."""
+    """Return whether the image is so old that the directories on local disks have to be named."""
     version = find_version(node_class, image_name)
     if version == LATEST:
         return False
@@ -258,7 +210,7 @@ def binds_directories(node_class: EC2NodeClass, image_name: str) -> bool:
 
 
 def find_version(node_class: EC2NodeClass, image_name: str) -> str:
-    """Return the version that the alias, a selector by name or the image itself names; empty if none does."""
+    """Return the version that the alias, a selector term or the AMI names; empty if none does."""
     alias = node_class.spec.alias
     if alias:
         return alias.partition("@")[2]

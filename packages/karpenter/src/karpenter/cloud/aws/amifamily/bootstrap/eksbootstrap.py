@@ -1,4 +1,8 @@
-"""User data for Amazon Linux 2: shell scripts in a MIME archive, ours last."""
+"""
+User data for Amazon Linux 2: a MIME archive of shell scripts, with the call of bootstrap.sh last.
+
+https://github.com/awslabs/amazon-eks-ami (bootstrap.sh)
+"""
 
 from __future__ import annotations
 
@@ -19,14 +23,14 @@ if TYPE_CHECKING:
 _LOGGED: Final = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"
 
 
-def render_al2(told: Bootstrap) -> str:
+def render_al2(bootstrap: Bootstrap) -> str:
     """
-    Return the archive.
+    Return the MIME archive.
 
     Raises:
-        BadUserData: what the user wrote says that it is MIME, and is not.
+        BadUserData: the user data of the node class is not a valid MIME archive.
     """
-    return render_archive((*_custom(told.custom), Part.of(SHELL, _script(told))))
+    return render_archive((*_custom(bootstrap.custom), Part.of(SHELL, _script(bootstrap))))
 
 
 def _custom(text: str) -> tuple[Part, ...]:
@@ -35,20 +39,21 @@ def _custom(text: str) -> tuple[Part, ...]:
     return parse_archive(text) if is_archive(text) else (Part.of(SHELL, text),)
 
 
-def _script(told: Bootstrap) -> str:
+def _script(bootstrap: Bootstrap) -> str:
     options = [
         (
-            f"/etc/eks/bootstrap.sh '{told.cluster}' --apiserver-endpoint '{told.endpoint}'"
-            f" --b64-cluster-ca '{told.ca_bundle}'"
+            f"/etc/eks/bootstrap.sh '{bootstrap.cluster}' --apiserver-endpoint '{bootstrap.endpoint}'"
+            f" --b64-cluster-ca '{bootstrap.ca_bundle}'"
         )
     ]
-    if told.is_ipv6:
+    if bootstrap.is_ipv6:
         options.append("--ip-family ipv6")
-    if told.dns:
-        options.append(f"--dns-cluster-ip '{told.dns}'")
-    if isinstance(told.kubelet.max_pods, int):
+    if bootstrap.dns:
+        options.append(f"--dns-cluster-ip '{bootstrap.dns}'")
+    if isinstance(bootstrap.kubelet.max_pods, int):
+        # bootstrap.sh would otherwise set maxPods from its own table of instance types.
         options.append("--use-max-pods false")
-    options.append(f"--kubelet-extra-args '{kubelet_flags(told)}'")
-    if told.raid0:
+    options.append(f"--kubelet-extra-args '{kubelet_flags(bootstrap)}'")
+    if bootstrap.raid0:
         options.append("--local-disks raid0")
     return "\n".join(["#!/bin/bash -xe", _LOGGED, " \\\n".join(options)])

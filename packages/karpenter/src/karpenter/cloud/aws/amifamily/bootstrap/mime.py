@@ -1,7 +1,8 @@
 """
-Several documents in one: the MIME archives that cloud-init reads.
+MIME multipart archives of user data, as cloud-init reads them.
 
-Reads archives that users wrote and writes ours, always with the boundary ``//`` and without carriage returns.
+Reads archives of users and writes ours, always with the boundary ``//`` and without carriage returns.
+https://cloudinit.readthedocs.io/en/latest/explanation/format.html
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""User data in the words of a family."""
+"""Renders the user data of an AMI family, and checks its size."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html
 LIMIT: Final = 16384
-"""Bytes that EC2 takes, before they are encoded."""
+"""Bytes of user data that EC2 takes, before they are encoded."""
 
 NEAR_LIMIT: Final = LIMIT * 9 // 10
 
@@ -34,15 +35,15 @@ class TooMuchUserData(BadUserData):
         self.size = size
 
 
-def render_user_data(family: Family, told: Bootstrap) -> str:
+def render_user_data(family: Family, bootstrap: Bootstrap) -> str:
     """
-    Return what a machine is told.
+    Return the user data of a node.
 
     Raises:
-        BadUserData: what the user has to say cannot be merged with it.
-        TooMuchUserData: it is too much.
+        BadUserData: the user data of the node class cannot be merged with it.
+        TooMuchUserData: it is larger than EC2 takes.
     """
-    text = _rendered(family, told)
+    text = _rendered(family, bootstrap)
     size = len(text.encode())
     if size > LIMIT:
         raise TooMuchUserData(size)
@@ -52,19 +53,19 @@ def render_user_data(family: Family, told: Bootstrap) -> str:
 
 
 def encode(text: str) -> str:
-    """Return user data as launch templates hold it."""
+    """Return user data in base64, as launch templates take it."""
     return base64.b64encode(text.encode()).decode()
 
 
-def _rendered(family: Family, told: Bootstrap) -> str:
+def _rendered(family: Family, bootstrap: Bootstrap) -> str:
     if family.is_windows:
-        return render_windows(told)
+        return render_windows(bootstrap)
     match family.name:
         case name if name == AL2023:
-            return render_al2023(told)
+            return render_al2023(bootstrap)
         case name if name == BOTTLEROCKET:
-            return render_bottlerocket(told)
+            return render_bottlerocket(bootstrap)
         case name if name == CUSTOM:
-            return told.custom
+            return bootstrap.custom
         case _:
-            return render_al2(told)
+            return render_al2(bootstrap)

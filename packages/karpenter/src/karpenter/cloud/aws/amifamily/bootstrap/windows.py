@@ -1,4 +1,8 @@
-"""User data for Windows: PowerShell, the user's first."""
+"""
+User data for Windows: PowerShell, the script of the node class first.
+
+https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,18 @@ if TYPE_CHECKING:
 _SCRIPT: Final = r"$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
 
 
-def render_windows(told: Bootstrap) -> str:
+def render_windows(bootstrap: Bootstrap) -> str:
     """Return the script."""
     arguments = [
-        ("EKSClusterName", told.cluster),
-        ("APIServerEndpoint", told.endpoint),
-        ("Base64ClusterCA", told.ca_bundle),
-        ("KubeletExtraArgs", kubelet_flags(told)),
+        ("EKSClusterName", bootstrap.cluster),
+        ("APIServerEndpoint", bootstrap.endpoint),
+        ("Base64ClusterCA", bootstrap.ca_bundle),
+        ("KubeletExtraArgs", kubelet_flags(bootstrap)),
     ]
-    if told.dns:
-        arguments.append(("DNSClusterIP", told.dns))
+    if bootstrap.dns:
+        arguments.append(("DNSClusterIP", bootstrap.dns))
     call = " ".join(f"-{name} '{value}'" for name, value in arguments)
     lines = ["<powershell>", f'[string]$EKSBootstrapScriptFile = "{_SCRIPT}"']
-    if told.custom.strip():
-        lines.insert(1, told.custom.strip("\r\n"))
+    if bootstrap.custom.strip():
+        lines.insert(1, bootstrap.custom.strip("\r\n"))
     return "\n".join([*lines, f"& $EKSBootstrapScriptFile {call}", "</powershell>", ""])

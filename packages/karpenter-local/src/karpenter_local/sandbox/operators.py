@@ -1,0 +1,184 @@
+"""
+An operator in this process: its own client, clock and chance, and no memory of any earlier one.
+
+Whatever it asks or tells passes its :class:`OperatorSeams`: the transport to the API server, the clock, and
+the calls to AWS. The simulation injects faults there; others take :class:`DirectSeams`, which change nothing.
+
+Killing an operator is not stopping it: its seams are severed first, so that nothing that it does on its way
+out reaches the cluster or the cloud.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from karpenter.base.ratelimiting import TokenBucket
+from karpenter.kube.client import Client
+from karpenter.operator.operator import Operator, OperatorDependencies
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.aws.sdk import AwsApi
+    from karpenter.kube.transport import Request, Response, Streaming, Transport
+    from karpenter.operator.options import Settings
+    from karpenter_local.aws.site import Site
+    from karpenter_local.sandbox.cloud import SandboxCloud
+
+
+class OperatorSeams(Protocol):
+    """What stands between one operator and everything else."""
+
+    @property
+    def transport(self) -> Transport:
+        """How it reaches the API server."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """What it takes for the time."""
+        ...
+
+    def aws(self, site: Site) -> AwsApi:
+        """Return how it calls the embedded AWS."""
+        ...
+
+    def sever(self) -> None:
+        """Carry nothing from now on."""
+        ...
+
+
+class SeamFactory(Protocol):
+    """Makes the seams of one operator."""
+
+    def __call__(self, transport: Transport, *, clock: Clock, chance: Random) -> OperatorSeams:
+        """Return seams on a transport and a clock; `chance` is the operator's own."""
+        ...
+
+
+class DirectSeams:
+    """Seams that carry everything as it is until they are severed."""
+
+    def __init__(self, transport: Transport, *, clock: Clock, chance: Random) -> None:
+        del chance
+        self.transport = SeverableTransport(transport)
+        self.clock = clock
+
+    def aws(self, site: Site) -> AwsApi:
+        """Return calls to AWS that are answered as AWS does."""
+        return site.idle_aws()
+
+    def sever(self) -> None:
+        """Carry nothing to the API server from now on."""
+        self.transport.severed = True
+
+
+class SeverableTransport:
+    """Carries requests until it is severed; from then on no request leaves, and no answer comes."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.severed = False
+
+    async def send(self, request: Request) -> Response:
+        """Carry a request."""
+        await self._hang_if_severed()
+        response = await self._inner.send(request)
+        await self._hang_if_severed()
+        return response
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
+        """Open a watch."""
+        await self._hang_if_severed()
+        async with self._inner.stream(request) as answer:
+            yield answer
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._inner.close()
+
+    async def _hang_if_severed(self) -> None:
+        if self.severed:
+            await never()
+
+
+async def never() -> NoReturn:
+    """Wait for an answer that does not come."""
+    await asyncio.Future[None]()
+    raise AssertionError("this wait has no end")
+
+
+class Replica:
+    """One operator, from its start to its end."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        cloud: SandboxCloud,
+        *,
+        name: str,
+        clock: Clock,
+        settings: Settings,
+        seams: SeamFactory,
+    ) -> None:
+        """`name` also decides its chance."""
+        self.name = name
+        chance = self.chance_of(name)
+        self.seams = seams(transport, clock=clock, chance=chance)
+        client = Client(
+            self.seams.transport, chance=chance, bucket=TokenBucket(rate=1e9, burst=1e9), manager="karpenter"
+        )
+        self._connection = cloud.connect(client, seams=self.seams, chance=chance)
+        self.operator = Operator(
+            OperatorDependencies(
+                client=client,
+                cloud=self._connection.provider,
+                settings=settings,
+                clock=self.seams.clock,
+                chance=chance,
+                threads=False,
+            )
+        )
+        self._starting: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to start; the task ends when the operator works, which may take long where calls fail."""
+        self._starting = asyncio.get_running_loop().create_task(self._start())
+        return self._starting
+
+    async def started(self) -> None:
+        """Wait until the operator works."""
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+
+    @staticmethod
+    def chance_of(name: str) -> Random:
+        """Return the chance of an operator, which its name decides."""
+        return Random(name)  # noqa: S311  the chance of a simulation, not secrets
+
+    async def stop(self) -> None:
+        """End in order, as at a signal."""
+        await self._end_start()
+        await self.operator.__aexit__(None, None, None)
+        self._connection.close()
+
+    async def kill(self) -> None:
+        """End at once."""
+        await self._end_start()
+        self.seams.sever()
+        self._connection.close()
+        await self.operator.__aexit__(None, None, None)
+
+    async def _start(self) -> None:
+        await self._connection.open()
+        await self.operator.__aenter__()
+
+    async def _end_start(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])

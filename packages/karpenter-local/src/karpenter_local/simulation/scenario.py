@@ -1,0 +1,97 @@
+"""
+A scenario, as a value: everything that users will do and every fault that will be injected.
+
+The same seed, length and severity always give the same scenario. Nothing in it depends on what happens when
+it is run, so that any part can be left out and the rest run again.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from karpenter_local.simulation.actions import Action
+from karpenter_local.simulation.aws.faults import draw_aws_faults, move_to_aws
+from karpenter_local.simulation.fault_schedule import draw_faults
+from karpenter_local.simulation.faults import InjectedFault
+from karpenter_local.simulation.workload import GatedSteps, draw_actions, draw_gated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from karpenter_local.simulation.fault_schedule import Severity
+
+Step: TypeAlias = Action | InjectedFault
+Provider: TypeAlias = Literal["kwok", "aws"]
+_GATES: Final = "feature-gates"
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """What will happen, in order."""
+
+    seed: int
+    seconds: float
+    """How long things happen; afterwards the cluster may settle."""
+
+    machines: int = 1
+    """About how many machines there are at the height."""
+
+    provider: Provider = "kwok"
+    """Which cloud the cluster has."""
+
+    steps: tuple[Step, ...]
+    settings: dict[str, str] = {}
+    """The settings of the operator."""
+
+    def settings_with(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the operator's settings where some are `given`; feature gates are given one by one."""
+        gates = [each[_GATES] for each in (self.settings, given) if _GATES in each]
+        return {**self.settings, **given, **({_GATES: ",".join(gates)} if gates else {})}
+
+    def without(self, left_out: Iterable[Step]) -> Scenario:
+        """Return the same scenario with some steps left out."""
+        gone = {id(step) for step in left_out}
+        return msgspec.structs.replace(self, steps=tuple(step for step in self.steps if id(step) not in gone))
+
+
+def generate(
+    seed: int, *, hours: float, severity: Severity, machines: int = 3, provider: Provider = "kwok"
+) -> Scenario:
+    """Return the scenario that a seed stands for, in a cluster of about so many machines."""
+    seconds = hours * 3600
+    steps: list[Step] = [*draw_actions(_random(seed, "wishes"), seconds, machines)]
+    steps += draw_faults(_random(seed, "mishaps"), seconds, severity)
+    behind = draw_gated(_random(seed, "gates"), seconds, severity) if provider == "kwok" else GatedSteps()
+    steps += behind.steps
+    if provider == "aws":
+        steps = [move_to_aws(step) for step in steps]
+        steps += draw_aws_faults(_random(seed, "aws"), seconds, severity)
+    return Scenario(
+        seed=seed,
+        seconds=seconds,
+        machines=machines,
+        provider=provider,
+        steps=tuple(sorted(steps, key=lambda step: step.at)),
+        settings=_settings(_random(seed, "settings")) | _enable(behind.gates),
+    )
+
+
+def _settings(chance: Random) -> dict[str, str]:
+    """Return the settings of an operator: mostly the quick ways, so that there is time for many runs."""
+    return {
+        "packing-policy": chance.choice(("greedy",) * 5 + ("price",)),
+        "consolidation-strategy": chance.choice(("global", "global", "classic")),
+        "steer-scale-down": chance.choice(("false", "true")),
+    }
+
+
+def _enable(gates: tuple[str, ...]) -> dict[str, str]:
+    """Return the setting that enables feature gates; nothing where none is."""
+    return {_GATES: ",".join(f"{name}=true" for name in gates)} if gates else {}
+
+
+def _random(seed: int, about: str) -> Random:
+    """Return the chance of one part. The names of the parts belong to what a seed stands for."""
+    return Random(f"{seed}/{about}")  # noqa: S311  chance, not secrets

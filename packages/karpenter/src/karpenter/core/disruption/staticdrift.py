@@ -1,0 +1,102 @@
+"""
+Static drift: drifted nodes of static NodePools are replaced one for one.
+
+As many at a time as the budget and the limit on nodes allow. A replacement comes first, so nodes that are
+on their way out count against that limit until they are gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.api.labels import NODEPOOL, NODES
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.pod import Pod, PodSpec, Toleration
+from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.disruption.drift import UNREACHED, drift_command, drift_order
+from karpenter.core.model.resources import parse_resources
+from karpenter.core.scheduling.build.build import as_pool
+from karpenter.core.scheduling.problem import Options, Problem
+from karpenter.core.scheduling.solve import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from karpenter.core.disruption.budgets import Headroom
+    from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.command import Command, Obstacles
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.problem import NewNode
+
+_UNLIMITED: Final = 10**9
+_ANY_TAINT: Final = Toleration(operator="Exists")
+
+
+def replace_static_drifted(
+    candidates: Sequence[Candidate],
+    sizes: Mapping[str, int],
+    headroom: Headroom,
+    obstacles: Obstacles,
+    *,
+    template_node: Callable[[Candidate], NewNode | None],
+    stop: Callable[[], bool],
+) -> list[Command]:
+    """
+    Return a command for every drifted node of a static NodePool that can be replaced now.
+
+    `sizes` counts the nodes of each NodePool that stay. What keeps the others is noted; once `stop` says so,
+    what was found by then counts.
+    """
+    commands: list[Command] = []
+    room: dict[str, int] = {}
+    for candidate in sorted(candidates, key=drift_order):
+        pool, name = candidate.pool, candidate.name
+        staying, wanted = sizes.get(pool.name, 0), pool.spec.replicas or 0
+        if staying + headroom.replaced(pool.name) > wanted:
+            message = f"NodePool {pool.name} has more machines than its {wanted} replicas: those go first"
+            obstacles[name] = (DisruptionCode.STATIC_CAPACITY, message)
+            continue
+        limit = parse_resources(pool.spec.limits).get(NODES)
+        there = staying + headroom.going(pool.name)
+        left = room.setdefault(pool.name, _UNLIMITED if limit is None else limit - there)
+        if left <= 0:
+            message = (
+                f"its replacement would come first, and NodePool {pool.name} may have {limit} nodes at most"
+            )
+            obstacles[name] = (DisruptionCode.NODE_LIMIT, message)
+            continue
+        if not headroom.allows(candidate):
+            continue
+        if stop():
+            obstacles[name] = UNREACHED
+            continue
+        node = template_node(candidate)
+        if node is None:
+            message = f"nothing that NodePool {pool.name} allows can be bought to replace it"
+            obstacles[name] = (DisruptionCode.NO_INSTANCE_TYPES, message)
+            continue
+        headroom.take(candidate)
+        room[pool.name] = left - 1
+        commands.append(drift_command(candidate, (node,), {}))
+    return commands
+
+
+def note_static_gate(candidates: Iterable[Candidate], obstacles: Obstacles) -> None:
+    """Note that drifted nodes of static NodePools stay while the feature gate is off."""
+    message = "its NodePool is static, and the feature gate StaticCapacity is off"
+    obstacles |= {each.name: (DisruptionCode.STATIC_CAPACITY, message) for each in candidates}
+
+
+def cheapest_node(candidate: Candidate, catalog: Catalog) -> NewNode | None:
+    """Return the cheapest node that a static NodePool may launch; None when nothing can be launched."""
+    pool = msgspec.structs.replace(as_pool(candidate.pool, catalog, {}), limits={})
+    placeholder = Pod(
+        metadata=ObjectMeta(name="static", namespace="default"),
+        spec=PodSpec(node_selector={NODEPOOL: pool.name}, tolerations=(_ANY_TAINT,)),
+    )
+    plan = solve(
+        Problem(pods=(placeholder,), pools=(pool,), rules=catalog.label_rules, options=Options(prove=False))
+    )
+    return msgspec.structs.replace(plan.new_nodes[0], pods=()) if plan.new_nodes else None
