@@ -267,20 +267,18 @@ def _counted(number: int, noun: str) -> str:
 def paragraph(finding: DoctorFinding) -> str:
     """Return a finding in lines of 80 columns: what is wrong where, then what helps."""
     place = ": ".join(part for part in (finding.source, finding.object, finding.field) if part)
-    texts = (
-        f"{finding.severity}: {place}: {finding.message}",
-        f"  fix: {finding.fix}",
-        f"  see {finding.anchor}",
-    )
-    return "\n".join(
-        textwrap.fill(
-            one_line(text) if number == 0 else "  " + one_line(text),
-            WIDTH,
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for number, text in enumerate(texts)
+    first = f"{finding.severity}: {place}: {finding.message}"
+    return "\n".join([_filled(first), _filled(finding.fix, "  fix: "), _filled(finding.anchor, "  see ")])
+
+
+def _filled(text: str, begin: str = "") -> str:
+    return textwrap.fill(
+        one_line(text),
+        WIDTH,
+        initial_indent=begin,
+        subsequent_indent="    ",
+        break_long_words=False,  # names and addresses stay whole, for copying
+        break_on_hyphens=False,
     )
 
 

@@ -28,8 +28,8 @@ _SOURCES: Final = (
         "charts",
         "`-f`, `--context`, `--terraform`",
         (
-            "Helm's own record, HelmRelease of Flux, Application of Argo CD, helmCharts of Kustomize, files of "
-            "values, `helm_release`"
+            "Helm's own record, HelmRelease of Flux, Application of Argo CD, helmCharts of Kustomize, "
+            "files of values, `helm_release`"
         ),
     ),
     ("operator", "the Deployment, or a chart", "version, service account, role, settings"),
@@ -37,8 +37,8 @@ _SOURCES: Final = (
         "aws",
         "`--region`, `--cluster`",
         (
-            "zones, subnets, security groups, roles and their policies, instance profiles, OIDC providers, the "
-            "EKS cluster with add-ons, access entries, pod identity associations and Fargate profiles, the "
+            "zones, subnets, security groups, roles and their policies, instance profiles, OIDC "
+            "providers, the EKS cluster with add-ons, access entries, pod identity associations and Fargate profiles, the "
             "queue and its rules"
         ),
     ),
