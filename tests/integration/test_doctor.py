@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from karpenter.doctor.facts import DoctorFacts
 
 CONTROLLER = "KarpenterControllerRole-blue"
-WIDE = {
+WIDE: dict[str, Any] = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Action": ["ec2:*", "iam:*"], "Resource": "*"}],
 }
@@ -69,7 +69,7 @@ def clients(site: Site) -> Callable[[str], Any]:
         aws_secret_access_key=found["AWS_SECRET_ACCESS_KEY"],
         region_name=found["AWS_REGION"],
     )
-    return lambda name: session.client(name, endpoint_url=found["AWS_ENDPOINT_URL"])  # type: ignore[call-overload]
+    return lambda name: session.client(name, endpoint_url=found["AWS_ENDPOINT_URL"])
 
 
 def read(site: Site, known: DoctorFacts) -> DoctorFacts:
@@ -203,8 +203,8 @@ def test_a_live_cluster() -> None:
                 kind="CustomResourceDefinition",
                 namespaced=False,
             )
-            for each in DEFINITIONS:
-                await cluster.client.create(definitions, render(each))
+            for definition in DEFINITIONS:
+                await cluster.client.create(definitions, render(definition))
             namespaces = untyped("v1", "namespaces", kind="Namespace", namespaced=False)
             await cluster.client.create(namespaces, {"metadata": {"name": "shop"}})
             kinds = dict(SERVED)

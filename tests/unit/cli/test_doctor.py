@@ -171,6 +171,9 @@ def test_terraform_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(("-f", "nowhere"), "nowhere: No such file", id="no such file"),
         pytest.param(("--region", "us-west-2"), "the name of the EKS cluster is not known", id="no cluster"),
         pytest.param(("--terraform", "."), "no file here ends with .tf", id="no Terraform"),
+        pytest.param(
+            ("--region", "us-west-2", "--cluster", "blue"), "could not be read", id="no credentials for AWS"
+        ),
         pytest.param(("--kubeconfig", "nowhere"), "nowhere", id="no kubeconfig"),
     ],
 )
@@ -179,6 +182,11 @@ def test_input_that_cannot_be_used(
 ) -> None:
     """What cannot be used is one line on stderr, and the exit code is 2."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "nowhere")
     result = run(*arguments)
 
     assert result.exit_code == 2

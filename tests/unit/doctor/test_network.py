@@ -110,7 +110,7 @@ CASES = [
         "event-rules",
         facts(OPERATOR, aws=account(queues=queue([]), event_rules=rules(*list(EVENTS)[1:]))),
         facts(OPERATOR, aws=account(queues=queue([]), event_rules=rules(*EVENTS))),
-        "no rule sends it the event 'EC2 Spot Instance Interruption Warning'",
+        "no rule sends it: EC2 Spot Instance Interruption Warning (aws.ec2)",
     ),
 ]
 
@@ -178,11 +178,13 @@ def test_a_misspelt_event() -> None:
     found = judged("event-rules", facts(OPERATOR, aws=account(queues=queue([]), event_rules=wrong)))[0]
 
     assert found[0].fix == "write 'EC2 Instance State-change Notification'"
-    assert "no rule sends it the event 'EC2 Instance State-change Notification'" in str(found[1])
+    assert "no rule sends it: EC2 Instance State-change Notification (aws.ec2)" in str(found[1])
 
 
 def test_a_rule_that_is_disabled() -> None:
     """A disabled rule sends nothing."""
     known = account(queues=queue([]), event_rules=rules(*EVENTS, enabled=False))
 
-    assert len(judged("event-rules", facts(OPERATOR, aws=known))[0]) == 2 * len(EVENTS)
+    found = judged("event-rules", facts(OPERATOR, aws=known))[0]
+    assert [each.message for each in found[: len(EVENTS)]] == ["is disabled"] * len(EVENTS)
+    assert [each.severity for each in found[len(EVENTS) :]] == ["error", "warning"]

@@ -234,6 +234,9 @@ def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
     client: Any = session.client
     reader = AccountReader(client, region=session.region_name, cluster=name)
     aws = reader.read(facts)
+    if aws.eks is None and aws.subnets is None and aws.roles is None:
+        problem = next(iter(sorted(reader.unread.values())))
+        raise CommandError(problem, hint="aws sts get-caller-identity shows whether AWS can be asked")
     version = aws.eks.version if aws.eks is not None else ""
     return msgspec.structs.replace(
         facts,

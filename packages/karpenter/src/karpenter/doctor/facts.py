@@ -149,7 +149,6 @@ class EventRuleFacts(msgspec.Struct, frozen=True, kw_only=True):
 class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What an account holds; None where it was not read."""
 
-    account: str | None = None
     zones: tuple[str, ...] | None = None
     subnets: tuple[SubnetFacts, ...] | None = None
     security_groups: tuple[SecurityGroupFacts, ...] | None = None

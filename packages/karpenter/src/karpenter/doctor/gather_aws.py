@@ -60,7 +60,7 @@ class AccountReader:
 
     def __init__(self, client: Callable[[str], Any], *, region: str, cluster: str) -> None:
         self._clients = {
-            name: client(name) for name in ("ec2", "eks", "events", "iam", "sqs", "sts")
+            name: client(name) for name in ("ec2", "eks", "events", "iam", "sqs")
         }  # made here, because making them in threads is not safe
         self._region, self._cluster = region, cluster
         self.unread: dict[str, str] = {}
@@ -69,7 +69,6 @@ class AccountReader:
         """Return what the account holds, as far as rules will look at it."""
         first = self._together(
             {
-                "account": self._account,
                 "zones": self._zones,
                 "subnets": self._subnets,
                 "security_groups": self._groups,
@@ -106,8 +105,7 @@ class AccountReader:
         try:
             return read()
         except (ClientError, BotoCoreError, HTTPClientError, ResponseParserError) as error:
-            text = " ".join(str(error).split())
-            self.unread[f"aws.{name}"] = f"{name.replace('_', ' ')} could not be read: {text[:_LONGEST]}"
+            self.unread[f"aws.{name}"] = f"{name.replace('_', ' ')} could not be read: {_reason(error)}"
             return None
 
     def _call(self, service: str, operation: str, **arguments: Any) -> Any:
@@ -125,9 +123,6 @@ class AccountReader:
     def _every(self, service: str, operation: str, field: str, **arguments: Any) -> Iterator[Any]:
         for page in self._clients[service].get_paginator(operation).paginate(**arguments):
             yield from page.get(field, ())
-
-    def _account(self) -> str:
-        return str(self._call("sts", "get_caller_identity")["Account"])
 
     def _zones(self) -> tuple[str, ...]:
         found = self._call("ec2", "describe_availability_zones")["AvailabilityZones"]
@@ -282,6 +277,15 @@ class AccountReader:
             for name in self._call("events", "list_rule_names_by_target", TargetArn=arn).get("RuleNames", ())
             for told in [self._call("events", "describe_rule", Name=name)]
         )
+
+
+def _reason(error: Exception) -> str:
+    """Return what AWS said, in one line; a web page instead of an answer is left out."""
+    text = str(error)
+    if isinstance(error, ClientError):
+        told = error.response.get("Error", {})
+        text = f"{error.operation_name}: {told.get('Code', '')} {told.get('Message', '')}"
+    return " ".join(text.partition("<")[0].split())[:_LONGEST]
 
 
 def _tags(pairs: Iterable[dict[str, str]]) -> dict[str, str]:

@@ -231,13 +231,12 @@ def _event_rules(facts: DoctorFacts) -> Iterator[Symptom]:
             yield Symptom(subject=f"rule/{rule.name}", field="State", message="is disabled", fix="enable it")
             continue
         arriving |= set(kinds)
-    for kind in EVENTS:
-        if kind not in arriving:
-            yield Symptom(
-                subject=f"queue/{queue.name}",
-                message=f"no rule sends it the event {kind!r} of {EVENTS[kind]}",
-                severity=WARNING if kind == _LATER else "",
-            )
+    missing = [kind for kind in EVENTS if kind not in arriving]
+    for severity in ("", WARNING):
+        texts = [f"{kind} ({EVENTS[kind]})" for kind in missing if (kind == _LATER) == bool(severity)]
+        if texts:
+            message = f"no rule sends it: {', '.join(texts)}"
+            yield Symptom(subject=f"queue/{queue.name}", message=message, severity=severity)
 
 
 RULES: Final = (
@@ -328,9 +327,9 @@ RULES: Final = (
     DoctorRule(
         id="event-rules",
         severity=ERROR,
-        title="An event that the operator reads does not reach its queue.",
-        fix="create a rule for it, with the queue as target",
-        why="The operator does not learn of that sort of interruption.",
+        title="Events that the operator reads do not reach its queue.",
+        fix="create a rule for each, with the queue as target",
+        why="The operator does not learn of interruptions of that sort.",
         check=_event_rules,
         needs=("operator", "aws.queues", "aws.event_rules"),
         link="https://karpenter.sh/docs/reference/cloudformation/",

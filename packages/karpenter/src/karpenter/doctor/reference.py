@@ -38,8 +38,8 @@ _SOURCES: Final = (
         "`--region`, `--cluster`",
         (
             "zones, subnets, security groups, roles and their policies, instance profiles, OIDC "
-            "providers, the EKS cluster with add-ons, access entries, pod identity associations and Fargate profiles, the "
-            "queue and its rules"
+            "providers, the EKS cluster with add-ons, access entries, pod identity associations and "
+            "Fargate profiles, the queue and its rules"
         ),
     ),
     ("policies", "`--policy FILE`, `-f`", "IAM policies, and those of the operator's role"),
