@@ -254,10 +254,32 @@ def mapping_at(plain: object, path: str) -> Plain:
     return found if isinstance(found, dict) else {}
 
 
-def list_at(plain: object, path: str) -> list[Any]:
-    """Return the mappings of the list at a path; empty where there is none."""
+def list_at(plain: object, path: str) -> list[Plain]:
+    """Return the mappings of the list at a path; what else it holds is refused by ``invalid-object``."""
+    return [each for each in values_at(plain, path) if isinstance(each, dict)]
+
+
+def values_at(plain: object, path: str) -> list[Any]:
+    """Return the list at a path; empty where there is none."""
     found = at(plain, path)
     return found if isinstance(found, list) else []
+
+
+def text_at(plain: object, path: str, default: str = "") -> str:
+    """Return what is at a path as text; the default where nothing is, or no scalar."""
+    found = at(plain, path)
+    return default if found is None or isinstance(found, dict | list) else str(found)
+
+
+def texts_at(plain: object, path: str) -> list[str]:
+    """Return the list of texts at a path; empty where there is none."""
+    return [str(each) for each in values_at(plain, path) if not isinstance(each, dict | list)]
+
+
+def number_at(plain: object, path: str, default: int) -> int:
+    """Return the whole number at a path; the default where there is none."""
+    found = at(plain, path)
+    return found if isinstance(found, int) else default
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
@@ -326,9 +348,9 @@ def _from_deployment(facts: DoctorFacts, deployment: Document) -> OperatorFacts:
         for each in list_at(container, "env")
         if isinstance(each, dict)
     }
-    ours = list_at(container, "args")[:1] == ["run"]
+    ours = values_at(container, "args")[:1] == ["run"]
     image = str(container.get("image", "")).partition("@")[0]
-    label = str(at(plain, "metadata.labels", {}).get("app.kubernetes.io/version", ""))
+    label = str(mapping_at(plain, "metadata.labels").get("app.kubernetes.io/version", ""))
     version = parse_version(label) or parse_version(image.rpartition(":")[2])
     namespace = str(at(plain, "metadata.namespace", "kube-system"))
     account = str(spec.get("serviceAccountName") or _CONTROLLER)
@@ -343,7 +365,7 @@ def _from_deployment(facts: DoctorFacts, deployment: Document) -> OperatorFacts:
         cluster_name=values.get("CLUSTER_NAME", ""),
         queue=values.get("INTERRUPTION_QUEUE", ""),
         dns_policy=str(spec.get("dnsPolicy") or "ClusterFirst"),
-        replicas=int(at(plain, "spec.replicas", 1)),
+        replicas=number_at(plain, "spec.replicas", 1),
     )
 
 
@@ -375,7 +397,7 @@ def _from_chart(chart: HelmChart) -> OperatorFacts:
             _setting(values, "interruptionQueue") or at(values, "settings.aws.interruptionQueueName", "")
         ),
         dns_policy=str(at(values, "dnsPolicy", default)),
-        replicas=int(at(values, "replicas", 2)),
+        replicas=number_at(values, "replicas", 2),
     )
 
 

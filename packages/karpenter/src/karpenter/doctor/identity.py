@@ -22,6 +22,7 @@ from karpenter.doctor.facts import (
     node_roles,
     operator_of,
     role_name,
+    texts_at,
 )
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
@@ -60,8 +61,8 @@ NODE_POLICIES: Final = (
 def allows_spot(pool: Document) -> bool:
     """Return whether a pool may buy spot capacity."""
     for each in list_at(pool.plain, "spec.template.spec.requirements"):
-        if isinstance(each, dict) and each.get("key") == CAPACITY_TYPE:
-            values = each.get("values") or []
+        if each.get("key") == CAPACITY_TYPE:
+            values = texts_at(each, "values")
             return SPOT in values if each.get("operator") == "In" else SPOT not in values
     return True
 
@@ -295,7 +296,7 @@ def auth_mappings(facts: DoctorFacts) -> list[dict[str, Any]]:
 def _aws_auth_groups(facts: DoctorFacts) -> Iterator[Symptom]:
     roles = set(node_roles(facts)) | {role.name for role in _nodes_roles(facts)}
     for number, each in enumerate(auth_mappings(facts)):
-        groups = [str(group) for group in each.get("groups") or []]
+        groups = texts_at(each, "groups")
         is_node = any(group.startswith(("system:node", "system:bootstrap")) for group in groups)
         if not is_node and role_name(str(each.get("rolearn", ""))) not in roles:
             continue

@@ -21,6 +21,8 @@ from karpenter.doctor.facts import (
     operator_of,
     parse_version,
     spelled,
+    text_at,
+    values_at,
 )
 from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, Symptom, listed, on
 
@@ -284,7 +286,7 @@ def _unmanaged(facts: DoctorFacts) -> list[Document]:
 def _refused(node: Document, tolerations: list[Any]) -> str:
     """Return the taint of a node that tolerations do not cover; empty where all are."""
     for taint in list_at(node.plain, "spec.taints"):
-        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not any(
+        if text_at(taint, "effect") in {"NoSchedule", "NoExecute"} and not any(
             tolerates(each, taint) for each in tolerations
         ):
             return f"{taint.get('key')}={taint.get('value', '')}:{taint.get('effect')}"
@@ -294,7 +296,7 @@ def _refused(node: Document, tolerations: list[Any]) -> str:
 def tolerates(toleration: Plain, taint: Plain) -> bool:
     """Return whether a toleration covers a taint."""
     # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
-    if toleration.get("effect") not in {None, "", taint.get("effect")}:
+    if text_at(toleration, "effect") not in {"", text_at(taint, "effect")}:
         return False
     if not toleration.get("key"):
         return toleration.get("operator") == "Exists"
@@ -387,11 +389,11 @@ def _crd(found: Document, wanted: Plain) -> Iterator[Symptom]:
         message = f"serves {listed(versions)}, not {current['name']}"
         yield on(found, message, field="spec.versions")
         return
-    stored = set(list_at(found.plain, "status.storedVersions")) - {current["name"]}
+    stored = set(map(str, values_at(found.plain, "status.storedVersions"))) - {current["name"]}
     if stored:
         yield on(
             found,
-            f"objects may still be stored as {listed(map(str, stored))}",
+            f"objects may still be stored as {listed(stored)}",
             field="status.storedVersions",
             fix="write every object again, then remove the old versions from status.storedVersions",
             severity=WARNING,
@@ -425,7 +427,7 @@ def _leftover_webhook(facts: DoctorFacts) -> Iterator[Symptom]:
     operator = operator_of(facts)
     has_webhooks = operator is not None and operator.version is not None and operator.version < (1, 1, 0)
     for each in facts.of_kind("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
-        if at(each.plain, "metadata.name") in OLD_WEBHOOKS and not has_webhooks:
+        if text_at(each.plain, "metadata.name") in OLD_WEBHOOKS and not has_webhooks:
             kind = each.plain["kind"].lower()
             name = at(each.plain, "metadata.name")
             message = "is left of a version before 1.1: what it is asked about is refused or delayed"

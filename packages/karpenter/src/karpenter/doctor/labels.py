@@ -92,7 +92,7 @@ def region_of(zone: str) -> str:
 
 def matching_types(requirements: list[dict[str, Any]]) -> int:
     """Return how many instance types meet all requirements that are about types."""
-    mine = [each for each in requirements if each.get("key") in _about_types()]
+    mine = [each for each in requirements if str(each.get("key")) in _about_types()]
     return sum(all(_meets(labels, each) for each in mine) for labels in type_table())
 
 
@@ -102,7 +102,8 @@ def _about_types() -> frozenset[str]:
 
 def _meets(labels: Mapping[str, tuple[str, ...]], requirement: Mapping[str, Any]) -> bool:
     have = set(labels.get(str(requirement.get("key")), ()))
-    values = [str(each) for each in requirement.get("values") or []]
+    given = requirement.get("values")
+    values = [str(each) for each in given] if isinstance(given, list) else []
     match requirement.get("operator"):
         case "In":
             return bool(have & set(values))
@@ -134,6 +135,7 @@ def selecting_requirements(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[
     for step in path:
         affinity = affinity.get(step) if isinstance(affinity, dict) else None
     for term in affinity if isinstance(affinity, list) else []:
-        for each in term.get("matchExpressions") or [] if isinstance(term, dict) else []:
+        expressions = term.get("matchExpressions") if isinstance(term, dict) else None
+        for each in expressions if isinstance(expressions, list) else []:
             if isinstance(each, dict):
                 yield f"affinity.nodeAffinity[{each.get('key')}]", each

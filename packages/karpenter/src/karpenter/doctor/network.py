@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import ZONE
 from karpenter.cloud.aws.policy.lint import statements_of
-from karpenter.doctor.facts import at, list_at, queue_name
+from karpenter.doctor.facts import at, list_at, mapping_at, queue_name, texts_at
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _matches(term: Any, thing: SubnetFacts | SecurityGroupFacts) -> bool:
     name = term.get("name")
     if name is not None and not fnmatchcase(getattr(thing, "name", ""), str(name)):
         return False
-    return _has_tags(term.get("tags") or {}, thing.tags)
+    return _has_tags(mapping_at(term, "tags"), thing.tags)
 
 
 def _has_tags(wanted: Mapping[str, Any], tags: Mapping[str, str]) -> bool:
@@ -64,7 +64,7 @@ def _has_tags(wanted: Mapping[str, Any], tags: Mapping[str, str]) -> bool:
 def _spelled(terms: list[Any]) -> str:
     texts = []
     for term in terms:
-        tags = [f"{key}={value}" for key, value in (term.get("tags") or {}).items()]
+        tags = [f"{key}={value}" for key, value in mapping_at(term, "tags").items()]
         texts.append(" and ".join([*(f"{k}={term[k]}" for k in ("id", "name") if k in term), *tags]))
     return " or ".join(texts)
 
@@ -89,7 +89,7 @@ def _group_selector(facts: DoctorFacts) -> Iterator[Symptom]:
 def _tagging(terms: list[Any], what: str) -> str:
     """Return the command that tags what a term would select."""
     for term in terms:
-        tags = {key: value for key, value in (term.get("tags") or {}).items() if not key.startswith("aws:")}
+        tags = {key: value for key, value in mapping_at(term, "tags").items() if not key.startswith("aws:")}
         if tags:
             pairs = " ".join(f"Key={key},Value={value}" for key, value in tags.items())
             return f"aws ec2 create-tags --resources {what} --tags {pairs}"
@@ -161,10 +161,10 @@ def _subnet_zones(facts: DoctorFacts) -> Iterator[Symptom]:
 def zones_of(pool: Document) -> set[str]:
     """Return the zones that a pool names with In."""
     return {
-        str(value)
+        value
         for each in list_at(pool.plain, "spec.template.spec.requirements")
-        if isinstance(each, dict) and each.get("key") == ZONE and each.get("operator") == "In"
-        for value in each.get("values") or []
+        if each.get("key") == ZONE and each.get("operator") == "In"
+        for value in texts_at(each, "values")
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import ZONE
 from karpenter.api.validation.documents import Finding, check_document, refusal
-from karpenter.doctor.facts import at, list_at, parse_version, spelled
+from karpenter.doctor.facts import at, list_at, mapping_at, parse_version, spelled, text_at, texts_at
 from karpenter.doctor.labels import matching_types, region_of, value_problem, zones_in
 from karpenter.doctor.network import zones_of
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed, on
@@ -49,7 +49,7 @@ def _unreadable(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _placeholder(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in (*facts.pools(), *facts.classes()):
-        spec = {key: value for key, value in (at(each.plain, "spec") or {}).items() if key != "userData"}
+        spec = {key: value for key, value in mapping_at(each.plain, "spec").items() if key != "userData"}
         for field, text in _texts(spec, "spec"):
             found = _PLACEHOLDER.search(text)
             if found:
@@ -74,7 +74,7 @@ def _limits(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def _requirements(pool: Document) -> list[dict[str, Any]]:
-    return [each for each in list_at(pool.plain, REQUIREMENTS) if isinstance(each, dict)]
+    return list_at(pool.plain, REQUIREMENTS)
 
 
 def ec2_pools(facts: DoctorFacts) -> Iterator[Document]:
@@ -92,8 +92,8 @@ def _label_value(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def wrong_values(document: Document, requirement: dict[str, Any], field: str) -> Iterator[Symptom]:
     """Yield the values of a requirement that no node can have."""
-    key, operator = str(requirement.get("key")), requirement.get("operator")
-    values = [str(each) for each in requirement.get("values") or []]
+    key, operator = text_at(requirement, "key"), text_at(requirement, "operator")
+    values = texts_at(requirement, "values")
     if operator not in {"In", "NotIn"}:
         return
     problems = [found for value in values if (found := value_problem(key, value)) is not None]
@@ -147,12 +147,12 @@ def _empty(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _class_missing(facts: DoctorFacts) -> Iterator[Symptom]:
     there = {
-        (str(each.identity[0]).partition("/")[0], each.identity[1], at(each.plain, "metadata.name"))
+        (each.identity[0].partition("/")[0], each.identity[1], text_at(each.plain, "metadata.name"))
         for each in facts.objects or ()
     }
     for pool in facts.pools():
-        found = at(pool.plain, "spec.template.spec.nodeClassRef", {})
-        wanted = tuple(str(found.get(key, "")) for key in ("group", "kind", "name"))
+        found = mapping_at(pool.plain, "spec.template.spec.nodeClassRef")
+        wanted = tuple(text_at(found, key) for key in ("group", "kind", "name"))
         if all(wanted) and wanted not in there:
             yield on(
                 pool,

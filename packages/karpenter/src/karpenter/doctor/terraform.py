@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from karpenter.doctor.facts import HelmChart, TerraformBlock, at, list_at, mapping_at, parse_version
+from karpenter.doctor.facts import (
+    HelmChart,
+    TerraformBlock,
+    at,
+    list_at,
+    mapping_at,
+    parse_version,
+    values_at,
+)
 from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, Symptom, listed
 
 if TYPE_CHECKING:
@@ -144,7 +152,7 @@ def charts_in(blocks: Iterable[TerraformBlock]) -> Iterator[HelmChart]:
 
 def _values(release: TerraformBlock) -> Plain:
     merged: Plain = {}
-    for text in list_at(release.body, "values"):
+    for text in values_at(release.body, "values"):
         try:
             found = yaml.safe_load(str(text))
         except yaml.YAMLError:

@@ -15,7 +15,7 @@ from karpenter.api.meta import LabelSelector
 from karpenter.api.wire import InvalidObject, convert
 from karpenter.convert.labels import PROVISIONER_NAME, RENAMED_ANNOTATIONS, RENAMED_LABELS
 from karpenter.core.model.selectors import SelectorError, parse_selector
-from karpenter.doctor.facts import at, list_at, mapping_at
+from karpenter.doctor.facts import at, list_at, mapping_at, number_at, text_at, texts_at
 from karpenter.doctor.installation import tolerates
 from karpenter.doctor.labels import region_of, selecting_requirements, zones_in
 from karpenter.doctor.network import zones_of
@@ -74,7 +74,7 @@ def _requests(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def _replicas(workload: Document) -> int:
-    return int(at(workload.plain, "spec.replicas", 1))
+    return number_at(workload.plain, "spec.replicas", 1)
 
 
 def _labels(workload: Document) -> dict[str, str]:
@@ -172,7 +172,7 @@ def _spread_skew(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _skew(facts: DoctorFacts, workload: Document, found: Plain, field: str) -> Iterator[Symptom]:
     zones, replicas = _zones(facts), _replicas(workload)
-    wanted, skew = int(found.get("minDomains") or 0), int(found.get("maxSkew") or 1)
+    wanted, skew = number_at(found, "minDomains", 0), number_at(found, "maxSkew", 1)
     if zones and wanted > len(zones) and replicas > skew * len(zones):
         yield on(
             workload,
@@ -202,7 +202,9 @@ def _closed_zones(facts: DoctorFacts, workload: Document) -> set[str]:
     for node in facts.of_kind("Node"):
         zone = str(mapping_at(node.plain, "metadata.labels").get(ZONE, ""))
         hard = [
-            t for t in list_at(node.plain, "spec.taints") if t.get("effect") in {"NoSchedule", "NoExecute"}
+            t
+            for t in list_at(node.plain, "spec.taints")
+            if text_at(t, "effect") in {"NoSchedule", "NoExecute"}
         ]
         there.add(zone)
         if all(any(tolerates(one, taint) for one in tolerations) for taint in hard):
@@ -240,7 +242,7 @@ def _selector_zone(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in workloads(facts):
         prefix, template = _template(each)
         for field, requirement in selecting_requirements(mapping_at(template, "spec")):
-            values = [str(value) for value in requirement.get("values") or []]
+            values = texts_at(requirement, "values")
             if requirement.get("key") != ZONE or requirement.get("operator") != "In":
                 continue
             zones = known or set().union(*(zones_in(region_of(value)) for value in values))
@@ -254,7 +256,7 @@ def _old_label(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in workloads(facts):
         prefix, template = _template(each)
         for field, requirement in selecting_requirements(mapping_at(template, "spec")):
-            key = str(requirement.get("key"))
+            key = text_at(requirement, "key")
             if key in RENAMED_LABELS:
                 yield on(
                     each,

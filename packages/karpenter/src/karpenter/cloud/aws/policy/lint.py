@@ -13,6 +13,7 @@ import difflib
 import json
 from collections import Counter
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -88,9 +89,7 @@ class _LocatedDocument(NamedTuple):
 
 def statements_of(document: Mapping[str, Any]) -> tuple[PolicyStatement, ...]:
     """Return the statements of a document, in order."""
-    found = document.get("Statement", ())
-    listed = [found] if isinstance(found, dict) else list(found)
-    return tuple(_statement(each) for each in listed)
+    return tuple(_statement(raw) for _, raw in _raw_statements(document))
 
 
 def policy_differences(have: Mapping[str, Any], want: Mapping[str, Any]) -> tuple[str, ...]:
@@ -115,6 +114,7 @@ def lint_policy(text: str, *, sort: str = "") -> tuple[PolicyFinding, ...]:
     return tuple(sorted(found, key=lambda each: (each.line, each.column)))
 
 
+@cache
 def needed_actions() -> frozenset[str]:
     """Return the actions that the operator calls."""
     documents = policies(PolicyScope(cluster="c", region="r", account="0"))
@@ -186,7 +186,7 @@ def _locate(text: str) -> _LocatedDocument:
     """Return the data of a JSON text; JSON is YAML, whose parser says where things stand."""
     places: dict[tuple[str | int, ...], _TextPlace] = {}
     # Tabs may indent JSON, but not YAML; a column counts either as one character.
-    root = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
+    root = yaml.compose(text.replace("\t", " "), Loader=yaml.CSafeLoader)
 
     def walk(node: Any, path: tuple[str | int, ...]) -> None:
         places[path] = _TextPlace(node.start_mark.line + 1, node.start_mark.column + 1)
@@ -237,7 +237,7 @@ def _grammar(located: _LocatedDocument) -> Iterator[PolicyFinding]:
                 message=f"{key} is no element of a statement",
                 hint=", ".join(sorted(_KEYS)),
             )
-        if raw.get("Effect") not in {"Allow", "Deny"}:
+        if raw.get("Effect") not in ("Allow", "Deny"):
             yield _finding(
                 located,
                 (*path, "Effect"),
@@ -394,6 +394,7 @@ def _name(raw: Mapping[str, Any], path: tuple[str | int, ...]) -> str:
 
 
 def _statement(raw: Mapping[str, Any]) -> PolicyStatement:
+    condition = raw.get("Condition")
     return PolicyStatement(
         sid=str(raw.get("Sid") or ""),
         effect=str(raw.get("Effect", "")),
@@ -404,7 +405,8 @@ def _statement(raw: Mapping[str, Any]) -> PolicyStatement:
         principal=_canonical(raw.get("Principal")),
         condition={
             str(operator): {str(key): _listed(value) for key, value in keys.items()}
-            for operator, keys in (raw.get("Condition") or {}).items()
+            for operator, keys in (condition.items() if isinstance(condition, dict) else ())
+            if isinstance(keys, dict)
         },
     )
 
