@@ -49,7 +49,7 @@ AWS = account(
     queues=queue(["events.amazonaws.com"]),
     event_rules=rules("AWS Health Event"),
 )
-STRANGE = st.sampled_from(
+STRANGE: st.SearchStrategy[Any] = st.sampled_from(
     [None, "", "x", "${X}", 0, -1, 3.5, True, [], {}, [None], ["x"], [[]], {"x": None}, [{}]]
 )
 

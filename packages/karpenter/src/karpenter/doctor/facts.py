@@ -342,12 +342,8 @@ def operator_of(facts: DoctorFacts) -> OperatorFacts | None:
 def _from_deployment(facts: DoctorFacts, deployment: Document) -> OperatorFacts:
     plain = deployment.plain
     spec = mapping_at(plain, "spec.template.spec")
-    container = next((each for each in list_at(spec, "containers") if isinstance(each, dict)), {})
-    values = {
-        str(each.get("name")): str(each.get("value") or "")
-        for each in list_at(container, "env")
-        if isinstance(each, dict)
-    }
+    container = next(iter(list_at(spec, "containers")), {})
+    values = {str(each.get("name")): str(each.get("value") or "") for each in list_at(container, "env")}
     ours = values_at(container, "args")[:1] == ["run"]
     image = str(container.get("image", "")).partition("@")[0]
     label = str(mapping_at(plain, "metadata.labels").get("app.kubernetes.io/version", ""))

@@ -166,7 +166,7 @@ def _flux(release: Document, urls: dict[tuple[str, str], str]) -> Iterator[HelmC
 def _argo(application: Document) -> Iterator[HelmChart]:
     spec = mapping_at(application.plain, "spec")
     for source in [mapping_at(spec, "source"), *list_at(spec, "sources")]:
-        if not isinstance(source, dict) or not str(source.get("chart", "")).endswith(_CHART):
+        if not str(source.get("chart", "")).endswith(_CHART):
             continue
         helm = mapping_at(source, "helm")
         name = str(at(application.plain, "metadata.name", ""))
@@ -189,7 +189,7 @@ def _argo(application: Document) -> Iterator[HelmChart]:
 
 def _kustomize(kustomization: Document) -> Iterator[HelmChart]:
     for number, each in enumerate(list_at(kustomization.plain, "helmCharts")):
-        if isinstance(each, dict) and each.get("name") == _CHART:
+        if each.get("name") == _CHART:
             yield HelmChart(
                 source=kustomization.source,
                 subject=kustomization.subject,

@@ -176,11 +176,7 @@ def _al2(facts: DoctorFacts) -> Iterator[Symptom]:
 
 def _pinned(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in facts.classes():
-        pinned = [
-            str(term["id"])
-            for term in list_at(each.plain, "spec.amiSelectorTerms")
-            if isinstance(term, dict) and "id" in term
-        ]
+        pinned = [str(term["id"]) for term in list_at(each.plain, "spec.amiSelectorTerms") if "id" in term]
         if pinned:
             message = f"{listed(pinned)}: an id is of one region, one version of Kubernetes and one release"
             yield on(each, message, field="spec.amiSelectorTerms")
@@ -189,7 +185,7 @@ def _pinned(facts: DoctorFacts) -> Iterator[Symptom]:
 def _zero_budget(facts: DoctorFacts) -> Iterator[Symptom]:
     for pool in facts.pools():
         for number, each in enumerate(list_at(pool.plain, "spec.disruption.budgets")):
-            always = isinstance(each, dict) and not each.get("schedule") and not each.get("reasons")
+            always = not each.get("schedule") and not each.get("reasons")
             if always and str(each.get("nodes")) in {"0", "0%"}:
                 message = "is 0 at all times: nodes never drift, consolidate or get new images"
                 yield on(pool, message, field=f"spec.disruption.budgets[{number}].nodes")

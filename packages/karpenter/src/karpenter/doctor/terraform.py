@@ -233,7 +233,7 @@ def _placement(facts: DoctorFacts) -> Iterator[Symptom]:
         )
     for name, group in fitting if wanted else []:
         for taint in _taints(group):
-            keys = [each.get("key") for each in list_at(values, "tolerations") if isinstance(each, dict)]
+            keys = [each.get("key") for each in list_at(values, "tolerations")]
             if taint.get("key") not in keys and None not in keys:
                 message = f"does not tolerate the taint {taint.get('key')} of node group {name}"
                 yield _on(release, message, "values.tolerations")

@@ -152,10 +152,7 @@ def _spread_skew(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in workloads(facts, *REPLICATED):
         prefix, template = _template(each)
         for number, found in enumerate(list_at(template, "spec.topologySpreadConstraints")):
-            if (
-                not isinstance(found, dict)
-                or found.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule"
-            ):
+            if found.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
                 continue
             field = f"{prefix}spec.topologySpreadConstraints[{number}]"
             if not _selects(found.get("labelSelector"), _labels(each)):
