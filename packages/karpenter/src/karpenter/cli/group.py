@@ -45,6 +45,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
+    "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
     "local": CommandEntry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": CommandEntry(
         "karpenter.cli.manifests:manifests", "Print the objects that install the operator."
