@@ -45,6 +45,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
+    "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
     "example": CommandEntry("karpenter.cli.example:example", "Install workloads to try the operator with."),
     "get": CommandEntry("karpenter.cli.get:get", "Look at what an installation has in its account."),
     "install": CommandEntry("karpenter.cli.install:install", "Install the operator on an EKS cluster."),
