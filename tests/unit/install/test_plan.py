@@ -10,8 +10,8 @@ import pytest
 from karpenter.cloud.aws.policy import PolicyScope
 from karpenter.install.documents import controller_document, image_parameters, pod_identity_trust
 from karpenter.install.options import (
-    EksFacts,
     InstallationError,
+    InstallationFacts,
     InstallationOptions,
     _fnv1a_32,
     truncate_unique,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from karpenter.install.plan import InstallationPlan
 
 ISSUER = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE"
-FACTS = EksFacts(
+FACTS = InstallationFacts(
     cluster="blue",
     account="123456789012",
     region="us-west-2",
@@ -47,7 +47,7 @@ FACTS = EksFacts(
 )
 
 
-def plan(facts: EksFacts = FACTS, **options: Any) -> InstallationPlan:
+def plan(facts: InstallationFacts = FACTS, **options: Any) -> InstallationPlan:
     """Return a plan for the cluster blue."""
     return make_plan(InstallationOptions(cluster="blue", **options), facts)
 
@@ -292,7 +292,7 @@ def test_drift_can_be_kept_off() -> None:
 )
 def test_how_nodes_are_let_in(options: Any, facts: Any, sort: type[Any]) -> None:
     """Nodes are let in by what the cluster reads."""
-    found = plan(EksFacts(**{**FACTS_DATA, **facts}), **options)
+    found = plan(InstallationFacts(**{**FACTS_DATA, **facts}), **options)
 
     assert only(found, sort)
 
@@ -342,7 +342,7 @@ FACTS_DATA = {name: getattr(FACTS, name) for name in FACTS.__struct_fields__}
 def test_what_cannot_be_installed(options: Any, facts: Any, problem: str, hint: str) -> None:
     """What cannot work is refused before anything is made, with what helps."""
     with pytest.raises(InstallationError, match=problem) as caught:
-        plan(EksFacts(**{**FACTS_DATA, **facts}), **options)
+        plan(InstallationFacts(**{**FACTS_DATA, **facts}), **options)
 
     assert hint in caught.value.hint
 

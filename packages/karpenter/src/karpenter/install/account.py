@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from karpenter import __version__
 from karpenter.cloud.aws.errors import NoCredentials, NoResponse, ResourceNotFound, error_from_response
 from karpenter.install.documents import image_parameters
-from karpenter.install.options import DISCOVERY, EksFacts, InstallationError, ami_family
+from karpenter.install.options import DISCOVERY, InstallationError, InstallationFacts, ami_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -139,7 +139,7 @@ def read_facts(
     subnets: Iterable[str] = (),
     security_groups: Iterable[str] = (),
     must_exist: bool = True,
-) -> EksFacts:
+) -> InstallationFacts:
     """
     Return what an installation has to know of a cluster; nothing is changed.
 
@@ -150,7 +150,7 @@ def read_facts(
     caller = aws.caller()
     found = aws.find("eks", "DescribeCluster", name=options.cluster)
     if found is None and not must_exist:
-        return EksFacts(
+        return InstallationFacts(
             cluster=options.cluster,
             account=caller.account,
             region=region,
@@ -170,7 +170,7 @@ def read_facts(
         )
     network = cluster.get("resourcesVpcConfig") or {}
     kubernetes = str(cluster.get("version", ""))
-    facts = EksFacts(
+    facts = InstallationFacts(
         cluster=options.cluster,
         account=caller.account,
         region=region,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import msgspec
 
 from karpenter.cloud.aws.errors import ResourceNotFound
-from karpenter.install.policy_lint import policy_differences
+from karpenter.cloud.aws.policy.lint import policy_differences
 from karpenter.install.resources import (
     MARKER,
     Ec2Tags,

@@ -85,7 +85,7 @@ class InstallationOptions(msgspec.Struct, frozen=True, kw_only=True):
     sets: tuple[str, ...] = ()
 
 
-class EksFacts(msgspec.Struct, frozen=True, kw_only=True):
+class InstallationFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the cluster and its account before anything is made."""
 
     cluster: str

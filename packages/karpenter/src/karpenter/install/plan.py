@@ -27,8 +27,8 @@ from karpenter.install.options import (
     DISCOVERY,
     NAMESPACES_OF_KUBERNETES,
     ChartSource,
-    EksFacts,
     InstallationError,
+    InstallationFacts,
     InstallationNames,
     InstallationOptions,
     ami_family,
@@ -74,7 +74,7 @@ class InstallationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that there will be, in the order in which it is made."""
 
     options: InstallationOptions
-    facts: EksFacts
+    facts: InstallationFacts
     names: InstallationNames
     chart: ChartSource
     steps: tuple[InstallationStep, ...]
@@ -94,7 +94,7 @@ class InstallationPlan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(step for step in self.steps if step.phase == phase)
 
 
-def make_plan(options: InstallationOptions, facts: EksFacts) -> InstallationPlan:
+def make_plan(options: InstallationOptions, facts: InstallationFacts) -> InstallationPlan:
     """
     Return what the installation consists of.
 
@@ -109,7 +109,7 @@ def make_plan(options: InstallationOptions, facts: EksFacts) -> InstallationPlan
 class _Planner:
     """Knows the options, the facts and the names while a plan is made."""
 
-    def __init__(self, options: InstallationOptions, facts: EksFacts) -> None:
+    def __init__(self, options: InstallationOptions, facts: InstallationFacts) -> None:
         self._options = options
         self._facts = facts
         self._names = names_of(options)
