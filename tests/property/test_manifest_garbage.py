@@ -18,7 +18,7 @@ from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.apps import expand
 from karpenter.core.state.view import view_of
 from tests.property.manifests import OBJECTS, SPOILED
-from tests.unit.core.scheduling.build.catalogue_8 import CATALOG
+from tests.unit.core.scheduling.build.catalogue import CATALOG
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource

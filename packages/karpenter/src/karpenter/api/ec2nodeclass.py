@@ -23,7 +23,7 @@ from msgspec import field
 from karpenter.api.constraints import constraint, rule
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
 from karpenter.api.meta import Resource
-from karpenter.api.wire import Wire
+from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, Wire
 
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 VOLUME_SIZE = (
@@ -52,10 +52,10 @@ class BlockDevice(Wire, frozen=True, kw_only=True):
     iops: int | None = None
     """How many operations a second the disk is given; only for io1, io2 and gp3."""
 
-    kms_key_id: str = field(name="kmsKeyID", default="")
+    kms_key_id: str | None = field(name="kmsKeyID", default=None)
     """The key to encrypt with: its id, alias or ARN."""
 
-    snapshot_id: str = field(name="snapshotID", default="")
+    snapshot_id: str | None = field(name="snapshotID", default=None)
     """The snapshot that the disk starts with."""
 
     throughput: int | None = None
@@ -88,7 +88,7 @@ BLOCK_DEVICE_RULES = (
 class BlockDeviceMapping(Wire, frozen=True, kw_only=True):
     """A disk, and what the machine calls it."""
 
-    device_name: str = ""
+    device_name: str | None = None
     """What the machine calls the disk, such as ``/dev/xvda``."""
 
     ebs: Annotated[BlockDevice | None, constraint(rules=BLOCK_DEVICE_RULES)] = None
@@ -448,7 +448,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     An alias says it by itself. Custom leaves the user data as it is.
     """
 
-    user_data: str = ""
+    user_data: str | None = None
     """
     What machines are told when they start, beside what they have to be told.
 
@@ -461,17 +461,15 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     instance_profile: Annotated[str, constraint(min_length=1)] = ""
     """An instance profile that you keep yourself, in place of 'role'."""
 
-    tags: Annotated[dict[str, str], constraint(max_properties=50, rules=_TAG_RULES)] = field(
-        default_factory=dict
-    )
+    tags: Annotated[dict[str, str], constraint(max_properties=50, rules=_TAG_RULES)] = ABSENT_MAP
     """Tags of everything that is made: machines, disks, network interfaces and launch templates."""
 
-    kubelet: dict[str, Any] = field(default_factory=dict)
+    kubelet: dict[str, Any] = ABSENT_MAP
     """Settings of the kubelet, as in a KubeletConfiguration. AL2023 takes all of them, others a few."""
 
     block_device_mappings: Annotated[
         tuple[BlockDeviceMapping, ...], constraint(max_items=50, rules=MAPPING_RULES)
-    ] = ()
+    ] = ABSENT_LIST
     """The disks of machines. Absent means those that suit the family."""
 
     instance_store_policy: Annotated[str, constraint(enum=[RAID0])] = ""
@@ -479,7 +477,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
 
     network_interfaces: Annotated[
         tuple[NetworkInterface, ...], constraint(max_items=150, rules=INTERFACE_RULES)
-    ] = ()
+    ] = ABSENT_LIST
     """The network interfaces that machines start with. Absent means one, or those that EFA needs."""
 
     detailed_monitoring: bool | None = None
@@ -491,7 +489,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     connection_tracking: Annotated[ConnectionTracking | None, constraint(rules=TRACKING_RULES)] = None
     """How long idle connections are remembered; leaves out machines that are not Nitro."""
 
-    context: str = ""
+    context: str | None = None
     """Reserved: passed on to EC2 with every launch."""
 
     cpu_options: CPUOptions | None = None

@@ -21,7 +21,7 @@ from karpenter.api.constraints import (
 from karpenter.api.labels import key_rules
 from karpenter.api.meta import Condition, Resource, Timestamp
 from karpenter.api.node import Taint
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.wire import ABSENT_LIST, ResourceList, Wire, always
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 """What a requirement can say about a label."""
@@ -85,10 +85,10 @@ class NodeClaimResources(Wire, frozen=True, kw_only=True):
 class NodeClaimTemplateSpec(Wire, frozen=True, kw_only=True):
     """What a pool says about each of its claims."""
 
-    taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ()
+    taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ABSENT_LIST
     """What keeps pods without a matching toleration off the node."""
 
-    startup_taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ()
+    startup_taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ABSENT_LIST
     """Taints that something else removes once the node is set up; pods need not tolerate them."""
 
     requirements: Annotated[

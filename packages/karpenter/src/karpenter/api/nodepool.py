@@ -23,7 +23,7 @@ from karpenter.api.nodeclaim import (
     NodeClassReference,
     NodeRequirement,
 )
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.wire import ABSENT_MAP, ResourceList, Wire, always
 
 REASONS = ("Underutilized", "Empty", "Drifted")
 """What a budget can be limited to."""
@@ -97,10 +97,10 @@ class NodeTemplateMeta(Wire, frozen=True, kw_only=True):
             additionalProperties={"maxLength": MAX_VALUE, "pattern": LABEL_VALUE},
             rules=map_rules(),
         ),
-    ] = field(default_factory=dict)
+    ] = ABSENT_MAP
     """Labels of the nodes."""
 
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = ABSENT_MAP
     """Annotations of the claims and nodes."""
 
 

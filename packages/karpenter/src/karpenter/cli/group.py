@@ -40,6 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry(
         "karpenter_local.cli.demo:demo", "Watch machines come and go for pods, on this machine alone."
     ),
+    "hash": Entry("karpenter.cli.hash:hash_command", "Print the hashes that drift is found by."),
     "local": Entry("karpenter_local.cli.local:local", "Run a small Kubernetes cluster on this machine."),
     "manifests": Entry("karpenter.cli.manifests:manifests", "Print the objects that install the operator."),
     "plan": Entry("karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."),

@@ -320,7 +320,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
-    disk: dict[str, Any] = {"DeviceName": mapping.device_name}
+    disk: dict[str, Any] = {"DeviceName": mapping.device_name or ""}
     if mapping.ebs is not None:
         said = mapping.ebs
         disk["Ebs"] = _present(

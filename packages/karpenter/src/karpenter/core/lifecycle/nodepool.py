@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, NODES
 from karpenter.api.validation.amounts import check_amounts
 from karpenter.api.validation.nodepool_validation import check_pool
-from karpenter.base.duration import DurationError
+from karpenter.base.hashstructure import UnhashableError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import amend
@@ -102,7 +102,7 @@ def _class_ready(board: Board, pool: NodePool, found: NodeClass | None) -> Board
 def _hashes(pool: NodePool) -> dict[str, str]:
     try:
         return {NODEPOOL_HASH: pool_hash(pool), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
-    except DurationError:  # the validation says so
+    except UnhashableError:  # the validation says so
         return {}
 
 

@@ -25,7 +25,7 @@ from karpenter.api.labels import (
 )
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec
-from karpenter.base.duration import DurationError
+from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import NOTHING, CreateClaim, Step
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
@@ -96,7 +96,7 @@ def grow(pool: NodePool, there: Census, rules: LabelRules) -> Step:
         return Step(again=AT_LIMIT)
     try:
         claim = _claim(pool, rules)
-    except (DurationError, RequirementError):  # its validation says so
+    except (RequirementError, UnhashableError):  # its validation says so
         return Step(again=PERIOD)
     because = f"its pool keeps {wanted} machines and has {there.active}"
     return Step(effects=(CreateClaim(claim=claim, because=because),) * lacking, again=PERIOD)

@@ -164,7 +164,7 @@ class Kitchen(msgspec.Struct, frozen=True, kw_only=True):
             all_kubelet=_resolved(spec.kubelet, dns=dns, pods=pods, settled=settled),
             raid0=traits.raid0,
             binds_directories=binds_directories(self.node_class, image_name),
-            custom=spec.user_data,
+            custom=spec.user_data or "",
         )
 
 

@@ -174,7 +174,7 @@ class Launcher:
         """Ask EC2 for a machine; once more if the templates are gone that we thought were there."""
         chosen = self._with.subnets.choose(launch.node_class.status.subnets)
         request = fleet_request(
-            cooked, purchase, launch.claim, subnets=chosen, context=launch.node_class.spec.context
+            cooked, purchase, launch.claim, subnets=chosen, context=launch.node_class.spec.context or ""
         )
         if not request["LaunchTemplateConfigs"]:
             raise InsufficientCapacity(because="no subnet is in a zone that sells what would do")
