@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import field
 
 from karpenter.api.constraints import constraint, rule
+from karpenter.api.ec2.kubelet import KUBELET
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
 from karpenter.api.meta import Resource
 from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, Wire
@@ -29,8 +30,8 @@ VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 VOLUME_SIZE = (
     r"^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi"
     r"|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G"
-    r"|([1-9]|[1-5][0-7]|58)Ti"
-    r"|([1-9]|[1-5][0-9]|6[0-4])T)$"
+    r"|([1-9]|[1-5][0-7]|58)?Ti"  # a suffix alone is read as 0, which leaves the size to the snapshot
+    r"|([1-9]|[1-5][0-9]|6[0-4])?T)$"
 )
 INTERFACE = "interface"
 EFA_ONLY = "efa-only"
@@ -271,11 +272,11 @@ class AMISelectorTerm(Wire, frozen=True, kw_only=True):
                     "'alias' has the form family@version, such as al2023@latest",
                 ),
                 rule(
-                    f"self.find('^[^@]+') in {list(FAMILY_OF_ALIAS)}",
+                    f"self.split('@')[0] in {list(FAMILY_OF_ALIAS)}",
                     f"the family of an 'alias' is one of {', '.join(FAMILY_OF_ALIAS)}",
                 ),
                 rule(
-                    f"!(self.find('^[^@]+') in {_WINDOWS}) || self.find('[^@]+$') == 'latest'",
+                    f"!(self.split('@')[0] in {_WINDOWS}) || self.split('@')[1] == 'latest'",
                     "the version of a Windows image is always latest",
                 ),
             ),
@@ -340,8 +341,7 @@ RESERVATION_RULES = (
         "each term needs at least one of 'tags', 'id' and 'instanceMatchCriteria'",
     ),
     rule(
-        "self.size() == 0 || !self.all(x, has(x.id) &&"
-        " (has(x.tags) || has(x.ownerID) || has(x.instanceMatchCriteria)))",
+        "!self.all(x, has(x.id) && (has(x.tags) || has(x.ownerID) || has(x.instanceMatchCriteria)))",
         "'id' may not be combined with other fields",
     ),
 )
@@ -385,6 +385,9 @@ RESERVED_TAGS = (
 """Tags that are ours to set."""
 
 CLUSTER_TAG_PREFIX = "kubernetes.io/cluster"
+
+_MOST_TAGS = 1000
+"""A bound by which an API server can tell what the rules cost. AWS itself takes 50 tags, ours among them."""
 
 _TAG_RULES = (
     rule("self.all(k, k != '')", "a tag needs a key"),
@@ -461,10 +464,10 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     instance_profile: Annotated[str, constraint(min_length=1)] = ""
     """An instance profile that you keep yourself, in place of 'role'."""
 
-    tags: Annotated[dict[str, str], constraint(max_properties=50, rules=_TAG_RULES)] = ABSENT_MAP
+    tags: Annotated[dict[str, str], constraint(max_properties=_MOST_TAGS, rules=_TAG_RULES)] = ABSENT_MAP
     """Tags of everything that is made: machines, disks, network interfaces and launch templates."""
 
-    kubelet: dict[str, Any] = ABSENT_MAP
+    kubelet: Annotated[dict[str, Any], KUBELET] = ABSENT_MAP
     """Settings of the kubelet, as in a KubeletConfiguration. AL2023 takes all of them, others a few."""
 
     block_device_mappings: Annotated[

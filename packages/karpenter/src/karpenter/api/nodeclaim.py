@@ -8,16 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from karpenter.api.constraints import (
-    DURATION,
-    DURATION_OR_NEVER,
-    LABEL_VALUE,
-    MAX_KEY,
-    MAX_VALUE,
-    QUALIFIED_NAME,
-    constraint,
-    rule,
-)
+from karpenter.api.constraints import DURATION, DURATION_OR_NEVER, MAX_KEY, QUALIFIED_NAME, constraint, rule
 from karpenter.api.labels import key_rules
 from karpenter.api.meta import Condition, Resource, Timestamp
 from karpenter.api.node import Taint
@@ -67,7 +58,7 @@ class NodeRequirement(Wire, frozen=True, kw_only=True):
 
     values: Annotated[
         tuple[str, ...],
-        constraint(items={"maxLength": MAX_VALUE, "pattern": LABEL_VALUE}, list_type="atomic"),
+        constraint(list_type="atomic"),
     ] = ()
     """The values: at least one for In, any number for NotIn, one integer for Gt, Lt, Gte, Lte, else none."""
 

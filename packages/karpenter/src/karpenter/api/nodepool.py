@@ -56,7 +56,7 @@ class Budget(Wire, frozen=True, kw_only=True):
 class Disruption(Wire, frozen=True, kw_only=True):
     """When nodes may be replaced or removed for the better."""
 
-    consolidate_after: Annotated[str, constraint(pattern=DURATION_OR_NEVER, default="0s")] = "0s"
+    consolidate_after: Annotated[str, constraint(pattern=DURATION_OR_NEVER, required=True)] = always("0s")
     """How long a node must have seen no pod come or go before consolidation looks at it, or Never."""
 
     consolidation_policy: Annotated[

@@ -332,7 +332,7 @@ def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
                 "SnapshotId": said.snapshot_id or None,
                 "Throughput": said.throughput or None,
                 "VolumeInitializationRate": said.volume_initialization_rate,
-                "VolumeSize": gibibytes(said.volume_size) if said.volume_size else None,
+                "VolumeSize": gibibytes(said.volume_size) or None,
                 "VolumeType": said.volume_type or None,
             }
         )
@@ -340,8 +340,8 @@ def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
 
 
 def gibibytes(size: str) -> int:
-    """Return the size of a disk in GiB, rounded up."""
-    return -(-parse_quantity(size).value // _GIB)
+    """Return the size of a disk in GiB, rounded up; 0 for none, and for a suffix without a number."""
+    return -(-parse_quantity(size).value // _GIB) if size[:1].isdigit() else 0
 
 
 def _present(said: Mapping[str, Any]) -> dict[str, Any]:

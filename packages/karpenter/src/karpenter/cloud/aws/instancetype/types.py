@@ -168,7 +168,7 @@ def _machine(sold: SoldType, pods: int) -> Machine:
 
 def _size(mapping: BlockDeviceMapping) -> int | None:
     """Return the size of a disk in bytes; None where it is not said."""
-    if mapping.ebs is None or not mapping.ebs.volume_size:
+    if mapping.ebs is None or not mapping.ebs.volume_size[:1].isdigit():
         return None
     return parse_quantity(mapping.ebs.volume_size).value
 
