@@ -24,6 +24,7 @@ from karpenter.api.constraints import constraint, rule
 from karpenter.api.ec2.kubelet import KUBELET
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
 from karpenter.api.meta import Resource
+from karpenter.api.nodeclaim import NodeClassReference
 from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, Wire
 
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
@@ -507,6 +508,12 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     def family(self) -> str:
         """The family of images in force: the one that is named, or that of the alias."""
         return self.ami_family or FAMILY_OF_ALIAS.get(self.alias.partition("@")[0], CUSTOM)
+
+
+def names_class(reference: NodeClassReference, name: str) -> bool:
+    """Say whether a claim or pool refers to the EC2NodeClass `name`, and not to another kind of that name."""
+    wanted = (EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind, name)
+    return (reference.group, reference.kind, reference.name) == wanted
 
 
 class EC2NodeClass(Resource, frozen=True, kw_only=True):

@@ -37,7 +37,6 @@ from karpenter.core.lifecycle.conditions import (
     amend,
     claim_board,
 )
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.state.view import condition, is_true, since
 
@@ -125,15 +124,12 @@ def drifted_since(claim: NodeClaim) -> datetime | None:
 
 
 def _hash_drift(claim: NodeClaim, pool: NodePool) -> str:
-    theirs, version = pool.metadata.annotations, claim.metadata.annotations.get(NODEPOOL_HASH_VERSION)
-    mine = claim.metadata.annotations.get(NODEPOOL_HASH)
-    if NODEPOOL_HASH in theirs:
-        wanted, wanted_version = theirs[NODEPOOL_HASH], theirs.get(NODEPOOL_HASH_VERSION)
-    else:
-        wanted, wanted_version = pool_hash(pool), POOL_HASH_VERSION
-    if mine is None or version is None or version != wanted_version:
+    """Return whether the hashes differ; without all four annotations there is nothing to compare."""
+    ours, theirs = claim.metadata.annotations, pool.metadata.annotations
+    stamped = all(key in each for each in (ours, theirs) for key in (NODEPOOL_HASH, NODEPOOL_HASH_VERSION))
+    if not stamped or ours[NODEPOOL_HASH_VERSION] != theirs[NODEPOOL_HASH_VERSION]:
         return ""
-    return "NodePoolDrifted" if mine != wanted else ""
+    return "NodePoolDrifted" if ours[NODEPOOL_HASH] != theirs[NODEPOOL_HASH] else ""
 
 
 def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
@@ -151,13 +147,16 @@ def _catalogue_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: da
     labels = claim.metadata.labels
     kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:
-        return "InstanceTypeNotFound" if INSTANCE_TYPE in labels else ""
-    bought = {labels.get(CAPACITY_TYPE)}
+        return "InstanceTypeNotFound"
+    if ZONE not in labels or CAPACITY_TYPE not in labels:
+        return ""
+    bought = {labels[CAPACITY_TYPE]}
     if RESERVED in bought:
         bought.add(ON_DEMAND)
-    if any(o.zone == labels.get(ZONE) and o.capacity_type in bought for o in kind.offerings):
-        return ""
-    return "InstanceTypeNotFound" if ZONE in labels and CAPACITY_TYPE in labels else ""
+    # A provider that names its zones keeps machines of a type whose zone no longer sells it.
+    anywhere = labels[ZONE] in catalog.zones
+    found = any((anywhere or o.zone == labels[ZONE]) and o.capacity_type in bought for o in kind.offerings)
+    return "" if found else "InstanceTypeNotFound"
 
 
 def _provider_drift(claim: NodeClaim) -> str:

@@ -131,6 +131,13 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reservation_label: str = ""
     """The label key that tells reservations apart; empty where none are sold."""
 
+    zones: frozenset[str] = frozenset()
+    """
+    Zones in which every type counts as sold for machines that run there, whether it is or not.
+
+    Empty where offerings say all: a machine has then drifted once its zone stops selling its type.
+    """
+
     by_pool: Mapping[str, tuple[InstanceType, ...]] = {}
     """What single pools may use, where pools differ; then a pool that is not named may use nothing."""
 
@@ -184,6 +191,7 @@ def combine(catalogs: Mapping[str, Catalog]) -> Catalog:
         well_known=_union(each.well_known for each in different),
         restricted_domains=_union(each.restricted_domains for each in different),
         reservation_label=next((each.reservation_label for each in different if each.reservation_label), ""),
+        zones=_union(each.zones for each in different),
         by_pool={name: each.types for name, each in catalogs.items()},
     )
 

@@ -139,7 +139,7 @@ def _claim(pool: NodePool, rules: LabelRules) -> NodeClaim:
         spec=NodeClaimSpec(
             taints=template.spec.taints,
             startup_taints=template.spec.startup_taints,
-            requirements=written(requirements.without(class_label)),
+            requirements=written(requirements),
             node_class_ref=ref,
             expire_after=template.spec.expire_after,
             termination_grace_period=template.spec.termination_grace_period,

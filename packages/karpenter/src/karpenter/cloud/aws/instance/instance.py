@@ -179,7 +179,8 @@ class Instances:
             if fresh is None:
                 raise
             return fresh
-        if found.tags.get(CLUSTER_TAG) != self._cluster:
+        # Instances of Karpenter before 1.0 have no such tag until the chore that tags them has been there.
+        if found.tags.get(CLUSTER_TAG, self._cluster) != self._cluster:
             raise MachineNotFound(number)
         return found
 
@@ -345,8 +346,9 @@ def _is_ours(instance: Instance) -> bool:
 def _instance(told: Answer, *, reserved_capacity: bool) -> Instance:
     placement = told.get("Placement", {})
     lifecycle = told.get("InstanceLifecycle", "")
-    reservation = told.get("CapacityReservationId", "")
     capacity_type = _capacity_type(told, reserved_capacity=reserved_capacity)
+    # EC2 puts instances on demand into open reservations by itself; they are not in it by the class's wish.
+    reservation = told.get("CapacityReservationId", "") if capacity_type == RESERVED else ""
     interfaces = told.get("NetworkInterfaces", ())
     return Instance(
         id=told["InstanceId"],

@@ -2,8 +2,9 @@
 An instance type as one class sees it: labels, amounts, and the offerings that it is sold through.
 
 Offerings are for zones that sell the type and have a subnet of the class; without a price they cannot be
-bought, but machines of them may run. Which of them failed lately, and how much is left of reservations, is
-marked later, in :mod:`.marking`.
+bought, but machines of them may run. A type that none of the class's zones sells has offerings in all of them
+that cannot be bought, since machines of it may run as well. Which of them failed lately, and how much is left
+of reservations, is marked later, in :mod:`.marking`.
 
 What EC2 says about an instance type, beyond what every catalogue needs.
 
@@ -121,8 +122,9 @@ class Builder:
         self, sold: SoldType, zones: frozenset[str], reservations: Iterable[CapacityReservation]
     ) -> Iterator[Offering]:
         traits = self._traits
-        suits = suits_class(sold, traits)
-        for zone in sorted(zones & traits.zone_ids.keys()):
+        selling = zones & traits.zone_ids.keys()
+        suits = suits_class(sold, traits) and bool(selling)
+        for zone in sorted(selling or traits.zone_ids.keys()):
             for kind in sold.facts.capacity_types:
                 price = self._price(sold.name, zone, kind)
                 known = price is not None  # what has no price is not bought, and machines of it are kept

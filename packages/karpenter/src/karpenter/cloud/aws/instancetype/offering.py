@@ -120,6 +120,7 @@ class Catalogs:
             well_known=WELL_KNOWN,
             restricted_domains=frozenset({DOMAIN}),
             reservation_label=RESERVATION_ID,
+            zones=frozenset().union(*self._shop.zones.values()),
         )
 
 

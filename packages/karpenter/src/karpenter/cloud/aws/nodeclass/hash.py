@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, METADATA_DEFAULT, EC2NodeClass
+from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, METADATA_DEFAULT, EC2NodeClass, names_class
 from karpenter.api.wire import to_plain
 from karpenter.base.hashing import hash_bytes, hash_set, hash_text
 from karpenter.base.hashstructure import (
@@ -228,7 +228,7 @@ class HashCare:
             effects += [
                 stamped_anew(claim, stamp)
                 for claim in self._view().claims.values()
-                if claim.spec.node_class_ref.name == key
+                if names_class(claim.spec.node_class_ref, key)
                 and claim.metadata.annotations.get(labels.CLASS_HASH_VERSION) != CLASS_HASH_VERSION
             ]
         if any(held.get(name) != value for name, value in stamp.items()):

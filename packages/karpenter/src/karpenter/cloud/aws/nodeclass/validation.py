@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.ec2nodeclass import EC2NodeClass, names_class
 from karpenter.api.labels import NODEPOOL, ON_DEMAND
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference
@@ -252,7 +252,7 @@ class Rehearsal:
         pools = [
             each
             for each in await self._with.objects.list(NodePool)
-            if each.spec.template.spec.node_class_ref.name == node_class.name
+            if names_class(each.spec.template.spec.node_class_ref, node_class.name)
         ]
         chosen = understudy(catalog, self._with.shop.types, traits, node_class, pools)
         if chosen is None:
