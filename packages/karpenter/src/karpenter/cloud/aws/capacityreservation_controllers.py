@@ -85,15 +85,17 @@ def _is_reserved(item: NodeClaim | Node) -> bool:
 
 def _reserved(view: ClusterView) -> list[tuple[str, NodeClaim | Node]]:
     """Return the claims and registered nodes that say they are reserved and stay, with their machines."""
-    claims = [(each.status.provider_id, each) for each in view.claims.values()]
-    nodes = [
+    items: list[tuple[str, NodeClaim | Node]] = [
+        (each.status.provider_id, each) for each in view.claims.values()
+    ]
+    items += [
         (each.spec.provider_id, each)
         for each in view.nodes.values()
         if each.metadata.labels.get(REGISTERED) == "true"
     ]
     return [
         (number, item)
-        for number, item in (*claims, *nodes)
+        for number, item in items
         if number and _is_reserved(item) and item.metadata.deletion_timestamp is None
     ]
 
