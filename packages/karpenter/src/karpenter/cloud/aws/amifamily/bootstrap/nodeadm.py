@@ -77,7 +77,7 @@ def _custom(text: str) -> tuple[Part, ...]:
 def _is_node_config(text: str) -> bool:
     """Say whether the first YAML document of a text is a map, or nothing; there may be more behind it."""
     try:
-        first = next(read_documents(text, source="the user data"), {})
+        first: object = next(read_documents(text, source="the user data"), {})
     except InvalidObject:
         return False
     return isinstance(first, dict)
