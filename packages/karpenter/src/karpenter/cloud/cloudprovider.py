@@ -311,6 +311,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, str] = {}
     """Settings of the provider's own, by environment variable, such as ``INSTANCE_TYPES_FILE_PATH``."""
 
+    ca_bundle: str | None = None
+    """What our own client trusts the API server by, in base64; None where that is not known."""
+
     version: Callable[[], Awaitable[str]] | None = None
     """Asks the API server for its version, such as ``1.33``; None where nobody can."""
 

@@ -79,8 +79,15 @@ class Process:
         environ: Mapping[str, str],
         threads: bool = True,
         host: str | None = None,
+        ca_bundle: str | None = None,
     ) -> None:
-        """`host` is the one address on which probes and metrics are served; without it, all are."""
+        """
+        Take what the process is made of.
+
+        `host` is the one address on which probes and metrics are served; without it, all are. `ca_bundle` is
+        what the transport trusts the API server by, in base64, where that is known.
+        """
+        self._ca_bundle = ca_bundle
         self._which = which
         self._settings = settings
         self._clock = clock
@@ -148,6 +155,7 @@ class Process:
             cluster=self._which.cluster,
             objects=Objects(self.client),
             settings=self._environ,
+            ca_bundle=self._ca_bundle,
             version=lambda: server_version(self.client),
         )
         async with find_provider(self._which.provider)(around) as cloud:
@@ -213,6 +221,7 @@ async def run(settings: Settings, which: Which, *, clock: Clock, environ: Mappin
         clock=clock,
         chance=SystemRandom(),
         environ=environ,
+        ca_bundle=cluster.endpoint.trust.bundle(),
     )
     task = asyncio.get_running_loop().create_task(process.run(), name="operator")
     with _signals(task.cancel):

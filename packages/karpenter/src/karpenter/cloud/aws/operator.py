@@ -113,16 +113,17 @@ def assemble(
     chance: Random,
     long_poll: int = LONG_POLL,
     version: Callable[[], Awaitable[str]] | None = None,
+    ca_bundle: str | None = None,
 ) -> Assembled:
     """
     Return the parts, put together; nothing has been asked of AWS yet.
 
     A simulation passes a `long_poll` of zero: its time stands still while AWS is waited for. `version` asks
-    the API server for its version; without it, EKS is asked.
+    the API server for its version, and `ca_bundle` is what our client trusts; without them, EKS is asked.
     """
     meters = Meters()
     aws.note = meters.note_call
-    cluster = Cluster(aws, settings, objects, monotonic=clock.monotonic, version=version)
+    cluster = Cluster(aws, settings, objects, monotonic=clock.monotonic, version=version, ca_bundle=ca_bundle)
     tools = _tools(aws, settings, objects, clock, chance, meters, cluster)
     rehearsal = Rehearsal(aws, _stage(tools), monotonic=clock.monotonic)
     queue = _queue(tools, long_poll)
@@ -312,6 +313,7 @@ async def connect(around: Surroundings) -> AsyncIterator[AwsProvider]:
             clock=around.clock,
             chance=around.chance,
             version=around.version,
+            ca_bundle=around.ca_bundle,
         )
         await made.shop.refresh()
         await made.cluster.joining()

@@ -37,7 +37,7 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where nodes reach the API server; empty means to ask EKS."""
 
     cluster_ca_bundle: str = ""
-    """What nodes trust the API server by, in base64; empty means to ask EKS."""
+    """What nodes trust the API server by, in base64; empty means what our own client trusts it by."""
 
     kubernetes_version: str = ""
     """The version of the control plane, such as ``1.33``; empty means to ask EKS."""
@@ -170,7 +170,11 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 
 KNOBS: Final = (
     Knob("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
-    Knob("cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"),
+    Knob(
+        "cluster-ca-bundle",
+        "",
+        "what nodes trust the API server by, in base64; empty means what we trust it by",
+    ),
     Knob("isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"),
     Knob("eks-control-plane", "false", "ask EKS for the version of Kubernetes, not the API server"),
     Knob(
