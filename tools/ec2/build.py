@@ -10,6 +10,7 @@ script are the figures that no such answer has:
 
     prices.json             on-demand prices of us-east-1, by family, size and exception
     regions.json            how many times as dear as us-east-1 a region is
+    partitions.json         on-demand prices of GovCloud, in US dollars, and of China, in yuan
     branch-interfaces.json  network interfaces for single pods, by count
 
 Everything is deterministic: the same input gives the same bytes.
@@ -63,6 +64,7 @@ def main(moto: Path, as_of: str) -> None:
             region: _region(resources / "instance_type_offerings", region, factor, names)
             for region, factor in sorted(_figures("regions.json").items())
         },
+        listed=listed_prices(),
     )
     packed = pack_data(data)
     target = Path(package.__file__).with_name(FILE)
@@ -71,6 +73,16 @@ def main(moto: Path, as_of: str) -> None:
     sys.stdout.write(
         f"{len(names)} types, {priced} with a price, {len(data.regions)} regions: {len(packed)} bytes\n"
     )
+
+
+def listed_prices() -> dict[str, dict[str, float]]:
+    """Return the prices of regions that have a list of their own, by type."""
+    return {
+        region: {
+            f"{family}.{size}": price for family, sizes in families.items() for size, price in sizes.items()
+        }
+        for region, families in _figures("partitions.json")["prices"].items()
+    }
 
 
 def _price(name: str, names: Iterable[str], figures: Mapping[str, Any]) -> float | None:

@@ -3,6 +3,7 @@ The EC2 facts that ship with the product: one compressed file.
 
 It holds a row per instance type, its on-demand price in us-east-1 where one is known,
 and for each region the zones, how dear it is, and which types are sold in which zone.
+GovCloud and China have price lists of their own.
 The file is written by ``tools/ec2/build.py``; its date is part of it.
 
 What EC2 says about an instance type, reduced to what scheduling can use.
@@ -104,6 +105,8 @@ class InstanceFacts(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 FILE: Final = "ec2.json.gz"
 _FIRST_DIGIT: Final = ord("0")
+_NEAREST: Final = {"us-gov-": "us-gov-west-1", "cn-": "cn-north-1"}
+"""The region whose prices stand for those of others in its partition."""
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -134,6 +137,13 @@ class Data(msgspec.Struct, frozen=True):
     """On demand in us-east-1, in US dollars per hour; in the order of the types."""
 
     regions: dict[str, Region]
+    listed: dict[str, dict[str, float]] = {}
+    """On-demand prices of regions outside the commercial partition by type, in the currency of the region."""
+
+    def listed_in(self, region: str) -> dict[str, float] | None:
+        """Return the prices of a region of GovCloud or China, or of the nearest; None for other regions."""
+        partition = next((each for each in _NEAREST if region.startswith(each)), "")
+        return self.listed.get(region) or self.listed.get(_NEAREST.get(partition, ""))
 
     def sold_in(self, region: str) -> Iterator[tuple[InstanceFacts, float, dict[str, str]]]:
         """Yield each type that `region` sells for a known price: facts, price in us-east-1, zones."""
