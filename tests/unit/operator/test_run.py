@@ -201,4 +201,4 @@ async def test_no_cluster(tmp_path: Path) -> None:
 def test_a_companion_with_a_bad_setting() -> None:
     """What the environment states wrongly is refused before anything starts."""
     with pytest.raises(SettingError, match="setting batch-idle-duration"):
-        companion({"BATCH_IDLE_DURATION": "soon"}, SystemClock())
+        companion({"BATCH_IDLE_DURATION": "-1s"}, SystemClock())

@@ -296,6 +296,11 @@ class Knob(msgspec.Struct, frozen=True):
         """The name in code."""
         return self.name.replace("-", "_")
 
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is true or false, so that its flag needs no value."""
+        return self.default in {"true", "false"}
+
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a provider is given."""
