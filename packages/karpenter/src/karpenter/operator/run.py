@@ -101,6 +101,7 @@ class Process:
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
         self._idle_metrics[runtime.LEADER].set(0.0, name=settings.leader_election_name)
+        self._idle_metrics[runtime.LEADER_SLOW_PATH].add(0.0, name=settings.leader_election_name)
         self.operator: Operator | None = None
         self.leads = asyncio.Event()
         """Set when the operator has begun to work."""
@@ -145,8 +146,18 @@ class Process:
             name=self._settings.leader_election_name,
             identity=f"{socket.gethostname()}_{self._chance.getrandbits(64):016x}",
         )
-        election = Election(self._lease_client, lock, clock=self._clock, chance=self._chance)
+        election = Election(
+            self._lease_client,
+            lock,
+            clock=self._clock,
+            chance=self._chance,
+            on_slow_path=self._count_slow_path,
+        )
         await election.lead(self._work)
+
+    def _count_slow_path(self) -> None:
+        metrics = self.operator.metrics if self.operator is not None else self._idle_metrics
+        metrics[runtime.LEADER_SLOW_PATH].add(name=self._settings.leader_election_name)
 
     async def _work(self) -> None:
         around = Surroundings(
@@ -171,6 +182,7 @@ class Process:
             async with Operator(parts) as operator:
                 self.operator = operator
                 operator.metrics[runtime.LEADER].set(1.0, name=self._settings.leader_election_name)
+                operator.metrics[runtime.LEADER_SLOW_PATH].add(0.0, name=self._settings.leader_election_name)
                 self.leads.set()
                 log.info("operator.leads")
                 try:

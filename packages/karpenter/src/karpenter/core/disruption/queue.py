@@ -15,7 +15,7 @@ from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED
 from karpenter.core.effects import Amend, Count, DeleteObject
 from karpenter.core.events import disruption_terminating
 from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, INITIALIZED, amend, claim_board
-from karpenter.core.lifecycle.metrics import disrupted_labels
+from karpenter.core.lifecycle.metrics import disrupted_labels, moved_labels
 from karpenter.core.lifecycle.registration import render_taint
 from karpenter.core.lifecycle.termination import with_closing_taint
 from karpenter.core.state.statenode import state_nodes
@@ -130,12 +130,14 @@ def counted(candidates: Sequence[Candidate], reason: str) -> tuple[Effect, ...]:
     effects: list[Effect] = []
     for candidate in candidates:
         policy = candidate.pool.spec.disruption.consolidation_policy if reason in _CONSOLIDATION else ""
-        labels = disrupted_labels(candidate.claim, _snake(reason), _snake(policy))
         effects += [
-            Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
+            Count(
+                metric="karpenter_nodeclaims_disrupted_total",
+                labels=disrupted_labels(candidate.claim, _snake(reason)),
+            ),
             Count(
                 metric="karpenter_pods_disruption_initiated_total",
-                labels=labels,
+                labels=moved_labels(candidate.claim, _snake(reason), _snake(policy)),
                 amount=float(len(candidate.pods)),
             ),
         ]

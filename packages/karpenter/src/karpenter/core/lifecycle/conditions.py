@@ -24,7 +24,7 @@ import msgspec
 from karpenter.api.labels import TERMINATION_FINALIZER
 from karpenter.api.meta import Condition
 from karpenter.core.effects import Amend, Count, DeleteObject, Effect
-from karpenter.core.lifecycle.metrics import disrupted_labels
+from karpenter.core.lifecycle.metrics import disrupted_labels, moved_labels
 from karpenter.core.state.pod import runs_again
 
 if TYPE_CHECKING:
@@ -266,14 +266,14 @@ def delete_claim(
     claim: NodeClaim, reason: str, because: str, pods: Iterable[Pod] | None = None
 ) -> tuple[Effect, ...]:
     """Return what removes a claim by our own decision, and counts it and its `pods` that run again."""
-    labels = disrupted_labels(claim, reason)
     gone = (
         DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),
-        Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
+        Count(metric="karpenter_nodeclaims_disrupted_total", labels=disrupted_labels(claim, reason)),
     )
     if pods is None:
         return gone
     moving = float(sum(1 for pod in pods if runs_again(pod)))
+    labels = moved_labels(claim, reason)
     return (*gone, Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=moving))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from karpenter.core.events import insufficient_capacity, shorten
+from karpenter.core.events import insufficient_capacity, node_class_not_ready, shorten
 from karpenter.core.lifecycle.conditions import LAUNCHED, amend, claim_board, delete_claim
 from karpenter.core.model.resources import render_resources
 
@@ -100,6 +100,9 @@ def not_launched(claim: NodeClaim, failure: Failure, now: datetime) -> tuple[Eff
         )
     if failure.kind == "class not ready":
         because = f"its node class is not ready: {shorten(failure.message)}"
-        return delete_claim(claim, "nodeclass_not_ready", because)
+        return (
+            node_class_not_ready(claim, failure.message),
+            *delete_claim(claim, "nodeclass_not_ready", because),
+        )
     board = claim_board(claim, now).unknown(LAUNCHED, failure.reason, shorten(failure.message))
     return amend(claim, board, because="its machine could not be started")

@@ -34,12 +34,19 @@ def by_capacity(item: Resource) -> dict[str, str]:
     return {**by_zone(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
 
 
-def disrupted_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+def disrupted_labels(claim: NodeClaim, reason: str) -> dict[str, str]:
     """Return the labels of metrics about claims that go by our own decision."""
     return {
         "reason": reason,
         **by_pool(claim),
         "capacity_type": claim.metadata.labels.get(CAPACITY_TYPE, ""),
+    }
+
+
+def moved_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+    """Return the labels of metrics about the pods of claims that go by our own decision."""
+    return {
+        **disrupted_labels(claim, reason),
         "consolidation_policy": policy,
         "termination_mode": termination_mode(claim),
     }

@@ -42,6 +42,7 @@ from karpenter.cloud.aws.instance.launch_errors import (
     failure,
     is_sold_out,
     is_spread_limit,
+    reason_of,
 )
 from karpenter.cloud.aws.instancetype.instancetype import Traits
 from karpenter.cloud.aws.instancetype.offering import Shop
@@ -220,7 +221,7 @@ class Launcher:
                     zone=error.zone,
                     zone_id=launch.traits.zone_ids.get(error.zone, ""),
                     capacity_type=purchase.capacity_type,
-                    reason=error.code,
+                    reason=reason_of(error.code, error.message),
                 )
             if error.code == NO_SPOT_ROLE:
                 self._with.unavailable.mark_capacity_type(SPOT)
