@@ -12,6 +12,7 @@ script are the figures that no such answer has:
     regions.json            how many times as dear as us-east-1 a region is
     partitions.json         on-demand prices of GovCloud, in US dollars, and of China, in yuan
     branch-interfaces.json  network interfaces for single pods, by count
+    not-in-vpc-limits.json  types that the VPC resource controller does not know, as of a date
 
 Everything is deterministic: the same input gives the same bytes.
 """  # noqa: INP001  a script, not a package
@@ -65,6 +66,7 @@ def main(moto: Path, as_of: str) -> None:
             for region, factor in sorted(_figures("regions.json").items())
         },
         listed=listed_prices(),
+        unadvertised=unadvertised_types(),
     )
     packed = pack_data(data)
     target = Path(package.__file__).with_name(FILE)
@@ -83,6 +85,11 @@ def listed_prices() -> dict[str, dict[str, float]]:
         }
         for region, families in _figures("partitions.json")["prices"].items()
     }
+
+
+def unadvertised_types() -> tuple[str, ...]:
+    """Return the types whose addresses the VPC resource controller does not advertise."""
+    return tuple(_figures("not-in-vpc-limits.json")["types"].split())
 
 
 def _price(name: str, names: Iterable[str], figures: Mapping[str, Any]) -> float | None:

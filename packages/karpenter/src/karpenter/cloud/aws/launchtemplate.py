@@ -304,7 +304,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         said: dict[str, Any] = {}
         if self.public_address is not None:
             said["AssociatePublicIpAddress"] = self.public_address
-        if self.prefixes:
+        if self.prefixes is not None:
             said["Ipv6PrefixCount" if self.ipv6 else "Ipv4PrefixCount"] = self.prefixes
         if self.ipv6:
             said |= {"PrimaryIpv6": True, "Ipv6AddressCount": 1}

@@ -30,7 +30,7 @@ from karpenter.cloud.aws.cluster import Joining
 from karpenter.cloud.aws.instance.filter import Option
 from karpenter.cloud.aws.instancetype.instancetype import SoldType, Traits
 from karpenter.cloud.aws.instancetype.types import settle
-from karpenter.cloud.aws.labels import EFA, NITRO_SANDBOX, PLACEMENT_PARTITION
+from karpenter.cloud.aws.labels import EFA, NIP_SLOTS, NITRO_SANDBOX, PLACEMENT_PARTITION
 from karpenter.cloud.aws.launchtemplate import Recipe, Reserve
 from karpenter.cloud.aws.placementgroup import PARTITION
 from karpenter.core.model.requirements import Requirements
@@ -134,7 +134,7 @@ class Kitchen(msgspec.Struct, frozen=True, kw_only=True):
             prefixes=spec.ip_prefix_count,
             ipv6=is_ipv6(self.joining.dns),
             tracking=spec.connection_tracking,
-            enclave=NITRO_SANDBOX in claim.spec.resources.requests,
+            enclave=not claim.spec.resources.requests.keys().isdisjoint({NIP_SLOTS, NITRO_SANDBOX}),
             reserve=reserve,
             group=group.id if group is not None else "",
             partition=_partition(claim) if group is not None and group.strategy == PARTITION else None,

@@ -233,6 +233,9 @@ class SoldType(msgspec.Struct, frozen=True, kw_only=True):
     features: frozenset[str] = frozenset()
     """What its processors can do beyond the usual."""
 
+    advertised: bool = True
+    """Whether the VPC resource controller knows the type, and advertises the addresses of its nodes."""
+
     @property
     def name(self) -> str:
         """The name of the type."""
@@ -252,7 +255,15 @@ def sold_type(record: Record) -> SoldType:
         storage_gb=record.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
         strategies=frozenset(record.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         features=frozenset(record.get("ProcessorInfo", {}).get("SupportedFeatures", ())),
+        advertised=record["InstanceType"] in _advertised(),
     )
+
+
+@cache
+def _advertised() -> frozenset[str]:
+    """Return the types that the VPC resource controller knows; its table ships with the product, too."""
+    data = load_data()
+    return frozenset(facts.name for facts in data.types) - frozenset(data.unadvertised)
 
 
 @cache

@@ -96,7 +96,8 @@ def amounts_of(sold: SoldType, traits: Traits, settled: Settled, *, discovered: 
     }
     if traits.interfaces:
         capacity[EFA] = len(traits.efa_only)
-    if traits.family.is_windows:
+    # https://github.com/aws/amazon-vpc-resource-controller-k8s/blob/master/pkg/aws/vpc/limits.go
+    if traits.family.is_windows and sold.advertised:
         capacity[PRIVATE_IPV4] = max(0, sold.facts.ipv4_per_interface - 1)
     return Amounts(
         capacity=MappingProxyType({name: amount for name, amount in capacity.items() if amount}),

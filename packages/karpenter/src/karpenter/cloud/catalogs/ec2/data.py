@@ -140,6 +140,9 @@ class Data(msgspec.Struct, frozen=True):
     listed: dict[str, dict[str, float]] = {}
     """On-demand prices of regions outside the commercial partition by type, in the currency of the region."""
 
+    unadvertised: tuple[str, ...] = ()
+    """Types that the VPC resource controller does not know, so that no node of them advertises addresses."""
+
     def listed_in(self, region: str) -> dict[str, float] | None:
         """Return the prices of a region of GovCloud or China, or of the nearest; None for other regions."""
         partition = next((each for each in _NEAREST if region.startswith(each)), "")
