@@ -89,7 +89,7 @@ def test_switches_need_no_value(arguments: list[str]) -> None:
     assert line.startswith("error: there is no kubeconfig at /nowhere/config")
 
 
-def test_variables_that_nobody_can_read() -> None:
+def test_variables_that_cannot_be_read() -> None:
     """They are named, and the defaults are in force; empty ones need no word."""
     refused = run("--kubeconfig", "/nowhere/config", METRICS_PORT="x", HEALTH_PROBE_PORT="")
 

@@ -189,5 +189,5 @@ def test_no_spot_prices_at_all_are_an_error() -> None:
     ],
 )
 def test_prices_that_ship(region: str, expected: float) -> None:
-    """GovCloud and China have lists of their own; a region that nobody knows has the prices of us-east-1."""
+    """GovCloud and China have lists of their own; an unknown region has the prices of us-east-1."""
     assert shipped_prices(region)["m5.large"] == expected

@@ -339,7 +339,7 @@ class Settings:
     def __init__(self, values: Mapping[str, Any], ignored: tuple[str, ...] = ()) -> None:
         self._values = dict(values)
         self.ignored = ignored
-        """What the environment says and nobody can read, a sentence each; the defaults are in force."""
+        """What the environment says that cannot be read, a sentence each; the defaults are in force."""
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -255,7 +255,7 @@ def test_windows_counts_addresses() -> None:
     assert found.capacity["vpc.amazonaws.com/PrivateIPv4Address"] == 9
 
 
-def test_windows_counts_no_addresses_that_nobody_advertises() -> None:
+def test_windows_counts_no_addresses_that_are_not_advertised() -> None:
     """The VPC resource controller has a table of types, and a node of another type gets no addresses."""
     unknown = msgspec.structs.replace(sold("m5.large"), advertised=False)
 
