@@ -223,7 +223,11 @@ _SETTINGS: Final = (
     Knob("settings.cloudProvider", "aws", "The cloud: aws, kwok, or another that is installed in the image."),
     Knob("settings.clusterName", "", "The name under which machines are tagged. Required."),
     Knob("settings.clusterEndpoint", "", "Where nodes reach the API server; empty means to ask EKS."),
-    Knob("settings.clusterCABundle", "", "What nodes trust it by, in base64; empty means to ask EKS."),
+    Knob(
+        "settings.clusterCABundle",
+        "",
+        "What nodes trust it by, in base64; empty means what the operator trusts it by.",
+    ),
     Knob(
         "settings.isolatedVPC", False, "Whether AWS services without an endpoint in the VPC are out of reach."
     ),

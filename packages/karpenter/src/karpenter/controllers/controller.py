@@ -29,7 +29,14 @@ import structlog
 
 from karpenter.base.queue import Backoff, WorkQueue
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
-from karpenter.controllers.metrics.runtime import ERROR, REQUEUE, REQUEUE_AFTER, SUCCESS, ReconcileMetrics
+from karpenter.controllers.metrics.runtime import (
+    ERROR,
+    REQUEUE,
+    REQUEUE_AFTER,
+    SUCCESS,
+    ReconcileMetrics,
+    ReconcileResult,
+)
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.replay.replay import watched
 
@@ -134,13 +141,13 @@ class Loop:
 
     async def _step(self, key: str) -> None:
         if self._gauger is None:
-            await self._handle(key)
+            await self._handle(key, ReconcileResult())
             return
         with self._gauger.step() as ending:
-            ending.result = await self._handle(key)
+            ending.result = await self._handle(key, ending)
 
-    async def _handle(self, key: str) -> str:
-        """Do what is due for one key, and return how that ended."""
+    async def _handle(self, key: str, ending: ReconcileResult) -> str:
+        """Do what is due for one key, and return how that ended; errors of ours and lateness are noted."""
         facts = {"controller": self._reconciler.name, "key": key}
         try:
             again = await self._reconciler.reconcile(key)
@@ -159,9 +166,11 @@ class Loop:
             return REQUEUE
         except (KubeError, CloudError) as error:
             log.warning("object.not_reconciled", **facts, error=str(error))
+            ending.timed_out = isinstance(error, AnswerTimeout)
             self.queue.retry(key)
         except Exception:
             log.exception("reconciler.crashed", **facts)
+            ending.crashed = True
             self.queue.retry(key)
         else:
             self.queue.forget(key)
@@ -192,6 +201,7 @@ def start_singleton(
                     ending.result = REQUEUE_AFTER
                 except (KubeError, CloudError) as error:
                     log.warning("round.failed", controller=each.name, error=str(error))
+                    ending.timed_out = isinstance(error, AnswerTimeout)
                     wait = after_failure
             if doze is not None:
                 await doze()
@@ -201,6 +211,11 @@ def start_singleton(
 
 
 T = TypeVar("T")
+
+
+class AnswerTimeout(CloudUnreachable):
+    """The cloud did not answer in time."""
+
 
 CLOUD_TIMEOUT: Final = 60.0
 LAUNCH_CALL_TIMEOUT: Final = 120.0
@@ -212,13 +227,13 @@ async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:
     Return what a call of the cloud returns.
 
     Raises:
-        CloudUnreachable: no answer came in time; whether the call was carried out is not known.
+        AnswerTimeout: no answer came in time; whether the call was carried out is not known.
     """
     try:
         async with asyncio.timeout(within):
             return await call
     except TimeoutError:
-        raise CloudUnreachable(f"no answer within {within:g} s") from None
+        raise AnswerTimeout(f"no answer within {within:g} s") from None
 
 
 class Executor(Protocol):

@@ -97,6 +97,17 @@ def insufficient_capacity(claim: NodeClaim, problem: str) -> Announce:
     )
 
 
+def node_class_not_ready(claim: NodeClaim, problem: str) -> Announce:
+    """Tell a claim that its class cannot launch machines now."""
+    return Announce(
+        about=about(claim),
+        type="Warning",
+        reason="NodeClassNotReady",
+        message=f"The claim is given up, since its node class is not ready: {truncate(problem)}",
+        same_as=(claim.metadata.uid,),
+    )
+
+
 def unregistered_taint_missing(claim: NodeClaim, node: Node) -> Announce:
     """Tell a claim that its node came up open to pods."""
     return Announce(

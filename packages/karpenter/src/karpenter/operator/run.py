@@ -90,8 +90,15 @@ class OperatorProcess:
         environ: Mapping[str, str],
         threads: bool = True,
         host: str | None = None,
+        ca_bundle: str | None = None,
     ) -> None:
-        """`host` is the one address on which probes and metrics are served; without it, all are."""
+        """
+        Take what the process is made of.
+
+        `host` is the one address on which probes and metrics are served; without it, all are. `ca_bundle` is
+        what the transport trusts the API server by, in base64, where that is known.
+        """
+        self._ca_bundle = ca_bundle
         self._which = which
         self._settings = settings
         self._clock = clock
@@ -105,6 +112,7 @@ class OperatorProcess:
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
         self._idle_metrics[runtime.LEADER].set(0.0, name=settings.leader_election_name)
+        self._idle_metrics[runtime.LEADER_SLOW_PATH].add(0.0, name=settings.leader_election_name)
         self.operator: Operator | None = None
         self.leads = asyncio.Event()
         """Set when the operator has begun to work."""
@@ -149,8 +157,18 @@ class OperatorProcess:
             name=self._settings.leader_election_name,
             identity=f"{socket.gethostname()}_{self._chance.getrandbits(64):016x}",
         )
-        election = LeaderElector(self._lease_client, lock, clock=self._clock, chance=self._chance)
+        election = LeaderElector(
+            self._lease_client,
+            lock,
+            clock=self._clock,
+            chance=self._chance,
+            on_slow_path=self._count_slow_path,
+        )
         await election.lead(self._work)
+
+    def _count_slow_path(self) -> None:
+        metrics = self.operator.metrics if self.operator is not None else self._idle_metrics
+        metrics[runtime.LEADER_SLOW_PATH].add(name=self._settings.leader_election_name)
 
     async def _work(self) -> None:
         around = ProviderContext(
@@ -159,6 +177,7 @@ class OperatorProcess:
             cluster=self._which.cluster,
             objects=KubeClusterObjects(self.client),
             settings=self._environ,
+            ca_bundle=self._ca_bundle,
             version=lambda: _server_version(self.client),
         )
         async with find_provider(self._which.provider)(around) as cloud:
@@ -174,6 +193,7 @@ class OperatorProcess:
             async with Operator(parts) as operator:
                 self.operator = operator
                 operator.metrics[runtime.LEADER].set(1.0, name=self._settings.leader_election_name)
+                operator.metrics[runtime.LEADER_SLOW_PATH].add(0.0, name=self._settings.leader_election_name)
                 self.leads.set()
                 log.info("operator.leads")
                 try:
@@ -224,6 +244,7 @@ async def run(settings: Settings, which: OperatorTarget, *, clock: Clock, enviro
         clock=clock,
         chance=SystemRandom(),
         environ=environ,
+        ca_bundle=cluster.endpoint.trust.bundle(),
     )
     task = asyncio.get_running_loop().create_task(process.run(), name="operator")
     with _signals(task.cancel):

@@ -269,14 +269,14 @@ def delete_claim(
     claim: NodeClaim, reason: str, because: str, pods: Iterable[Pod] | None = None
 ) -> tuple[Effect, ...]:
     """Return what removes a claim by our own decision, and counts it and its `pods` that run again."""
-    labels = disrupted_labels(claim, reason)
     gone = (
         DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),
-        Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
+        Count(metric="karpenter_nodeclaims_disrupted_total", labels=disrupted_labels(claim, reason)),
     )
     if pods is None:
         return gone
     moving = float(sum(1 for pod in pods if is_reschedulable(pod)))
+    labels = moved_labels(claim, reason)
     return (*gone, Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=moving))
 
 
@@ -323,12 +323,19 @@ def capacity_labels(item: Resource) -> dict[str, str]:
     return {**zone_labels(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
 
 
-def disrupted_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+def disrupted_labels(claim: NodeClaim, reason: str) -> dict[str, str]:
     """Return the labels of metrics about claims that go by our own decision."""
     return {
         "reason": reason,
         **nodepool_labels(claim),
         "capacity_type": claim.metadata.labels.get(CAPACITY_TYPE, ""),
+    }
+
+
+def moved_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+    """Return the labels of metrics about the pods of claims that go by our own decision."""
+    return {
+        **disrupted_labels(claim, reason),
         "consolidation_policy": policy,
         "termination_mode": termination_mode(claim),
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, NODES
 from karpenter.api.validation.amounts import check_amounts
 from karpenter.api.validation.nodepool_validation import validate_nodepool
-from karpenter.base.duration import DurationError
+from karpenter.base.hashstructure import UnhashableError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import patch_object
@@ -106,7 +106,7 @@ def _class_ready(board: ConditionSet, pool: NodePool, found: NodeClass | None) -
 def _hashes(pool: NodePool) -> dict[str, str]:
     try:
         return {NODEPOOL_HASH: pool_hash(pool), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
-    except DurationError:  # the validation says so
+    except UnhashableError:  # the validation says so
         return {}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import CALLS, counter, gauge, histogram
+from karpenter.telemetry.metrics.store import CALLS, counter, gauge, growing, histogram
 
 # fmt: off
 _RECONCILES: Final = (
@@ -29,6 +29,21 @@ RECONCILES: Final = counter(
 )
 RECONCILE_ERRORS: Final = counter(
     "controller_runtime_reconcile_errors_total", "Steps of a controller that ended in an error.", "controller"
+)
+TERMINAL_RECONCILE_ERRORS: Final = counter(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Steps of a controller that ended in an error and are not tried again; zero, since all are.",
+    "controller",
+)
+RECONCILE_PANICS: Final = counter(
+    "controller_runtime_reconcile_panics_total",
+    "Steps of a controller that ended in an error of our own program.",
+    "controller",
+)
+RECONCILE_TIMEOUTS: Final = counter(
+    "controller_runtime_reconcile_timeouts_total",
+    "Steps of a controller that ended because the cloud did not answer in time.",
+    "controller",
 )
 RECONCILE_TIME: Final = histogram(
     "controller_runtime_reconcile_time_seconds",
@@ -88,9 +103,31 @@ CLIENT_REQUEST_DURATION: Final = histogram(
     "method",
     buckets=CALLS,
 )
+CLIENT_GO_REQUESTS: Final = counter(
+    "client_go_request_total",
+    "Requests to the API server, by the code of its answer and the HTTP method.",
+    "code",
+    "method",
+)
+CLIENT_GO_REQUEST_DURATION: Final = histogram(
+    "client_go_request_duration_seconds",
+    "Seconds that a request to the API server takes, by what is done with which kind of objects.",
+    "verb",
+    "group",
+    "version",
+    "kind",
+    "subresource",
+    buckets=growing(0.001, 1.5, 20),
+)
 LEADER: Final = gauge(
     "leader_election_master_status",
     "One while this process leads, else zero; by the name of the lease.",
+    "name",
+)
+
+LEADER_SLOW_PATH: Final = counter(
+    "leader_election_slowpath_total",
+    "Renewals of the lease that failed at first, so that it had to be read again; by its name.",
     "name",
 )
 
@@ -98,6 +135,9 @@ METRICS: Final = (
     BUILD_INFO,
     RECONCILES,
     RECONCILE_ERRORS,
+    TERMINAL_RECONCILE_ERRORS,
+    RECONCILE_PANICS,
+    RECONCILE_TIMEOUTS,
     RECONCILE_TIME,
     MAX_CONCURRENT_RECONCILES,
     ACTIVE_WORKERS,
@@ -110,5 +150,8 @@ METRICS: Final = (
     WORKQUEUE_LONGEST,
     CLIENT_REQUESTS,
     CLIENT_REQUEST_DURATION,
+    CLIENT_GO_REQUESTS,
+    CLIENT_GO_REQUEST_DURATION,
     LEADER,
+    LEADER_SLOW_PATH,
 )
