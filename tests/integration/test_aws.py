@@ -10,7 +10,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.kube.rest import MergePatch
-from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOut
+from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOutOfferings
 from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 
 if TYPE_CHECKING:
@@ -249,8 +249,8 @@ async def test_a_machine_that_is_broken_is_replaced(sandbox: Sandbox) -> None:
 async def test_what_is_sold_out_is_bought_elsewhere(sandbox: Sandbox) -> None:
     """Where EC2 has nothing left, pods get other machines: in other zones, or of other types."""
     await apply(sandbox)
-    sandbox.aws.control.perform(SellOut(zone="us-west-2a"))
-    sandbox.aws.control.perform(SellOut(zone="us-west-2b"))
+    sandbox.aws.control.perform(SellOutOfferings(zone="us-west-2a"))
+    sandbox.aws.control.perform(SellOutOfferings(zone="us-west-2b"))
     sandbox.aws.control.perform(Limit(instance_type="c5.large", count=1))
     for replicas in (1, 2, 3):
         await scale(sandbox, replicas)

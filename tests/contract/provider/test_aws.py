@@ -1,4 +1,4 @@
-"""The provider for AWS, held to the promises of every provider, on the embedded AWS."""
+"""The provider for AWS, held to the contract of every provider, on the embedded AWS."""
 
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -10,7 +10,7 @@ from tests.contract.provider.aws import aws_laboratory
 
 
 class TestAws(InterruptibleContract):
-    """EC2 keeps the promises of a provider."""
+    """EC2 passes the contract of a provider."""
 
     def laboratory(self) -> AbstractAsyncContextManager[Laboratory]:
         """Return a fresh account."""

@@ -1,4 +1,4 @@
-"""The provider of the guide is built from the guide's own text, and keeps every promise."""
+"""The provider of the guide is built from the guide's own text, and passes the contract."""
 
 import re
 import sys
@@ -30,13 +30,13 @@ def contract() -> ProviderContract:
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_the_rack_keeps_its_promises(contract: ProviderContract, name: str) -> None:
+def test_the_rack_passes_the_contract(contract: ProviderContract, name: str) -> None:
     """A reader who copies the guide has a provider that passes the suite."""
     getattr(contract, name)()
 
 
 def test_the_guide_names_every_member() -> None:
-    """The table of promises in the guide is complete."""
+    """The table of members in the guide is complete."""
     from karpenter.cloud import cloudprovider  # noqa: PLC0415  only its names are wanted
 
     members = {name for name in vars(cloudprovider.CloudProvider) if not name.startswith("_")}

@@ -9,7 +9,7 @@ from tests.contract.provider.kwok import kwok_laboratory
 
 
 class TestKwok(InterruptibleContract):
-    """The cloud in memory keeps the promises of a provider."""
+    """The cloud in memory passes the contract of a provider."""
 
     behaviour = Behaviour()
 

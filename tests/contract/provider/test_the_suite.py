@@ -1,4 +1,4 @@
-"""The suite fails a provider that breaks a promise: each test is shown to be able to fail."""
+"""The suite fails a provider that breaks a rule: each test is shown to be able to fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -150,7 +150,7 @@ class Vague(KwokProvider):
 
 
 class Hopeful(KwokProvider):
-    """Believes that everything is in stock."""
+    """Reports capacity of every offering."""
 
     async def catalog(self, pool: NodePool) -> Catalog:
         """Mark nothing."""
@@ -337,7 +337,7 @@ class Suite(InterruptibleContract):
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=f"{c.made.__name__} - {c.noticed_by}") for c in CASES])
 def test_a_broken_promise_is_noticed(case: Case) -> None:
-    """A test of the suite passes on the cloud in memory, and fails on one that breaks its promise."""
+    """A test of the suite passes on the cloud in memory, and fails on one that breaks its rule."""
     getattr(Suite(msgspec.structs.replace(case, made=KwokProvider)), case.noticed_by)()
 
     with pytest.raises((AssertionError, pytest.fail.Exception, CloudError)):

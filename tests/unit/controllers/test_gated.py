@@ -92,7 +92,7 @@ def test_a_static_pool_shrinks() -> None:
     found = StaticDeprovisioning(shell.store, shell.performer, shell.clock, asyncio.Lock())
     assert asyncio.run(found.reconcile("default")) == UNSYNCED
     shell.store.complete = True
-    shell.store.mark(["c-3"])
+    shell.store.mark_for_deletion(["c-3"])
 
     assert asyncio.run(found.reconcile("default")) == 60.0
     assert shell.performer.kinds == ["DeleteObject", "Count"]

@@ -69,7 +69,7 @@ def test_active(told: list[dict[str, Any]], expected: set[str]) -> None:
 
 
 def test_a_shift_ends_by_itself() -> None:
-    """It is not waited for that anybody says so."""
+    """It ends without a call."""
 
     async def main(clock: VirtualClock) -> list[frozenset[str]]:
         shifts = shifts_of(scripted([shift()]), clock)
@@ -137,7 +137,7 @@ ACTIVE, CLEARED = ("Warning", "ZonalShiftActive"), ("Normal", "ZonalShiftCleared
 @pytest.mark.parametrize(
     ("answers", "wanted", "classes", "expected"),
     [
-        pytest.param([[]], pool_in(), True, [], id="without a shift nobody is told"),
+        pytest.param([[]], pool_in(), True, [], id="without a shift there is no event"),
         pytest.param([[shift()]], pool_in(), True, [ACTIVE], id="a pool that can use the zone is told"),
         pytest.param([[shift()], [shift()]], pool_in(), True, [ACTIVE], id="once"),
         pytest.param([[shift()], []], pool_in(), True, [ACTIVE, CLEARED], id="and when it is over"),
@@ -155,7 +155,7 @@ def test_pools_are_told(
 
 
 def test_machines_in_a_shifted_zone_are_left_alone() -> None:
-    """They are as they were seen last, and nobody ends or tags them; those elsewhere are not concerned."""
+    """They are returned as they were seen last, and neither terminated nor tagged; those elsewhere are."""
 
     async def main(clock: VirtualClock) -> Any:
         aws = scripted()

@@ -77,12 +77,12 @@ def together(*times: tuple[float, str], takes: float = 0.0, **more: Any) -> tupl
     ],
 )
 def test_windows(times: list[tuple[float, str]], sent: list[Any]) -> None:
-    """A window closes when nobody comes, when it is full, or when it was open for long enough."""
+    """A window closes when it is idle, when it is full, or when it was open for its longest time."""
     assert together(*times)[1].sent == sent
 
 
 def test_a_window_is_not_open_for_ever() -> None:
-    """Whoever was first has waited a second."""
+    """The first request waits for a second at most."""
     window = BatchWindow(idle=0.5, longest=1.0, max_items=100)
 
     async def main(clock: VirtualClock) -> list[Any]:
@@ -112,7 +112,7 @@ def test_one_that_is_refused_does_not_spoil_the_others() -> None:
 
 
 def test_a_call_that_fails_fails_for_everyone() -> None:
-    """Nobody waits for ever."""
+    """Every caller gets the error."""
     found, _ = together((0, "a"), (0, "broken"))
 
     assert [type(each) for each in found] == [ConnectionError, ConnectionError]
@@ -157,7 +157,7 @@ def test_whoever_gives_up_is_not_asked_for() -> None:
 
 
 def test_whoever_gives_up_later_does_not_harm_the_others() -> None:
-    """An answer to nobody is dropped."""
+    """The result of a cancelled request is dropped."""
 
     async def main(clock: VirtualClock) -> Any:
         sender = Sender(clock, takes=1.0)

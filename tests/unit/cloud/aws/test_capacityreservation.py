@@ -153,7 +153,7 @@ def test_counting(world: World) -> None:
 
 
 def test_changes_are_counted(world: World) -> None:
-    """Whoever computes from the counts can tell when they have changed, and when not."""
+    """The version changes with the counts, and only then."""
 
     async def main(reservations: CapacityReservationProvider) -> list[int]:
         await reservations.find(terms({"id": "cr-1"}))

@@ -137,10 +137,10 @@ def expired(answer: dict[str, Any], *claims: NodeClaim) -> tuple[list[str], Scri
 
     async def main(clock: VirtualClock) -> tuple[list[str], ScriptedAws]:
         aws = ScriptedAws({"DescribeCapacityReservations": answer})
-        chore = ReservationExpirationController(
+        controller = ReservationExpirationController(
             view=seen(*claims), reservations=CapacityReservationProvider(aws, clock=clock)
         )
-        effects = (await chore.look()).effects
+        effects = (await controller.look()).effects
         return [each.name for each in effects if isinstance(each, DeleteObject)], aws
 
     return virtually(main)
@@ -154,7 +154,7 @@ def expired(answer: dict[str, Any], *claims: NodeClaim) -> tuple[list[str], Scri
         pytest.param(block(1, "default"), RESERVED, [], id="an ordinary reservation takes nothing back"),
         pytest.param(block(1), launched(), [], id="a machine outside of it stays"),
         pytest.param(block(1), launched(labels=LABELS, leaving=True), [], id="one that leaves is left alone"),
-        pytest.param({"CapacityReservations": []}, RESERVED, [], id="a reservation that nobody knows"),
+        pytest.param({"CapacityReservations": []}, RESERVED, [], id="a reservation that EC2 does not know"),
     ],
 )
 def test_machines_leave_before_their_block_ends(

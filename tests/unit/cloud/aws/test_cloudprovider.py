@@ -213,7 +213,7 @@ def test_without_a_class_nothing_has_drifted() -> None:
 
 
 def test_the_same_catalogue_comes_back_until_something_changes() -> None:
-    """So that whoever computes from it can tell."""
+    """So that callers can compare by identity."""
 
     async def work(provider: AwsProvider) -> Any:
         first, second = await provider.catalog(pool()), await provider.catalog(pool())
@@ -290,9 +290,9 @@ def test_duties(given: dict[str, str], without: set[str]) -> None:
 
     async def work(provider: AwsProvider) -> set[str]:
         metrics = Metrics(clock=provider.services.clock, also=provider.metrics)
-        duties = provider.controllers(ControllerContext(view=seen(), metrics=metrics))
-        assert all(isinstance(each, SingletonController) or each.workers > 0 for each in duties)
-        return {each.name for each in duties}
+        controllers = provider.controllers(ControllerContext(view=seen(), metrics=metrics))
+        assert all(isinstance(each, SingletonController) or each.workers > 0 for each in controllers)
+        return {each.name for each in controllers}
 
     assert world().run(work, given=given) == every - without
 
@@ -331,9 +331,9 @@ def test_conditions_that_mean_that_a_node_is_broken() -> None:
 
 def test_claims_are_found_by_their_instances() -> None:
     """Those whose machine has no proper name are not."""
-    roster = InstanceClaims(seen(launched("a", "i-1"), launched("b", ""), launched("c", "i-3")))
+    by_instance = InstanceClaims(seen(launched("a", "i-1"), launched("b", ""), launched("c", "i-3")))
 
-    assert [found.name if found else None for found in map(roster.claim_of, ("i-1", "i-3", "i-9"))] == [
+    assert [found.name if found else None for found in map(by_instance.claim_of, ("i-1", "i-3", "i-9"))] == [
         "a",
         "c",
         None,

@@ -14,7 +14,7 @@ from botocore.session import Session
 from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.sdk import AwsApi, open_clients
 from karpenter_local.aws.account import Account
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import _descriptions, embedded
 
 TOKEN = "token of the service account"
@@ -43,7 +43,7 @@ def session(region: str = "us-west-2") -> boto3.Session:
 
 
 def asked(account: Account) -> list[str]:
-    """Ask what there is as whoever we are, and return what the account was asked."""
+    """Make a call with the current credentials, and return the calls of the account."""
     clients = open_clients(session())
     clients.call("ec2", "DescribeSubnets", {})
     clients.close()
@@ -82,7 +82,7 @@ def test_a_role_that_may_not_be_assumed(
     (tmp_path / "token").write_text(TOKEN)
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", role_of(account))
-    account.faults.always("AssumeRoleWithWebIdentity", Refuse(code="AccessDenied", status=403))
+    account.faults.always("AssumeRoleWithWebIdentity", RefuseCall(code="AccessDenied", status=403))
     aws = AwsApi(open_clients(session()))
 
     with pytest.raises(AccessDenied, match="AssumeRoleWithWebIdentity"):
@@ -112,7 +112,7 @@ class Agent(BaseHTTPRequestHandler):
     tokens: list[str]
 
     def do_GET(self) -> None:
-        """Give credentials to whoever shows a token."""
+        """Give credentials in exchange for a token."""
         self.tokens.append(self.headers["Authorization"])
         told = {"AccessKeyId": self.keys, "SecretAccessKey": "x", "Token": "x"}
         body = json.dumps({**told, "Expiration": "2099-01-01T00:00:00Z"}).encode()

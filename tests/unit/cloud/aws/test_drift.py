@@ -85,7 +85,7 @@ def test_image_drift(image: str, images: tuple[AMI, ...], expected: str) -> None
 
 @pytest.mark.parametrize(
     ("images", "name"),
-    [pytest.param((), "m5.large", id="no images"), pytest.param(IMAGES, "", id="a type that nobody knows")],
+    [pytest.param((), "m5.large", id="no images"), pytest.param(IMAGES, "", id="a type that is not known")],
 )
 def test_without_anything_to_compare_with_nothing_is_said(images: tuple[AMI, ...], name: str) -> None:
     """A machine is not replaced because something could not be looked up."""

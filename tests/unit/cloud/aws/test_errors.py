@@ -101,7 +101,7 @@ def test_sentences_are_short() -> None:
 
 
 def test_everything_is_an_error_of_a_cloud() -> None:
-    """Whoever does not care for details can take any of these for a cloud that does not answer."""
+    """Each of them is a CloudUnreachable."""
     errors = [
         told("X"),
         told("UnauthorizedOperation"),

@@ -81,13 +81,13 @@ def collected(machines: Machines, *objects: NodeClaim | Node) -> Step:
             ["i-0", "i-1", "i-2", "i-4"],
             id="of many only those without a claim",
         ),
-        pytest.param([], [launched()], [], id="a claim without a machine is somebody else's business"),
+        pytest.param([], [launched()], [], id="a claim without a machine is left alone"),
     ],
 )
 def test_instances_without_a_claim_end(
     found: list[Machine], claims: list[NodeClaim], ended: list[str]
 ) -> None:
-    """Whatever runs and nobody asked for costs money."""
+    """An instance without a claim costs money."""
     machines = Machines(*found)
 
     collected(machines, *claims)
@@ -130,8 +130,8 @@ def test_rounds_are_frequent_at_first() -> None:
 
     async def main(clock: VirtualClock) -> list[float | None]:
         provider: Any = Machines()
-        chore = InstanceGarbageCollection(provider=provider, view=seen(), clock=clock)
-        return [(await chore.look()).again for _ in range(22)]
+        controller = InstanceGarbageCollection(provider=provider, view=seen(), clock=clock)
+        return [(await controller.look()).again for _ in range(22)]
 
     assert virtually(main) == [10.0] * 20 + [120.0] * 2
 
@@ -150,12 +150,12 @@ def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wai
         await provider.services.clock.sleep(wait)
         world.objects.put(simple_class(instance_profile=name if used_by_class else "another"))
         claims = [launched(annotations={PROFILE_NAME: name})] if used_by_claim else []
-        chore = InstanceProfileGarbageCollection(
+        controller = InstanceProfileGarbageCollection(
             profiles=provider.services.instance_profiles,
             objects=provider.services.objects,
             view=seen(*claims),
         )
-        assert (await chore.look()).again == 1800.0
+        assert (await controller.look()).again == 1800.0
         return name in await provider.services.instance_profiles.list()
 
     return world.run(work)
@@ -164,7 +164,7 @@ def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wai
 @pytest.mark.parametrize(
     ("used_by_class", "used_by_claim", "wait", "expected"),
     [
-        pytest.param(False, False, 3601, False, id="one that nobody has goes"),
+        pytest.param(False, False, 3601, False, id="one that is not used is deleted"),
         pytest.param(True, False, 3601, True, id="that of a class stays"),
         pytest.param(False, True, 3601, True, id="that of a machine stays"),
         pytest.param(False, False, 3599, True, id="one that was just made stays"),
@@ -195,7 +195,7 @@ def test_profiles_of_others_stay(world: World) -> None:
 
 
 def test_templates_that_were_left_behind_go(world: World) -> None:
-    """They are found by their tag when we begin, and go when nobody has used them for a minute."""
+    """They are found by their tag at the start, and deleted after a minute without use."""
     tags = [{"Key": "eks:eks-cluster-name", "Value": "test-cluster"}]
     for name, tagged in (("ours", tags), ("theirs", [])):
         world.ec2.create_launch_template(
@@ -205,10 +205,10 @@ def test_templates_that_were_left_behind_go(world: World) -> None:
         )
 
     async def work(provider: AwsProvider) -> list[list[str]]:
-        chore = LaunchTemplateGarbageCollection(provider.services.launch_templates)
+        controller = LaunchTemplateGarbageCollection(provider.services.launch_templates)
         rounds = []
         for _ in range(2):
-            await chore.look()
+            await controller.look()
             found = world.ec2.describe_launch_templates()["LaunchTemplates"]
             rounds.append([each["LaunchTemplateName"] for each in found])
             await provider.services.clock.sleep(60.0)

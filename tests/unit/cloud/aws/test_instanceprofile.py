@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.cloud.aws.instanceprofile import InstanceProfileProvider, RoleMissing
 from karpenter.cloud.aws.sdk import AwsApi
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import CLUSTER, World, node_class
 
@@ -126,7 +126,7 @@ def test_another_role_another_profile() -> None:
 
 
 def test_protection_ends() -> None:
-    """After an hour nobody can be starting with the old profile any longer."""
+    """After an hour no instance can start with the old profile any longer."""
 
     async def main(at: Bench) -> None:
         name = await at.profiles.ensure(node_class(at.world))
@@ -167,8 +167,8 @@ def test_a_role_that_does_not_exist() -> None:
     """The error names the role, IAM is not asked again for a minute, and nothing is left behind."""
 
     async def main(at: Bench) -> None:
-        wanted = node_class(at.world, role="nobody")
-        with pytest.raises(RoleMissing, match="IAM has no role nobody"):
+        wanted = node_class(at.world, role="missing")
+        with pytest.raises(RoleMissing, match="IAM has no role missing"):
             await at.profiles.ensure(wanted)
         asked = len(at.world.account.calls("AddRoleToInstanceProfile"))
         with pytest.raises(RoleMissing):
@@ -187,7 +187,7 @@ def test_a_permission_that_is_missing() -> None:
     """What IAM does not allow is told with the name of the action."""
 
     async def main(at: Bench) -> None:
-        at.world.account.faults.always("CreateInstanceProfile", Refuse(code="AccessDenied", status=403))
+        at.world.account.faults.always("CreateInstanceProfile", RefuseCall(code="AccessDenied", status=403))
         with pytest.raises(Exception, match="not allowed to call iam:CreateInstanceProfile"):
             await at.profiles.ensure(node_class(at.world))
 

@@ -8,16 +8,16 @@ import pytest
 
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.operator import connect
-from karpenter.cloud.aws.options import KNOBS, BadSetting, read_settings
+from karpenter.cloud.aws.options import SETTINGS, BadAwsSetting, read_settings
 from karpenter.cloud.cloudprovider import HasControllers, HoldsRegistration, Interruptible, ProviderContext
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import find_provider
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import CLUSTER, NOW, World, embedded
 
-DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
+DENIED = RefuseCall(code="UnauthorizedOperation", message="You are not authorized.", status=403)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_it_begins_with_what_the_environment_tells() -> None:
 
 
 def test_the_version_is_that_of_the_api_server() -> None:
-    """Whoever can ask the API server need not ask EKS."""
+    """If the API server can be asked, EKS is not."""
     assert begun(version="1.31") == ["aws", "1.31"]
 
 
@@ -107,7 +107,7 @@ def test_a_permission_that_is_missing_is_named(world: World, operation: str, pro
 )
 def test_credentials_that_are_wrong_are_told(world: World, code: str, problem: str) -> None:
     """What is wrong with them is said, and not that a permission is missing."""
-    world.account.faults.always("DescribeInstanceTypes", Refuse(code=code, status=403))
+    world.account.faults.always("DescribeInstanceTypes", RefuseCall(code=code, status=403))
 
     with pytest.raises(CloudError, match=problem):
         begun()
@@ -126,25 +126,25 @@ def test_without_a_region_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it says of every setting."""
     monkeypatch.delenv("AWS_REGION")
 
-    with pytest.raises(BadSetting, match="hint: set AWS_REGION"):
+    with pytest.raises(BadAwsSetting, match="hint: set AWS_REGION"):
         begun()
 
 
 def test_without_a_cluster_it_says_so() -> None:
     """Machines are tagged with it."""
-    with pytest.raises(BadSetting, match="CLUSTER_NAME: is required"):
+    with pytest.raises(BadAwsSetting, match="CLUSTER_NAME: is required"):
         begun(cluster="")
 
 
 def test_defaults_are_those_that_are_documented() -> None:
     """Stating every default changes nothing."""
-    stated = {knob.variable: knob.default for knob in KNOBS}
+    stated = {knob.variable: knob.default for knob in SETTINGS}
 
     assert read_settings("a", stated) == read_settings("a", {})
 
 
 def test_a_zonal_shift_that_cannot_be_asked_about_is_told(world: World) -> None:
-    """Whoever wants shifts to be heeded must not believe that they are."""
+    """The provider does not start if it may not read zonal shifts."""
     world.account.faults.always("GetManagedResource", DENIED)
 
     with pytest.raises(CloudError, match="not allowed to call arc-zonal-shift:GetManagedResource"):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.options import BadSetting, check_flags, read_settings
+from karpenter.cloud.aws.options import BadAwsSetting, check_flags, read_settings
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_reading(given: dict[str, str], field: str, value: Any) -> None:
 )
 def test_refusing(name: str, text: str, problem: str) -> None:
     """A value that cannot be used is refused with a sentence that names the setting."""
-    with pytest.raises(BadSetting, match=f"setting {name}: .*{problem}") as caught:
+    with pytest.raises(BadAwsSetting, match=f"setting {name}: .*{problem}") as caught:
         read_settings("around", {name: text})
 
     assert caught.value.name == name
@@ -79,11 +79,11 @@ def test_refusing(name: str, text: str, problem: str) -> None:
 def test_what_is_no_value(name: str, text: str, problem: str) -> None:
     """In the environment it counts as not set, as it does for Karpenter; a flag with it is refused."""
     assert read_settings("around", {name: text}) == read_settings("around", {})
-    with pytest.raises(BadSetting, match=f"setting {name}: .*{problem}"):
+    with pytest.raises(BadAwsSetting, match=f"setting {name}: .*{problem}"):
         check_flags({name: text})
 
 
 def test_a_cluster_is_needed() -> None:
     """Without the name of a cluster nothing begins."""
-    with pytest.raises(BadSetting, match="setting CLUSTER_NAME: is required"):
+    with pytest.raises(BadAwsSetting, match="setting CLUSTER_NAME: is required"):
         read_settings("", {})

@@ -8,7 +8,7 @@ from karpenter.api.ec2nodeclass import PlacementGroupSelector
 from karpenter.cloud.aws.errors import AccessDenied
 from karpenter.cloud.aws.placementgroup import PlacementGroupProvider
 from karpenter.cloud.aws.sdk import AwsApi
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.virtual import run_virtual
 from tests.unit.cloud.aws.world import World
 
@@ -78,7 +78,7 @@ def test_the_last_known_group(world: World) -> None:
 
     async def main(groups: PlacementGroupProvider, clock: dict[str, float]) -> str:
         await groups.find(near)
-        world.account.faults.always("DescribePlacementGroups", Refuse(code="UnauthorizedOperation"))
+        world.account.faults.always("DescribePlacementGroups", RefuseCall(code="UnauthorizedOperation"))
         clock["now"] = 120.0
         with pytest.raises(AccessDenied):
             await groups.find(near)

@@ -55,8 +55,8 @@ def rounds(make: Any, count: int) -> list[float | None]:
     """Return the waits of some rounds."""
 
     async def main(clock: VirtualClock) -> list[float | None]:
-        chore = make(clock)
-        return [(await chore.look()).again for _ in range(count)]
+        controller = make(clock)
+        return [(await controller.look()).again for _ in range(count)]
 
     return virtually(main)
 
@@ -79,7 +79,7 @@ def test_prices_are_asked_for_every_twelve_hours() -> None:
 
 @pytest.mark.parametrize("failing", ["on demand", "spot"])
 def test_one_sort_of_prices_does_not_depend_on_the_other(failing: str) -> None:
-    """Both are asked for; what fails is told, and tried again by whoever runs it."""
+    """Both are asked for; an error is raised, and the controller runs again."""
     source: Any = Source(failing)
 
     with pytest.raises(CloudUnreachable, match=failing):

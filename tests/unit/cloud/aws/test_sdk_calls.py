@@ -10,7 +10,7 @@ from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AccessDenied, NoResponse, ResourceNotFound
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, ApiCall, AwsApi, NoRegion, find_region
 from karpenter.cloud.errors import CloudError, Throttled
-from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.scripted import instrumented, virtually
 from tests.unit.cloud.aws.world import World, shared_world
@@ -58,19 +58,22 @@ def test_pages_are_followed() -> None:
     ("fault", "kind", "said"),
     [
         pytest.param(
-            Refuse(code="UnauthorizedOperation", status=403),
+            RefuseCall(code="UnauthorizedOperation", status=403),
             AccessDenied,
             "not allowed to call ec2:DescribeSubnets",
             id="a permission that is missing is named",
         ),
         pytest.param(
-            Refuse(code="InvalidInstanceID.NotFound"),
+            RefuseCall(code="InvalidInstanceID.NotFound"),
             ResourceNotFound,
             "NotFound",
             id="what is not there is missing",
         ),
         pytest.param(
-            Refuse(code="RequestLimitExceeded", status=503), Throttled, "slow down", id="throttling is told"
+            RefuseCall(code="RequestLimitExceeded", status=503),
+            Throttled,
+            "slow down",
+            id="throttling is told",
         ),
         pytest.param(LoseAnswer(), NoResponse, "did not answer ec2:DescribeSubnets", id="silence is told"),
     ],
@@ -130,7 +133,7 @@ def test_the_region_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody knows the region, one sentence says so."""
+    """If the region is not known, one sentence says so."""
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.setattr("karpenter.cloud.aws.sdk._region_of_this_instance", lambda: None)
 
@@ -155,11 +158,11 @@ def noted(world: World, operation: str = "DescribeSubnets") -> list[ApiCall]:
     ("fault", "status"),
     [
         pytest.param(None, "200", id="an answer"),
-        pytest.param(Refuse(code="InvalidParameterValue", status=400), "400", id="a refusal"),
-        pytest.param(Refuse(code="UnauthorizedOperation", status=403), "403", id="a denial"),
+        pytest.param(RefuseCall(code="InvalidParameterValue", status=400), "400", id="a refusal"),
+        pytest.param(RefuseCall(code="UnauthorizedOperation", status=403), "403", id="a denial"),
     ],
 )
-def test_every_call_is_noted(fault: Refuse | None, status: str) -> None:
+def test_every_call_is_noted(fault: RefuseCall | None, status: str) -> None:
     """With the status of its answer, under the names that dashboards know."""
     world = shared_world()
     if fault is not None:
@@ -179,7 +182,7 @@ def test_every_attempt_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the SDK sends again is one call with several attempts, and all of them are shown."""
     monkeypatch.setattr("time.sleep", lambda _: None)  # the SDK waits between its attempts
     world = World(types=("m5.large",))
-    world.account.faults.next("DescribeSubnets", Refuse(code="InternalError", status=500), LoseAnswer())
+    world.account.faults.next("DescribeSubnets", RefuseCall(code="InternalError", status=500), LoseAnswer())
     (called,) = noted(world)
 
     async def shown(clock: VirtualClock) -> str:
@@ -212,8 +215,8 @@ def test_calls_that_others_make_for_us_are_noted() -> None:
     assert {each.action for each in found} == {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 
 
-@pytest.mark.parametrize("fault", [None, Refuse(code="AWS.SimpleQueueService.NonExistentQueue")])
-async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
+@pytest.mark.parametrize("fault", [None, RefuseCall(code="AWS.SimpleQueueService.NonExistentQueue")])
+async def test_listening_is_answered_as_asking_is(fault: RefuseCall | None) -> None:
     """With what there is, or with an error."""
     world = shared_world()
     aws = AwsApi(world.clients)
@@ -230,7 +233,7 @@ async def test_listening_is_answered_as_asking_is(fault: Refuse | None) -> None:
 
 
 async def test_whoever_stops_listening_leaves_nothing_behind() -> None:
-    """The answer comes to nobody, and that is all."""
+    """Its response is dropped."""
     aws = AwsApi(shared_world().clients)
     task = asyncio.ensure_future(aws.long_poll("ec2", "DescribeSubnets"))
     await asyncio.sleep(0)

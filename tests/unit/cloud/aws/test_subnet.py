@@ -150,7 +150,7 @@ def test_an_exhausted_subnet() -> None:
 
 
 def test_an_unknown_subnet() -> None:
-    """A subnet that nobody has looked at has no addresses."""
+    """A subnet that was not described has no addresses."""
     assert Counting().subnets.free("a") == 0
 
 

@@ -49,7 +49,7 @@ def test_how_long(seconds: float, again: float | None, expected: bool) -> None:
 
 
 def test_the_same_value_comes_back_until_something_changes() -> None:
-    """So that whoever computes from it can tell."""
+    """So that callers can compare by identity."""
 
     async def main(clock: VirtualClock) -> Any:
         unavailable = UnavailableOfferings(monotonic=clock.monotonic)

@@ -59,7 +59,7 @@ def test_the_catalogue_of_ec2_keeps_its_facts() -> None:
 
 
 def test_what_follows_from_the_rest_is_not_written() -> None:
-    """Defaults and derived labels stay out of the way of whoever edits the file."""
+    """Defaults and derived labels are not written."""
     assert render_entries(parse(entry()))[0].keys() == {
         "name",
         "architecture",

@@ -11,7 +11,7 @@ from karpenter.api.nodeclaim import NodeClaim, NodeClaimStatus
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.cloudprovider import Machine, ProviderContext
 from karpenter.cloud.kwok import KwokProvider
-from karpenter.cloud.kwok.cloudprovider import BadSetting
+from karpenter.cloud.kwok.cloudprovider import BadKwokSetting
 from karpenter.cloud.registry import find_provider
 from karpenter.core.model.resources import render_resources
 from karpenter_local.virtual import VirtualClock
@@ -145,7 +145,10 @@ async def test_settings() -> None:
     ("settings", "error", "text"),
     [
         pytest.param(
-            {"KWOK_LAUNCH_LATENCY": "soon"}, BadSetting, "KWOK_LAUNCH_LATENCY: 'soon' is not", id="latency"
+            {"KWOK_LAUNCH_LATENCY": "soon"},
+            BadKwokSetting,
+            "KWOK_LAUNCH_LATENCY: 'soon' is not",
+            id="latency",
         ),
         pytest.param(
             {"INSTANCE_TYPES_FILE_PATH": "no/such.json"}, InvalidCatalog, "cannot be read", id="catalogue"

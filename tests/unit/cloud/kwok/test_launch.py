@@ -185,7 +185,7 @@ async def test_other_prices() -> None:
         pytest.param(LoseResponse(), LaunchFailed, 1, id="a lost answer leaves a machine"),
         pytest.param(Hang(), TimeoutError, 0, id="a hang leaves nothing behind"),
         pytest.param(LoseResponse(hangs=True), TimeoutError, 1, id="a hang after the fact leaves a machine"),
-        pytest.param(Slow(61.0), TimeoutError, 0, id="slower than the caller's patience"),
+        pytest.param(Slow(61.0), TimeoutError, 0, id="slower than the caller's timeout"),
     ],
 )
 async def test_faults(fault: Fault, error: type[Exception], machines: int) -> None:

@@ -58,7 +58,7 @@ def test_what_budgets_allow() -> None:
         ("default", "Underutilized"): 2.0,
     }
 
-    found.store.mark(["n-0"])
+    found.store.mark_for_deletion(["n-0"])
     assert set(found.rows(nodepools.ALLOWED_DISRUPTIONS, *names).values()) == {2.0}
     assert set(found.rows(nodepools.NODES_CONSUMING_BUDGETS, *names).values()) == {1.0}
 

@@ -50,9 +50,9 @@ def tainted(node: Node, *taints: Taint) -> Node:
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
 
 
-def reason_of(board: conditions.ConditionSet, kind: str) -> str:
+def reason_of(condition_set: conditions.ConditionSet, kind: str) -> str:
     """Return why a condition is as it is."""
-    found = board.get(kind)
+    found = condition_set.get(kind)
     assert found is not None
     return found.reason
 
@@ -61,7 +61,10 @@ def test_a_machine_without_node_is_waited_for() -> None:
     """Until a node says that it is the machine, the claim is not registered."""
     _, claim = pair()
 
-    assert reason_of(register(claim, [], claim_conditions(claim, NOW), ()).board, "Registered") == "NodeNotFound"
+    assert (
+        reason_of(register(claim, [], claim_conditions(claim, NOW), ()).condition_set, "Registered")
+        == "NodeNotFound"
+    )
 
 
 def test_two_nodes_cannot_be_one_machine() -> None:
@@ -69,7 +72,7 @@ def test_two_nodes_cannot_be_one_machine() -> None:
     node, claim = pair()
     found = register(claim, [node, with_meta(node, name="node-2")], claim_conditions(claim, NOW), ())
 
-    assert reason_of(found.board, "Registered") == "MultipleNodesFound"
+    assert reason_of(found.condition_set, "Registered") == "MultipleNodesFound"
 
 
 def test_a_provider_may_hold_a_node_back() -> None:
@@ -78,7 +81,7 @@ def test_a_provider_may_hold_a_node_back() -> None:
     bare = tainted(with_meta(node, labels={}), CLOSED)
     found = register(claim, [bare], claim_conditions(claim, NOW), ("network",))
 
-    assert reason_of(found.board, "Registered") == "RegistrationHookPending"
+    assert reason_of(found.condition_set, "Registered") == "RegistrationHookPending"
     (write,) = found.first
     assert isinstance(write, Amend)
     assert {taint["key"] for taint in write.changes["spec"]["taints"]} == {UNREGISTERED, STARTUP.key}
@@ -150,18 +153,18 @@ def test_what_a_node_lacks(change: dict[str, dict[str, Any]], expected: str) -> 
 
     found = initialize(bare, [node], claim_conditions(bare, NOW))
 
-    assert reason_of(found.board, "Initialized") == expected
+    assert reason_of(found.condition_set, "Initialized") == expected
 
 
 def test_a_node_that_vanished_is_not_complete() -> None:
     """Without its node a claim cannot be initialized; with a complete one it is, and the node is told."""
     node, claim = pair()
     bare = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, conditions=()))
-    board = claim_conditions(bare, NOW)
+    condition_set = claim_conditions(bare, NOW)
 
-    assert reason_of(initialize(bare, [], board).board, "Initialized") == "NodeNotFound"
-    assert initialize(bare, [node], board).first == ()
-    assert len(initialize(bare, [with_meta(node, labels={REGISTERED: "true"})], board).first) == 1
+    assert reason_of(initialize(bare, [], condition_set).condition_set, "Initialized") == "NodeNotFound"
+    assert initialize(bare, [node], condition_set).first == ()
+    assert len(initialize(bare, [with_meta(node, labels={REGISTERED: "true"})], condition_set).first) == 1
 
 
 def test_patience_ends() -> None:
@@ -169,13 +172,15 @@ def test_patience_ends() -> None:
     _, claim = pair()
     born = with_meta(claim, creation_timestamp=NOW - timedelta(minutes=10))
     bare = msgspec.structs.replace(born, status=msgspec.structs.replace(born.status, conditions=()))
-    board = claim_conditions(bare, NOW)
+    condition_set = claim_conditions(bare, NOW)
     launched = claim_conditions(with_condition(bare, "Launched"), NOW)
 
-    assert seconds_left(board, LivenessTimeouts()) == -300
+    assert seconds_left(condition_set, LivenessTimeouts()) == -300
     assert seconds_left(launched, LivenessTimeouts()) == 300
-    assert seconds_left(claim_conditions(with_condition(claim, "Registered"), NOW), LivenessTimeouts()) is None
-    for each, word in ((board, "launch_timeout"), (launched, "registration_timeout")):
+    assert (
+        seconds_left(claim_conditions(with_condition(claim, "Registered"), NOW), LivenessTimeouts()) is None
+    )
+    for each, word in ((condition_set, "launch_timeout"), (launched, "registration_timeout")):
         effects = delete_for_timeout(bare, each)
         assert any(isinstance(effect, DeleteObject) for effect in effects)
         assert word in str(effects)

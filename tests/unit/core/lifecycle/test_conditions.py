@@ -15,7 +15,7 @@ from karpenter.core.lifecycle.conditions import (
     LAUNCHED,
     NODECLAIM_DEPENDENTS,
     REGISTERED,
-    ROOT,
+    READY,
     condition_set_of,
     claim_conditions,
     overlay_conditions,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LATER = NOW + timedelta(minutes=1)
 
 
-def board(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> ConditionSet:
+def condition_set(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> ConditionSet:
     """Return the conditions of a claim."""
     meta: dict[str, Any] = {"generation": generation}
     if deleting:
@@ -40,9 +40,9 @@ def board(*, generation: int = 1, deleting: bool = False, **statuses: Any) -> Co
 
 def test_what_must_be_there_is_there_since_birth() -> None:
     """Root and dependents exist from the first look, unknown since the object's creation."""
-    found = {each.type: each for each in board().held}
+    found = {each.type: each for each in condition_set().held}
 
-    assert set(found) == {ROOT, *NODECLAIM_DEPENDENTS}
+    assert set(found) == {READY, *NODECLAIM_DEPENDENTS}
     assert {(each.status, each.reason) for each in found.values()} == {("Unknown", "AwaitingReconciliation")}
     assert {each.last_transition_time for each in found.values()} == {BORN}
 
@@ -62,7 +62,7 @@ def test_each_kind_has_its_own_dependents() -> None:
 
 def test_a_true_condition_is_its_own_reason() -> None:
     """SetTrue without a reason uses the type and no message."""
-    found = board().true(LAUNCHED).get(LAUNCHED)
+    found = condition_set().set_true(LAUNCHED).get(LAUNCHED)
 
     assert found is not None
     assert (found.status, found.reason, found.message) == ("True", LAUNCHED, "")
@@ -70,19 +70,19 @@ def test_a_true_condition_is_its_own_reason() -> None:
 
 def test_the_time_changes_with_the_status_only() -> None:
     """A new reason or message keeps the time of the last change of the status."""
-    first = board().unknown(LAUNCHED, "One", "")
-    second = first.true(LAUNCHED)
+    first = condition_set().set_unknown(LAUNCHED, "One", "")
+    second = first.set_true(LAUNCHED)
 
     assert first.since(LAUNCHED) == BORN
     assert second.since(LAUNCHED) == NOW
-    assert second.unknown(LAUNCHED, "Again", "").since(LAUNCHED) == NOW
+    assert second.set_unknown(LAUNCHED, "Again", "").since(LAUNCHED) == NOW
 
 
 def test_a_condition_beside_the_root_begins_now() -> None:
     """What is not a dependent gets its first time when it is first set."""
-    assert board().true("Drifted", "Why").since("Drifted") == NOW
-    assert board().since("Drifted") < BORN
-    assert board().status("Drifted") == ""
+    assert condition_set().set_true("Drifted", "Why").since("Drifted") == NOW
+    assert condition_set().since("Drifted") < BORN
+    assert condition_set().status("Drifted") == ""
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_root_follows(
     statuses: dict[str, Any], generation: int, status: str, reason: str, message: str
 ) -> None:
     """Ready holds when every dependent does, of the present generation."""
-    found = board(generation=generation, **statuses).refresh(LAUNCHED).get(ROOT)
+    found = condition_set(generation=generation, **statuses).refresh(LAUNCHED).get(READY)
 
     assert found is not None
     assert (found.status, found.reason, found.message) == (status, reason, message)
@@ -134,7 +134,7 @@ def test_the_root_follows(
 
 def test_the_message_of_the_root_names_the_newest_first() -> None:
     """Unhealthy dependents are listed by their last change."""
-    found = board().false(REGISTERED, "No", "").get(ROOT)
+    found = condition_set().set_false(REGISTERED, "No", "").get(READY)
 
     assert found is not None
     assert found.message.startswith("Registered=False, ")
@@ -142,36 +142,36 @@ def test_the_message_of_the_root_names_the_newest_first() -> None:
 
 def test_conditions_are_kept_by_time_with_the_root_last() -> None:
     """The order tells the story."""
-    held = [each.type for each in board().true(REGISTERED).held]
+    held = [each.type for each in condition_set().set_true(REGISTERED).held]
 
-    assert held[-2:] == [REGISTERED, ROOT]
+    assert held[-2:] == [REGISTERED, READY]
 
 
 def test_setting_the_root_itself_changes_nothing_else() -> None:
     """The root may be set directly."""
-    assert board().set(ROOT, "True", "Fine", "").status(ROOT) == "True"
+    assert condition_set().set(READY, "True", "Fine", "").status(READY) == "True"
 
 
 def test_while_deleting_every_condition_is_of_the_present_generation() -> None:
     """Any write on a deleting object brings all conditions to its generation."""
-    found = board(generation=3, deleting=True, Launched="True").true("Drained")
+    found = condition_set(generation=3, deleting=True, Launched="True").set_true("Drained")
 
     assert {each.observed_generation for each in found.held} == {3}
 
 
 def test_clear_removes_what_nothing_depends_on() -> None:
     """Dependents and the root stay; others go, and the rest is sorted by name."""
-    found = board().true("Drifted", "Why").true("Consolidatable").clear("Drifted")
+    found = condition_set().set_true("Drifted", "Why").set_true("Consolidatable").clear("Drifted")
 
-    assert [each.type for each in found.held] == sorted([ROOT, *NODECLAIM_DEPENDENTS, "Consolidatable"])
+    assert [each.type for each in found.held] == sorted([READY, *NODECLAIM_DEPENDENTS, "Consolidatable"])
     assert found.clear(LAUNCHED) is found
-    assert found.clear(ROOT) is found
+    assert found.clear(READY) is found
     assert found.clear("Drifted") is found
 
 
 def test_refreshing_what_is_not_there_changes_nothing() -> None:
     """Only what was said can be said again."""
-    found = board()
+    found = condition_set()
 
     assert found.refresh("Drifted") is found
     assert found.refresh(INITIALIZED).get(INITIALIZED) == found.get(INITIALIZED)

@@ -30,8 +30,8 @@ def standing(drivers: str, slices: list[ResourceSlice] | None) -> tuple[str, str
     """Return status and reason of the initialisation of a node."""
     notes: dict[str, Any] = {"annotations": {REQUESTED_DRA_DRIVERS: drivers}} if drivers else {}
     found = launched(meta=notes, Registered="True", Initialized="Unknown")
-    board = initialize(found, [node()], claim_conditions(found, NOW), slices).board
-    held = board.get("Initialized")
+    condition_set = initialize(found, [node()], claim_conditions(found, NOW), slices).condition_set
+    held = condition_set.get("Initialized")
     assert held is not None
     return held.status, held.reason
 

@@ -69,7 +69,9 @@ def test_a_quiet_claim_is_consolidatable() -> None:
 def test_a_claim_is_looked_at_again_when_its_quiet_time_ends() -> None:
     """Until consolidateAfter has passed there is no mark."""
     recent = complete(Consolidatable="True", status={"providerID": ID, "lastPodEventTime": at(NOW)})
-    due = disruption_conditions(recent, pool(spec={"disruption": {"consolidateAfter": "1m"}}), NOTHING_SOLD, NOW)
+    due = disruption_conditions(
+        recent, pool(spec={"disruption": {"consolidateAfter": "1m"}}), NOTHING_SOLD, NOW
+    )
 
     assert "Consolidatable" not in statuses(due)
     assert due.again == pytest.approx(60.0)
@@ -94,20 +96,30 @@ def test_some_claims_are_never_consolidatable(found: NodeClaim, of: NodePool) ->
 
 def test_drift_is_worked_out_anew() -> None:
     """The provider's reason is written; a mark that does not hold goes; unlaunched claims have none."""
-    drifted = disruption_conditions(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift")
+    drifted = disruption_conditions(
+        complete(Drifted="True"), pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift"
+    )
     assert statuses(drifted)["Drifted"] == "ImageDrift"
 
-    assert "Drifted" not in statuses(disruption_conditions(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW))
+    assert "Drifted" not in statuses(
+        disruption_conditions(complete(Drifted="True"), pool(), NOTHING_SOLD, NOW)
+    )
     unlaunched = claim(Launched="Unknown", Drifted="True")
-    assert "Drifted" not in statuses(disruption_conditions(unlaunched, pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift"))
+    assert "Drifted" not in statuses(
+        disruption_conditions(unlaunched, pool(), NOTHING_SOLD, NOW, provider_drift="ImageDrift")
+    )
 
 
 def outcome(*, healthy: bool, **parts: Any) -> RegistrationOutcome:
     """Return what became of a machine."""
-    return RegistrationOutcome(pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts)
+    return RegistrationOutcome(
+        pool="default", pool_uid="pool-uid", healthy=healthy, because="it did", **parts
+    )
 
 
-def condition_after(history: RegistrationHistory, what: RegistrationOutcome, **held: str) -> tuple[str, str] | None:
+def condition_after(
+    history: RegistrationHistory, what: RegistrationOutcome, **held: str
+) -> tuple[str, str] | None:
     """Return what the pool says after an outcome, if it says something new."""
     _, effects = record_outcome(pool(**dict[str, Any](held)), history, what, NOW)
     (write,) = effects
@@ -125,7 +137,10 @@ def test_two_failures_of_four_are_too_many() -> None:
     assert condition_after(NO_HISTORY, failed) is None
     assert condition_after(RegistrationHistory((False,)), failed) == ("False", "RegistrationFailed")
     assert condition_after(RegistrationHistory((False, False)), fine) is None
-    assert condition_after(RegistrationHistory((False, False, True, True)), fine) == ("True", "NodeRegistrationHealthy")
+    assert condition_after(RegistrationHistory((False, False, True, True)), fine) == (
+        "True",
+        "NodeRegistrationHealthy",
+    )
     told_already = condition_after(RegistrationHistory((False,)), failed, NodeRegistrationHealthy="False")
     assert told_already == ("False", "Because")
 

@@ -35,10 +35,18 @@ def wishing(wish: str, *, started: bool = True, **parts: Any) -> Any:
             id="nobody can read it",
         ),
         pytest.param(
-            wishing("0s"), "InvalidDoNotDisruptAnnotation", "0s is no time at all", None, id="for no time"
+            wishing("0s"),
+            "InvalidDoNotDisruptAnnotation",
+            "expected a duration above zero, not 0s",
+            None,
+            id="for no time",
         ),
         pytest.param(
-            wishing("-1m"), "InvalidDoNotDisruptAnnotation", "-1m is no time at all", None, id="for less"
+            wishing("-1m"),
+            "InvalidDoNotDisruptAnnotation",
+            "expected a duration above zero, not -1m",
+            None,
+            id="for less",
         ),
     ],
 )

@@ -15,7 +15,12 @@ from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Evict, 
 from karpenter.core.lifecycle.garbagecollection import machines_without_claim, claims_without_machine
 from karpenter.core.lifecycle.hydration import hydrate
 from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
-from karpenter.core.lifecycle.termination import TerminatingNode, pending_volume_attachments, finalize_nodeclaim, terminate_node
+from karpenter.core.lifecycle.termination import (
+    TerminatingNode,
+    pending_volume_attachments,
+    finalize_nodeclaim,
+    terminate_node,
+)
 from karpenter.core.lifecycle.terminator import drain
 from tests.unit.core.lifecycle.objects import (
     BORN,
@@ -202,7 +207,7 @@ def test_attachments_of_pods_that_stay_do_not_hold_a_node() -> None:
 )
 def test_one_tier_leaves_at_a_time(pods: tuple[Pod, ...], leaving: list[str]) -> None:
     """Whoever others need leaves last."""
-    assert [each.name for each in drain(pods, NOW).leaving] == leaving
+    assert [each.name for each in drain(pods, NOW).evicting] == leaving
 
 
 def test_a_pod_that_is_stuck_is_not_waited_for() -> None:
@@ -214,7 +219,7 @@ def test_pods_that_would_be_late_leave_at_once() -> None:
     """Near the end of the node's time all pods are made to leave, whatever their tier."""
     both = (pod("a"), pod("b", meta=OWNED, spec={"terminationGracePeriodSeconds": 600}))
 
-    assert [p.name for p in drain(both, NOW, NOW + timedelta(minutes=5)).leaving] == ["b", "a"]
+    assert [p.name for p in drain(both, NOW, NOW + timedelta(minutes=5)).evicting] == ["b", "a"]
 
 
 def machine(**parts: Any) -> Machine:

@@ -16,7 +16,12 @@ from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.garbagecollection import machines_without_claim
 from karpenter.core.lifecycle.launch import LaunchFailure, launch_failed
 from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_status
-from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, RegistrationHistory, record_outcome, history_of_condition
+from karpenter.core.lifecycle.registrationhealth import (
+    NO_HISTORY,
+    RegistrationHistory,
+    record_outcome,
+    history_of_condition,
+)
 from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
 from tests.unit.core.lifecycle.test_leaving import pair, with_condition
@@ -124,7 +129,9 @@ def test_health_is_recalled_after_a_restart() -> None:
 
     assert history_of_condition(found) == RegistrationHistory((False, False))
     assert history_of_condition(pool()) == NO_HISTORY
-    assert record_outcome(found, history_of_condition(found), failure, NOW)[0] == RegistrationHistory((False, False, False))
+    assert record_outcome(found, history_of_condition(found), failure, NOW)[0] == RegistrationHistory(
+        (False, False, False)
+    )
     assert "RegistrationFailed" not in str(record_outcome(pool(), NO_HISTORY, failure, NOW)[1])
 
 
@@ -146,7 +153,9 @@ def test_machines_that_no_claim_is_for_are_ended() -> None:
 
 def test_a_launch_whose_class_is_not_ready_is_given_up() -> None:
     """The claim goes; its pods will ask again."""
-    effects = launch_failed(pair()[1], LaunchFailure(kind="class not ready", reason="", message="no subnets"), NOW)
+    effects = launch_failed(
+        pair()[1], LaunchFailure(kind="nodeclass not ready", reason="", message="no subnets"), NOW
+    )
 
     assert "nodeclass_not_ready" in str(effects)
 

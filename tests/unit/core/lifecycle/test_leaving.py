@@ -39,7 +39,13 @@ from karpenter.core.lifecycle.termination import (
     finalize_nodeclaim,
     terminate_node,
 )
-from karpenter.core.lifecycle.terminator import EvictPod, EvictionDone, DeletePod, RetryEviction, eviction_action
+from karpenter.core.lifecycle.terminator import (
+    EvictPod,
+    EvictionDone,
+    DeletePod,
+    RetryEviction,
+    eviction_action,
+)
 from tests.unit.core.disruption.clusters import LONG_AGO, NOW, machine, pod
 
 if TYPE_CHECKING:
@@ -88,7 +94,10 @@ def a_pod(*, grace: int | None = None, **meta: Any) -> Pod:
         pytest.param(None, None, EvictionDone(), id="a pod that is gone"),
         pytest.param(a_pod(), None, EvictPod(), id="an ordinary pod is asked to leave"),
         pytest.param(
-            a_pod(annotations={DO_NOT_DISRUPT: "true"}), None, RetryEviction(), id="a protected pod is waited for"
+            a_pod(annotations={DO_NOT_DISRUPT: "true"}),
+            None,
+            RetryEviction(),
+            id="a protected pod is waited for",
         ),
         pytest.param(a_pod(deletion_timestamp=NOW), None, EvictionDone(), id="a pod that leaves already"),
         pytest.param(a_pod(grace=60), SOON, DeletePod(20), id="a pod that wants more time than there is"),
@@ -100,7 +109,9 @@ def a_pod(*, grace: int | None = None, **meta: Any) -> Pod:
             DeletePod(20),
             id="a pod that leaves too late",
         ),
-        pytest.param(a_pod(grace=5), NOW - timedelta(hours=1), DeletePod(1), id="past the time it has a second"),
+        pytest.param(
+            a_pod(grace=5), NOW - timedelta(hours=1), DeletePod(1), id="past the time it has a second"
+        ),
     ],
 )
 def test_way_out(found: Pod | None, by: datetime | None, expected: EvictionAction) -> None:
@@ -143,7 +154,9 @@ def test_interrupted(drains: bool, forceful: bool, leaving: bool, expected: list
     if leaving:
         claim = with_meta(claim, deletion_timestamp=NOW)
 
-    effects = handle_interruption(claim, [node], kind="spot_interrupted", drains=drains, forceful=forceful, now=NOW)
+    effects = handle_interruption(
+        claim, [node], kind="spot_interrupted", drains=drains, forceful=forceful, now=NOW
+    )
 
     assert [type(each) for each in effects if type(each) in {Announce, Amend, DeleteObject}] == expected
 
@@ -285,7 +298,9 @@ def test_volumes_are_waited_for_until_time_is_up(with_claim: bool) -> None:
     late = with_meta(gone, annotations={TERMINATION_TIMESTAMP: "2026-03-02T11:00:00Z"})
     attached = (_attached("a", "v1"),)
 
-    waiting = terminate_node(TerminatingNode(node=node, claim=gone if with_claim else None, attachments=attached), NOW)
+    waiting = terminate_node(
+        TerminatingNode(node=node, claim=gone if with_claim else None, attachments=attached), NOW
+    )
     over = terminate_node(TerminatingNode(node=node, claim=late, attachments=attached), NOW)
 
     assert any(

@@ -72,7 +72,9 @@ def test_patience_is_the_caller_s() -> None:
     """A provider may want more time for its launches."""
     timeouts = LivenessTimeouts(launch=timedelta(hours=1))
 
-    assert isinstance(reconcile_nodeclaim(claim(), (), BORN + timedelta(minutes=30), timeouts=timeouts).effects[0], Launch)
+    assert isinstance(
+        reconcile_nodeclaim(claim(), (), BORN + timedelta(minutes=30), timeouts=timeouts).effects[0], Launch
+    )
 
 
 def test_a_claim_nobody_owns_tells_no_pool() -> None:

@@ -98,7 +98,9 @@ def test_standing(overlays: list[NodeOverlay], expected: dict[str, tuple[str, st
 
 def test_ready_follows() -> None:
     """An overlay that does not hold is not ready, and its message names the other."""
-    effects = validate_overlays(view_of([pool(), overlay("a", price="1"), overlay("b", price="1")]), MARKET, NOW)
+    effects = validate_overlays(
+        view_of([pool(), overlay("a", price="1"), overlay("b", price="1")]), MARKET, NOW
+    )
     written = next(each for each in effects if isinstance(each, Amend) and each.name == "a")
 
     assert written.version == "4"

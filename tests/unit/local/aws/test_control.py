@@ -21,18 +21,18 @@ from karpenter_local.aws.commands import (
     MovePrices,
     PublishAmi,
     Rebalance,
-    Refuse,
+    RefuseCalls,
     ReleaseAmi,
     Restock,
     Retire,
-    SellOut,
+    SellOutOfferings,
     SetPrice,
     ShiftZone,
 )
 from karpenter_local.aws.control import Control, Impossible
 from karpenter_local.aws.estate import IN_GUIDES
-from karpenter_local.aws.happenings import Doomed, Ended, Launched, Mailed
-from karpenter_local.aws.power import TERMINATED, become
+from karpenter_local.aws.events import InstanceEnded, InstanceLaunched, InterruptionScheduled, MessageSent
+from karpenter_local.aws.instancestate import TERMINATED, become
 from tests.unit.cloud.aws.world import CLUSTER, World, embedded
 
 TYPES = ("c5.large", "m5.large", "m5.xlarge")
@@ -102,7 +102,7 @@ def mail(world: World) -> list[dict[str, Any]]:
 
 def test_what_is_sold_out_cannot_be_had(world: World, control: Control) -> None:
     """A fleet gets the next best offering, and is told why not the best."""
-    done = control.perform(SellOut(instance_type="c5.large", capacity_type="on-demand"))
+    done = control.perform(SellOutOfferings(instance_type="c5.large", capacity_type="on-demand"))
     answer = fleet(world, "c5.large", "m5.large")
 
     assert done == "sold out: c5.large on-demand"
@@ -112,7 +112,7 @@ def test_what_is_sold_out_cannot_be_had(world: World, control: Control) -> None:
 
 def test_a_quota_that_is_used_up(world: World, control: Control) -> None:
     """A fleet may be told something else than that there is no capacity."""
-    control.perform(SellOut(capacity_type="spot", code="MaxSpotInstanceCountExceeded"))
+    control.perform(SellOutOfferings(capacity_type="spot", code="MaxSpotInstanceCountExceeded"))
     answer = fleet(world, "c5.large", spot=True)
 
     assert [each["ErrorCode"] for each in answer["Errors"]] == ["MaxSpotInstanceCountExceeded"]
@@ -120,7 +120,7 @@ def test_a_quota_that_is_used_up(world: World, control: Control) -> None:
 
 def test_what_is_sold_out_in_one_way_can_be_had_in_another(world: World, control: Control) -> None:
     """A shelf is emptied, not the shop."""
-    control.perform(SellOut(instance_type="c5.large", capacity_type="on-demand"))
+    control.perform(SellOutOfferings(instance_type="c5.large", capacity_type="on-demand"))
 
     assert launched(fleet(world, "c5.large", spot=True)) == ["c5.large"]
 
@@ -152,8 +152,8 @@ def test_an_image_for_other_processors(world: World, control: Control) -> None:
 
 def test_restocking_undoes_what_was_said_of_the_same(world: World, control: Control) -> None:
     """Other shelves stay empty, until everything is restocked."""
-    control.perform(SellOut(instance_type="c5.large"))
-    control.perform(SellOut(instance_type="m5.large"))
+    control.perform(SellOutOfferings(instance_type="c5.large"))
+    control.perform(SellOutOfferings(instance_type="m5.large"))
     control.perform(Restock(instance_type="c5.large"))
 
     assert launched(fleet(world, "c5.large")) == ["c5.large"]
@@ -193,7 +193,12 @@ def test_happenings_are_told(world: World, control: Control) -> None:
     stop()
     launch(world)
 
-    assert heard == [Launched(instance), Mailed(), Doomed(instance, 5), Ended(instance)]
+    assert heard == [
+        InstanceLaunched(instance),
+        MessageSent(),
+        InterruptionScheduled(instance, 5),
+        InstanceEnded(instance),
+    ]
 
 
 def test_a_release_is_what_the_parameter_says(world: World, control: Control) -> None:
@@ -242,7 +247,7 @@ def test_spot_prices_move_within_the_spread(world: World, control: Control) -> N
 
 def test_calls_can_be_refused(world: World, control: Control) -> None:
     """A refused operation fails with the code that was wished for, until it is allowed."""
-    control.perform(Refuse(operation="DescribeSubnets", code="UnauthorizedOperation"))
+    control.perform(RefuseCalls(operation="DescribeSubnets", code="UnauthorizedOperation"))
     with pytest.raises(world.ec2.exceptions.ClientError, match="UnauthorizedOperation"):
         world.ec2.describe_subnets()
     control.perform(Allow(operation="DescribeSubnets"))
@@ -265,7 +270,7 @@ def test_calls_can_be_refused(world: World, control: Control) -> None:
         pytest.param(
             SetPrice(instance_type="m5.large", price=0), "a price is more than 0, and 0 is not", id="a gift"
         ),
-        pytest.param(Lag(seconds=-5), "nobody sees ahead by 5 s", id="a prophet"),
+        pytest.param(Lag(seconds=-5), "a lag of -5 s is in the future", id="a negative lag"),
         pytest.param(MovePrices(spread=2), "a spread is between 0 and 1, and 2 is not", id="a wild market"),
     ],
 )

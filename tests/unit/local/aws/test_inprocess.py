@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from karpenter_local.aws.account import ACCOUNTS
-from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.inprocess import NUMBER, AwsInProcess
 from karpenter_local.aws.mail import has_mail, post
 from karpenter_local.aws.site import Site
@@ -54,7 +54,7 @@ def test_answers_are_refused_and_lost_as_over_a_wire() -> None:
         ec2 = made.clients.by_name["ec2"]
         made.account.forget_calls()
         made.account.faults.next(
-            "DescribeSubnets", Refuse(code="RequestLimitExceeded", status=503), LoseAnswer()
+            "DescribeSubnets", RefuseCall(code="RequestLimitExceeded", status=503), LoseAnswer()
         )
 
         with pytest.raises(ClientError, match="RequestLimitExceeded"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from karpenter_local.aws import needs
-from karpenter_local.aws.needs import EXTRA, LIBRARIES, NotInstalled, check_needs
+from karpenter_local.aws import requirements
+from karpenter_local.aws.requirements import EXTRA, LIBRARIES, NotInstalled, check_needs
 
 ROOT = Path(__file__).parents[4]
 PROJECT = tomllib.loads((ROOT / "packages/karpenter-local/pyproject.toml").read_text())
@@ -24,7 +24,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> object | None:
         return None if name == "moto" else importlib.util.find_spec(name)
 
-    monkeypatch.setattr(needs, "find_spec", find)
+    monkeypatch.setattr(requirements, "find_spec", find)
 
     with pytest.raises(NotInstalled, match=r"not installed here: moto$") as caught:
         check_needs()

@@ -91,7 +91,7 @@ def in_yard(test: Callable[[Yard], Awaitable[None]]) -> Callable[[], None]:
                 world().account,
                 REACH,
                 client=cluster.connect("kubelet"),
-                kubelets=cluster.fleet,
+                kubelets=cluster.hollow_nodes,
                 clock=clock,
                 pace=PACE,
             )
@@ -130,7 +130,7 @@ async def test_a_life(yard: Yard) -> None:
     yard.control.perform(Kill(instance=machine))
     await asyncio.sleep(1)
     assert yard.state(machine) == "shutting-down"
-    assert yard.cluster.fleet.health(node.name).state == "dead"
+    assert yard.cluster.hollow_nodes.health(node.name).state == "dead"
     await asyncio.sleep(6)
     assert yard.state(machine) == ""
     assert await yard.nodes() == []
@@ -208,7 +208,7 @@ async def test_nodes_of_machines_that_nobody_remembers(yard: Yard) -> None:
         world().account,
         REACH,
         client=yard.cluster.client,
-        kubelets=yard.cluster.fleet,
+        kubelets=yard.cluster.hollow_nodes,
         clock=yard.cluster.clock,
     )
     async with again:

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.cli.demo import demo
 from karpenter_local.demo.scenes import SCENES, Picture, SceneResult, ShownMachine
 from karpenter_local.demo.screen import Screen, summary
@@ -38,7 +38,7 @@ def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise NotInstalled(("moto",))
 
-    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+    monkeypatch.setattr("karpenter_local.aws.requirements.check_needs", refuse)
 
     result = CliRunner().invoke(demo, ["--provider", "aws", "--speed", "0"])
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from karpenter.cli import main
 from karpenter_local.aws import commands
 from karpenter_local.aws.control import Control, InstanceView
-from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.aws.server import EmbeddedAws
 
 MACHINE = InstanceView(
@@ -70,15 +70,15 @@ def run(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        pytest.param("sell-out", commands.SellOut(), id="everything is sold out"),
+        pytest.param("sell-out", commands.SellOutOfferings(), id="everything is sold out"),
         pytest.param(
             "sell-out --type m5.large --zone us-west-2a --capacity-type spot",
-            commands.SellOut(instance_type="m5.large", zone="us-west-2a", capacity_type="spot"),
+            commands.SellOutOfferings(instance_type="m5.large", zone="us-west-2a", capacity_type="spot"),
             id="an offering is sold out",
         ),
         pytest.param("limit 2 --type m5.large", commands.Limit(count=2, instance_type="m5.large"), id="few"),
         pytest.param(
-            "sell-out --code VcpuLimitExceeded", commands.SellOut(code="VcpuLimitExceeded"), id="a quota"
+            "sell-out --code VcpuLimitExceeded", commands.SellOutOfferings(code="VcpuLimitExceeded"), id="a quota"
         ),
         pytest.param("restock --zone a", commands.Restock(zone="a"), id="in stock again"),
         pytest.param("interrupt i-1", commands.Interrupt(instance="i-1", notice=120), id="an interruption"),
@@ -109,7 +109,7 @@ def run(*arguments: str) -> Result:
         pytest.param("move-prices --spread 0.5", commands.MovePrices(spread=0.5), id="prices that move"),
         pytest.param(
             "refuse CreateFleet --code Nope --count 3",
-            commands.Refuse(operation="CreateFleet", code="Nope", count=3),
+            commands.RefuseCalls(operation="CreateFleet", code="Nope", count=3),
             id="a refusal",
         ),
         pytest.param("allow CreateFleet", commands.Allow(operation="CreateFleet"), id="a change of mind"),
@@ -189,7 +189,7 @@ def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         raise NotInstalled(("moto",))
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+    monkeypatch.setattr("karpenter_local.aws.requirements.check_needs", refuse)
 
     result = CliRunner().invoke(main, ["local", "up", "--provider", "aws"])
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from karpenter_local.aws.needs import NotInstalled
+from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.cli.simulate import simulate
 
 SHORT = ("--hours", "0.01", "--machines", "1", "--faults", "none")
@@ -60,7 +60,7 @@ def test_aws_needs_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise NotInstalled(("moto",))
 
-    monkeypatch.setattr("karpenter_local.aws.needs.check_needs", refuse)
+    monkeypatch.setattr("karpenter_local.aws.requirements.check_needs", refuse)
 
     result = CliRunner().invoke(simulate, ["--provider", "aws", *SHORT])
 

@@ -12,7 +12,7 @@ import pytest
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeClassReference
 from karpenter.cloud.aws.errors import AwsApiError, NoResponse
 from karpenter.cloud.errors import Throttled
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.aws.inprocess import AwsInProcess
 from karpenter_local.aws.site import Site
 from karpenter_local.simulation.aws.cloud import LaunchedOnceInvariant
@@ -114,7 +114,7 @@ def test_a_fault_that_stays_is_raised(site: Site) -> None:
 
 def test_what_is_refused_for_a_reason_is_not_asked_again(site: Site) -> None:
     """A wrong question stays wrong."""
-    site.account.faults.next("DescribeSubnets", Refuse(code="InvalidParameterValue"))
+    site.account.faults.next("DescribeSubnets", RefuseCall(code="InvalidParameterValue"))
     result, _, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"))
 
     assert (result, calls) == (AwsApiError, 1)

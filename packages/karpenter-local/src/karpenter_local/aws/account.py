@@ -1,5 +1,5 @@
 """
-One account of the embedded AWS, and the hand that does things to it.
+One account of the embedded AWS: its offerings, prices, capacity and recorded calls.
 
 An account lives in one region. It shares nothing with other accounts, so that tests need not clean up. What
 it sells comes from the facts that ship with the product; what of that is sold out, reserved or repriced is
@@ -18,13 +18,13 @@ import msgspec
 
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.cloud.catalogs.ec2.instancetypes import regional_price, spot_price
-from karpenter_local.aws.faults import Faults
+from karpenter_local.aws.faults import PendingFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from random import Random
 
-    from karpenter_local.aws.happenings import Happening
+    from karpenter_local.aws.events import AccountEvent
 
 DEFAULT_REGION: Final = "us-west-2"
 REMEMBERED: Final = 50_000
@@ -82,7 +82,7 @@ class Account:
         self.types = None if types is None else frozenset(types)
         """The instance types that there are; None means all."""
 
-        self.faults = Faults()
+        self.faults = PendingFaults()
         self.parameters: dict[str, str] = {}
         """SSM parameters that belong to AWS, such as those of EKS images."""
 
@@ -105,10 +105,10 @@ class Account:
         """What each instance wrote to its console."""
 
         self.now: Callable[[], datetime] = _now
-        """What time it is here; whoever runs the account in virtual time says so."""
+        """The clock of the account, which may be virtual."""
 
         self.operated = False
-        """Whether somebody powers instances up and down; if not, that takes no time."""
+        """Whether instances are operated (:mod:`.room`); if not, state changes take no time."""
 
         self.lag = 0.0
         """Seconds for which EC2 does not show what it has just launched."""
@@ -122,7 +122,7 @@ class Account:
         self._calls: deque[Call] = deque(maxlen=REMEMBERED)
         self._empty: dict[Shelf, Trouble] = {}
         self._limits: dict[Shelf, int] = {}
-        self._listeners: list[Callable[[Happening], None]] = []
+        self._listeners: list[Callable[[AccountEvent], None]] = []
         self._lock = Lock()
 
     @property
@@ -171,13 +171,13 @@ class Account:
             return price
         return self.spot.get((instance_type, zone), spot_price(instance_type, zone, price))
 
-    def subscribe(self, listener: Callable[[Happening], None]) -> Callable[[], None]:
-        """Tell somebody of whatever happens, in the thread in which it does; return how to stop that."""
+    def subscribe(self, listener: Callable[[AccountEvent], None]) -> Callable[[], None]:
+        """Call `listener` with every event, in the thread in which it happens; return how to unsubscribe."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, happening: Happening) -> None:
-        """Tell whoever wants to know."""
+    def tell(self, happening: AccountEvent) -> None:
+        """Deliver an event to the subscribers."""
         for listener in tuple(self._listeners):
             listener(happening)
 

@@ -21,10 +21,14 @@ from moto.ec2.utils import convert_tag_spec
 from moto.ssm.models import Parameter, ParameterDict
 
 from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.describeinstances import (
+    check_instances,
+    describe_instance_status,
+    describe_instances,
+)
+from karpenter_local.aws.events import InstanceEnded
 from karpenter_local.aws.fleet import Fleet
-from karpenter_local.aws.happenings import Ended
-from karpenter_local.aws.looking import check_instances, describe_instance_status, describe_instances
-from karpenter_local.aws.power import is_leaving, switch_off
+from karpenter_local.aws.instancestate import is_leaving, switch_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,7 +218,7 @@ def _terminate(self: Any) -> Any:
     reservation = account.reservations.get(getattr(self, "capacity_reservation_id", None) or "")
     if reservation is not None:
         reservation["AvailableInstanceCount"] += 1
-    account.tell(Ended(self.id))
+    account.tell(InstanceEnded(self.id))
     return before
 
 

@@ -1,7 +1,7 @@
 """
-What the embedded AWS can be told to do: inert values, the same over HTTP, on the command line and in tests.
+Commands of the embedded AWS: values, the same over HTTP, on the command line and in tests.
 
-Each is one wish of whoever tests, shows or simulates. :mod:`.control` carries them out.
+:mod:`.control` carries them out.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ NOTICE: float = 120.0
 """Seconds between the warning and the end of a spot instance, as on AWS."""
 
 
-class _Wish(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", rename="camel"):
-    """Something that the embedded AWS can be told to do."""
+class _AwsCommand(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", rename="camel"):
+    """A command of the embedded AWS."""
 
 
-class SellOut(_Wish, frozen=True, kw_only=True, tag="sell-out"):
-    """Let nobody get these offerings any longer; whatever is left empty does not matter."""
+class SellOutOfferings(_AwsCommand, frozen=True, kw_only=True, tag="sell-out"):
+    """Let these offerings be out of capacity; a field that is empty matches all."""
 
     instance_type: str = ""
     zone: str = ""
     capacity_type: str = ""
     code: str = "InsufficientInstanceCapacity"
-    """How fleets are told, such as ``MaxSpotInstanceCountExceeded`` for a quota."""
+    """The error code of CreateFleet, such as ``MaxSpotInstanceCountExceeded`` for a quota."""
 
 
-class Limit(_Wish, frozen=True, kw_only=True, tag="limit"):
+class Limit(_AwsCommand, frozen=True, kw_only=True, tag="limit"):
     """Let no more than so many instances of these offerings run at a time."""
 
     count: int
@@ -37,7 +37,7 @@ class Limit(_Wish, frozen=True, kw_only=True, tag="limit"):
     capacity_type: str = ""
 
 
-class Restock(_Wish, frozen=True, kw_only=True, tag="restock"):
+class Restock(_AwsCommand, frozen=True, kw_only=True, tag="restock"):
     """Undo what was said of the same offerings; of none, of all."""
 
     instance_type: str = ""
@@ -45,32 +45,32 @@ class Restock(_Wish, frozen=True, kw_only=True, tag="restock"):
     capacity_type: str = ""
 
 
-class Interrupt(_Wish, frozen=True, kw_only=True, tag="interrupt"):
+class Interrupt(_AwsCommand, frozen=True, kw_only=True, tag="interrupt"):
     """Warn that a spot instance will be taken away, and take it away after the notice."""
 
     instance: str
     notice: float = NOTICE
 
 
-class Rebalance(_Wish, frozen=True, kw_only=True, tag="rebalance"):
+class Rebalance(_AwsCommand, frozen=True, kw_only=True, tag="rebalance"):
     """Say that a spot instance may be interrupted some time; nothing follows."""
 
     instance: str
 
 
-class Retire(_Wish, frozen=True, kw_only=True, tag="retire"):
+class Retire(_AwsCommand, frozen=True, kw_only=True, tag="retire"):
     """Say that the hardware under an instance will be retired; nothing follows."""
 
     instance: str
 
 
-class Kill(_Wish, frozen=True, kw_only=True, tag="kill"):
+class Kill(_AwsCommand, frozen=True, kw_only=True, tag="kill"):
     """Let an instance end at once, without a warning."""
 
     instance: str
 
 
-class Impair(_Wish, frozen=True, kw_only=True, tag="impair"):
+class Impair(_AwsCommand, frozen=True, kw_only=True, tag="impair"):
     """Let a check of an instance fail from now on, or schedule an event for it."""
 
     instance: str
@@ -78,30 +78,30 @@ class Impair(_Wish, frozen=True, kw_only=True, tag="impair"):
     """The check, ``instance`` or ``system``, or the code of an event, such as ``instance-retirement``."""
 
 
-class Heal(_Wish, frozen=True, kw_only=True, tag="heal"):
+class Heal(_AwsCommand, frozen=True, kw_only=True, tag="heal"):
     """Let an instance be well again."""
 
     instance: str
 
 
-class Lag(_Wish, frozen=True, kw_only=True, tag="lag"):
+class Lag(_AwsCommand, frozen=True, kw_only=True, tag="lag"):
     """Let EC2 not show what it has just launched, for so many seconds."""
 
     seconds: float
 
 
-class ShiftZone(_Wish, frozen=True, kw_only=True, tag="shift-zone"):
+class ShiftZone(_AwsCommand, frozen=True, kw_only=True, tag="shift-zone"):
     """Shift traffic away from a zone, for so many seconds; for none, let it come back."""
 
     zone_id: str
     seconds: float = 3600.0
 
 
-class ReleaseAmi(_Wish, frozen=True, kw_only=True, tag="release-ami"):
+class ReleaseAmi(_AwsCommand, frozen=True, kw_only=True, tag="release-ami"):
     """Publish newer images of every family, so that aliases to the latest one mean them."""
 
 
-class PublishAmi(_Wish, frozen=True, kw_only=True, tag="publish-ami"):
+class PublishAmi(_AwsCommand, frozen=True, kw_only=True, tag="publish-ami"):
     """Publish one image under a name, and under an id if one is given."""
 
     name: str
@@ -109,7 +109,7 @@ class PublishAmi(_Wish, frozen=True, kw_only=True, tag="publish-ami"):
     id: str = ""
 
 
-class SetPrice(_Wish, frozen=True, kw_only=True, tag="set-price"):
+class SetPrice(_AwsCommand, frozen=True, kw_only=True, tag="set-price"):
     """Change what an instance type costs per hour: on demand, or as spot in a zone."""
 
     instance_type: str
@@ -117,14 +117,14 @@ class SetPrice(_Wish, frozen=True, kw_only=True, tag="set-price"):
     zone: str = ""
 
 
-class MovePrices(_Wish, frozen=True, kw_only=True, tag="move-prices"):
+class MovePrices(_AwsCommand, frozen=True, kw_only=True, tag="move-prices"):
     """Let every spot price move by chance, up or down by up to a share of it."""
 
     spread: float = 0.2
     seed: int = 0
 
 
-class Refuse(_Wish, frozen=True, kw_only=True, tag="refuse"):
+class RefuseCalls(_AwsCommand, frozen=True, kw_only=True, tag="refuse"):
     """Let calls of an operation be refused: so many, or all of them from now on."""
 
     operation: str
@@ -133,14 +133,14 @@ class Refuse(_Wish, frozen=True, kw_only=True, tag="refuse"):
     """How many; 0 means all."""
 
 
-class Allow(_Wish, frozen=True, kw_only=True, tag="allow"):
+class Allow(_AwsCommand, frozen=True, kw_only=True, tag="allow"):
     """Let an operation go well again."""
 
     operation: str
 
 
 Command: TypeAlias = (
-    SellOut
+    SellOutOfferings
     | Limit
     | Restock
     | Interrupt
@@ -155,6 +155,6 @@ Command: TypeAlias = (
     | PublishAmi
     | SetPrice
     | MovePrices
-    | Refuse
+    | RefuseCalls
     | Allow
 )

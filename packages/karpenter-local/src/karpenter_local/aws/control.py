@@ -1,5 +1,5 @@
 """
-The hand of whoever tests, shows or simulates: carries out commands, and tells what there is.
+The control interface of the embedded AWS: carries out commands, and lists instances.
 
     control = Control(account, estate)
     control.perform(SellOut(zone="us-west-2a"))
@@ -30,17 +30,17 @@ from karpenter_local.aws.commands import (
     MovePrices,
     PublishAmi,
     Rebalance,
-    Refuse,
+    RefuseCalls,
     ReleaseAmi,
     Restock,
     Retire,
-    SellOut,
+    SellOutOfferings,
     SetPrice,
     ShiftZone,
 )
-from karpenter_local.aws.happenings import Doomed
+from karpenter_local.aws.events import InterruptionScheduled
+from karpenter_local.aws.instancestate import capacity_type_of, is_leaving
 from karpenter_local.aws.mail import announce_interruption, announce_maintenance, announce_rebalance
-from karpenter_local.aws.power import capacity_type_of, is_leaving
 
 if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
@@ -55,7 +55,7 @@ class Impossible(ValueError):  # noqa: N818  says what is wrong
 
 
 class InstanceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance as the audience sees it."""
+    """An instance as ``karpenter local aws instances`` lists it."""
 
     id: str
     instance_type: str
@@ -85,7 +85,7 @@ class Control:
             Impossible: there is no such instance, type or architecture.
         """
         match command:
-            case SellOut() | Limit() | Restock():
+            case SellOutOfferings() | Limit() | Restock():
                 return self._stock(command)
             case Interrupt() | Rebalance() | Retire() | Kill() | Impair() | Heal():
                 return self._disturb(command)
@@ -93,7 +93,7 @@ class Control:
                 return self._publish(command)
             case SetPrice() | MovePrices():
                 return self._reprice(command)
-            case Refuse() | Allow() | Lag() | ShiftZone():
+            case RefuseCalls() | Allow() | Lag() | ShiftZone():
                 return self._spoil(command)
             case _:
                 assert_never(command)
@@ -124,14 +124,14 @@ class Control:
         """
         return "\n".join(self.account.consoles.get(self._find(name).id, ()))
 
-    def _stock(self, command: SellOut | Limit | Restock) -> str:
+    def _stock(self, command: SellOutOfferings | Limit | Restock) -> str:
         shelf = Shelf(
             capacity_type=command.capacity_type, instance_type=command.instance_type, zone=command.zone
         )
         said = (command.instance_type, command.capacity_type, command.zone)
         what = " ".join(filter(None, said)) or "everything"
         match command:
-            case SellOut(code=code):
+            case SellOutOfferings(code=code):
                 self.account.sell_out(shelf, Trouble(code=code))
                 return f"sold out: {what}"
             case Limit(count=count):
@@ -150,7 +150,7 @@ class Control:
         match command:
             case Interrupt(notice=notice):
                 announce_interruption(self.account, found.id)
-                self.account.tell(Doomed(found.id, notice))
+                self.account.tell(InterruptionScheduled(found.id, notice))
                 return f"{found.id} was warned and will be taken away in {notice:g} s"
             case Rebalance():
                 announce_rebalance(self.account, found.id)
@@ -186,16 +186,16 @@ class Control:
         number = self.estate.publish_image(command.name, arch=command.arch, number=command.id)
         return f"published {number} as {command.name}"
 
-    def _spoil(self, command: Refuse | Allow | Lag | ShiftZone) -> str:
+    def _spoil(self, command: RefuseCalls | Allow | Lag | ShiftZone) -> str:
         match command:
-            case Refuse():
+            case RefuseCalls():
                 return self._refuse(command)
             case Allow(operation=operation):
                 self.account.faults.never(operation)
                 return f"calls of {operation} go well again"
             case Lag(seconds=seconds):
                 if seconds < 0:
-                    raise Impossible(f"nobody sees ahead by {-seconds:g} s")
+                    raise Impossible(f"a lag of {seconds:g} s is in the future")
                 self.account.lag = seconds
                 return f"instances are shown {seconds:g} s after their launch"
             case ShiftZone(zone_id=zone, seconds=seconds):
@@ -203,8 +203,8 @@ class Control:
             case _:
                 assert_never(command)
 
-    def _refuse(self, command: Refuse) -> str:
-        operation, fault = command.operation, faults.Refuse(code=command.code)
+    def _refuse(self, command: RefuseCalls) -> str:
+        operation, fault = command.operation, faults.RefuseCall(code=command.code)
         if not command.count:
             self.account.faults.always(operation, fault)
             return f"all calls of {operation} end with {command.code}"

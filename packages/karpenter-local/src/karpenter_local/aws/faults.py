@@ -1,4 +1,4 @@
-"""What goes wrong with calls on request."""
+"""Faults of API calls, injected on request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 
-class Refuse(msgspec.Struct, frozen=True, kw_only=True):
+class RefuseCall(msgspec.Struct, frozen=True, kw_only=True):
     """The call is refused, with an error of AWS."""
 
     code: str
@@ -20,11 +20,11 @@ class LoseAnswer(msgspec.Struct, frozen=True):
     """The call is carried out, but its answer never arrives, however often it is asked for again."""
 
 
-Fault: TypeAlias = Refuse | LoseAnswer
+Fault: TypeAlias = RefuseCall | LoseAnswer
 
 
-class Faults:
-    """Faults that wait for their calls."""
+class PendingFaults:
+    """The faults that are to be injected, by operation."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -16,8 +16,8 @@ from moto.moto_api._internal import mock_random
 
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter_local.aws.account import Trouble
-from karpenter_local.aws.happenings import Launched
-from karpenter_local.aws.power import capacity_type_of, is_alive, switch_on
+from karpenter_local.aws.events import InstanceLaunched
+from karpenter_local.aws.instancestate import capacity_type_of, is_alive, switch_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,7 +140,7 @@ class Fleet:
         )
 
     def _left(self, candidate: Candidate) -> int | None:
-        """Return how many more machines of a candidate there are; None where nobody counts."""
+        """Return how many more machines of a candidate there are; None where there is no limit."""
         place = self._capacity_type(candidate), candidate.instance_type, candidate.zone
         limits = self._account.limits(*place)
         if not limits:
@@ -199,7 +199,7 @@ class Fleet:
         for instance in made.instances:
             self._equip(instance, candidate, nics)
             switch_on(self._account, instance)
-            self._account.tell(Launched(instance.id))
+            self._account.tell(InstanceLaunched(instance.id))
         return {
             "LaunchTemplateAndOverrides": candidate.as_answer(),
             "Lifecycle": "spot" if self._kind == "spot" else "on-demand",

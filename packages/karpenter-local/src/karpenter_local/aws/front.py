@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote
 from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws.account import ACCOUNTS, Call
-from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.identity import ASSUMING, KEYS, assume, owner_of
 from karpenter_local.aws.prices import get_products
 from karpenter_local.aws.routes import PREFIX, Routes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _CREDENTIAL: Final = re.compile(rf"Credential={KEYS.pattern}/\d+/[^/]+/(?P<service>[^/]+)/")
 _CLUSTER: Final = re.compile(r"/clusters/(?P<name>[^/]+)")
 _SHIFTS: Final = "GetManagedResource"
-_NOBODY: Final = Refuse(code="AuthFailure", message="nobody we know", status=401)
+_AUTH_FAILURE: Final = RefuseCall(code="AuthFailure", message="the credentials are not known", status=401)
 _JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
 
 
@@ -56,12 +56,12 @@ class Front:
             return self._identify(request)(environ, start)
         account = ACCOUNTS.get(signed["number"])
         if account is None:
-            return _refusal("", _NOBODY)(environ, start)
+            return _refusal("", _AUTH_FAILURE)(environ, start)
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = account.number
         call = _call(request, signed["service"])
         account.record(call)
         fault = account.faults.pick(call.operation)
-        if isinstance(fault, Refuse):
+        if isinstance(fault, RefuseCall):
             return _refusal(call.service, fault)(environ, start)
         answer = self._answer(account, call, environ, start)
         token = str(call.parameters.get("ClientToken", ""))
@@ -76,14 +76,14 @@ class Front:
 
     @staticmethod
     def _identify(request: Request) -> Response:
-        """Answer whoever has no credentials yet, or wants those of a role."""
+        """Answer STS requests, which need no credentials of the account."""
         call = _call(request, "sts")
         account = owner_of(str(call.parameters.get("RoleArn", "")))
         if call.operation not in ASSUMING or account is None:
-            return _refusal("", _NOBODY)
+            return _refusal("", _AUTH_FAILURE)
         account.record(call)
         fault = account.faults.pick(call.operation)
-        if isinstance(fault, Refuse):
+        if isinstance(fault, RefuseCall):
             return _refusal("iam", fault)
         return assume(account, call.operation, call.parameters)
 
@@ -121,7 +121,7 @@ def _call(request: Request, service: str) -> Call:
     return Call(service, form.get("Action", ""), form)
 
 
-def _refusal(service: str, fault: Refuse) -> Response:
+def _refusal(service: str, fault: RefuseCall) -> Response:
     if service in {"ec2", ""}:
         body = (
             f"<Response><Errors><Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"

@@ -1,7 +1,7 @@
 """
-Credentials for a while: what STS gives to whoever assumes a role of an account of the embedded AWS.
+Temporary credentials: what STS returns for a role of an account of the embedded AWS.
 
-Every role can be assumed, with any token: whose credentials somebody gets is told by the role that they name.
+Every role can be assumed, with any token; the ARN of the role names the account.
 """
 
 from __future__ import annotations

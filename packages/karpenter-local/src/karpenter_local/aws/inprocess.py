@@ -8,7 +8,7 @@ Nothing is sent anywhere: whatever the SDK would send is handed to the same fron
 names are those that the seed stands for, so that two lives of the same seed are the same. There is one such
 AWS at a time in a process, with one account.
 
-The SDK asks once: its retries would wait in real time. Whoever asks in virtual time tries again himself.
+The SDK does not retry, because it would wait in real time. Callers in virtual time retry themselves.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AwsInProcess:
         services: list[Any] = BackendDict._instances  # type: ignore[misc]  # noqa: SLF001  it forgets all or none
         for service in services:
             service.pop(NUMBER, None)
-        remembered: Any = AccountSpecificBackend._generate_regions  # noqa: SLF001  it holds whoever asked
+        remembered: Any = AccountSpecificBackend._generate_regions  # noqa: SLF001  it keeps references to backends
         remembered.cache_clear()
 
     def account(self, *, region: str = DEFAULT_REGION, types: Iterable[str] | None = None) -> Account:

@@ -11,8 +11,8 @@ from moto.ec2.models import ec2_backends
 from moto.iam.models import iam_backends
 
 from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter_local.aws.boot.bootconfig import CannotJoin
 from karpenter_local.aws.boot.hardware import Hardware
-from karpenter_local.aws.boot.told import CannotJoin
 
 if TYPE_CHECKING:
     from karpenter.cloud.catalogs.ec2.data import InstanceFacts
@@ -33,7 +33,7 @@ class Inventory:
         return list(self._backend.all_instances())
 
     def find(self, instance: str) -> Any | None:
-        """Return an instance; None when nobody remembers it."""
+        """Return an instance; None when EC2 no longer shows it."""
         return next((each for each in self.all() if each.id == instance), None)
 
     def forget(self, instance: str) -> None:

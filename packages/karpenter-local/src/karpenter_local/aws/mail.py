@@ -14,7 +14,7 @@ from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, sqs_backends
 
 from karpenter_local.aws.account import ACCOUNTS
-from karpenter_local.aws.happenings import Mailed
+from karpenter_local.aws.events import MessageSent
 
 if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
@@ -83,7 +83,7 @@ def post(account: Account, body: str) -> None:
         first = _send(account, name, body)
         if account.post is not None and account.post.random() < _TWICE:
             _send(account, name, body).id = first.id  # SQS may hand out the same message twice
-    account.tell(Mailed())
+    account.tell(MessageSent())
 
 
 def _send(account: Account, queue: str, body: str) -> Any:

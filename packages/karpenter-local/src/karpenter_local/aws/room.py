@@ -27,13 +27,13 @@ from karpenter.api.wire import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
 from karpenter.kube.rest import MergePatch
+from karpenter_local.aws.boot.bootconfig import CannotJoin
 from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of
-from karpenter_local.aws.boot.told import CannotJoin
-from karpenter_local.aws.happenings import Doomed, Ended, Launched
+from karpenter_local.aws.events import InstanceEnded, InstanceLaunched, InterruptionScheduled
+from karpenter_local.aws.instancestate import RUNNING, SHUTTING_DOWN, TERMINATED, become, is_leaving
 from karpenter_local.aws.inventory import Inventory
 from karpenter_local.aws.mail import announce_state
-from karpenter_local.aws.power import RUNNING, SHUTTING_DOWN, TERMINATED, become, is_leaving
 from karpenter_local.kubelet.hollownodes import UnknownNode
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.kube.client import Client
     from karpenter_local.aws.account import Account
+    from karpenter_local.aws.boot.bootconfig import BootConfig
     from karpenter_local.aws.boot.hardware import Hardware
-    from karpenter_local.aws.boot.told import Told
-    from karpenter_local.aws.happenings import Happening
+    from karpenter_local.aws.events import AccountEvent
     from karpenter_local.kubelet.hollownodes import HollowNodes
 
 log = structlog.stdlib.get_logger(__name__)
@@ -134,16 +134,16 @@ class MachineRoom:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _note(self, happening: Happening) -> None:
+    def _note(self, happening: AccountEvent) -> None:
         match happening:
-            case Launched(instance=number):
+            case InstanceLaunched(instance=number):
                 self._lives[number] = self._spawn(self._live(number))
-            case Ended(instance=number):
+            case InstanceEnded(instance=number):
                 life = self._lives.pop(number, None)
                 if life is not None:
                     life.cancel()
                 self._later(self._end(number))
-            case Doomed(instance=number, after=after):
+            case InterruptionScheduled(instance=number, after=after):
                 self._later(self._take(number, after))
             case _:
                 return
@@ -194,7 +194,7 @@ class MachineRoom:
         self._connect(hardware, told)
         return node
 
-    def _connect(self, hardware: Hardware, told: Told) -> None:
+    def _connect(self, hardware: Hardware, told: BootConfig) -> None:
         """Try to reach the API server with what the machine was told."""
         reach = self.reach
         if told.endpoint.rstrip("/") != reach.endpoint.rstrip("/"):
@@ -300,7 +300,7 @@ class MachineRoom:
                 return
 
     async def _sweep(self) -> None:
-        """Delete the Nodes of machines that nobody remembers: a cluster may outlive its AWS."""
+        """Delete the Nodes without an instance: a cluster may outlive its embedded AWS."""
         known = {each.id for each in self._inventory.all()}
         for node in (await self._client.list(Node)).items:
             provider_id = node.spec.provider_id
@@ -313,12 +313,12 @@ class MachineRoom:
         self.account.consoles.setdefault(number, []).append(text)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, hear: Any, happening: Happening) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, hear: Any, happening: AccountEvent) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(hear, happening)
 
 
 def _complain(task: asyncio.Task[None]) -> None:
-    """Say that a machine came to grief through a fault of ours: nobody waits for it who would notice."""
+    """Log the error of a task that failed; no other task awaits it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("machine.lost", exc_info=error)

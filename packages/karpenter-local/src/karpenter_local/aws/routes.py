@@ -37,12 +37,12 @@ class Routes:
 
     def __init__(self) -> None:
         self.control: Control | None = None
-        """Whose; without one nobody listens."""
+        """The control interface that answers; None before :meth:`obey`."""
 
     def answer(self, request: Request) -> Response:
         """Return the answer to a request under our prefix."""
         if self.control is None:
-            return _failed(404, "nobody controls this AWS")
+            return _failed(404, "this AWS has no control interface")
         try:
             if request.path == COMMANDS:
                 return self._commanded(self.control, request)

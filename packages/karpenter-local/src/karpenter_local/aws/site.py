@@ -92,7 +92,7 @@ class Site:
         Begin to use the site for its cluster; in virtual time, with a `long_poll` of zero.
 
         Raises:
-            BadSetting: a setting cannot be used.
+            BadAwsSetting: a setting cannot be used.
         """
         aws = AwsApi(self.clients) if long_poll else self.idle_aws()
         try:
@@ -111,7 +111,7 @@ class Site:
         Return a provider that has asked AWS for nothing yet; ``karpenter.cloud.aws.operator.prepare`` does.
 
         Raises:
-            BadSetting: a setting cannot be used.
+            BadAwsSetting: a setting cannot be used.
         """
         settings = read_settings(self.cluster, {**self.environment, **context.settings})
         return AwsProvider(

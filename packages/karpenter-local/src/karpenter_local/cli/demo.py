@@ -102,7 +102,7 @@ def _kwok() -> tuple[CloudOptions, tuple[Scene, ...]]:
 
 def _aws() -> tuple[CloudOptions, tuple[Scene, ...]]:
     """Return the embedded AWS, with its own scenes."""
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  as above
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  as above
 
     try:
         check_needs()

@@ -258,7 +258,7 @@ def _serve(options: LocalOptions, notice: Notice) -> None:
 
 
 def _aws_options(region: str, types: str) -> AwsOptions:
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  likewise
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  likewise
 
     try:
         check_needs()

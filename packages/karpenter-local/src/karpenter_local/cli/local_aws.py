@@ -70,7 +70,7 @@ def console(instance: str) -> None:
 )
 def sell_out(code: str, **offerings: str) -> None:
     """Let some offerings be sold out; without options, all of them."""
-    _perform(commands.SellOut(code=code, **offerings))
+    _perform(commands.SellOutOfferings(code=code, **offerings))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws limit 2 --type m5.large")
@@ -216,7 +216,7 @@ def move_prices(spread: float, seed: int) -> None:
 @click.option("--count", type=click.IntRange(min=0), default=0, help="How many calls.  [default: all]")
 def refuse(operation: str, code: str, count: int) -> None:
     """Let calls of OPERATION be refused."""
-    _perform(commands.Refuse(operation=operation, code=code, count=count))
+    _perform(commands.RefuseCalls(operation=operation, code=code, count=count))
 
 
 @aws.command(epilog="Example:\n\n  karpenter local aws allow CreateFleet")

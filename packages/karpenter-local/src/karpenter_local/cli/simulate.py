@@ -130,7 +130,7 @@ def simulate(  # noqa: PLR0917  click hands over options by name
 
 
 def _check_aws() -> None:
-    from karpenter_local.aws.needs import NotInstalled, check_needs  # noqa: PLC0415  as above
+    from karpenter_local.aws.requirements import NotInstalled, check_needs  # noqa: PLC0415  as above
 
     try:
         check_needs()

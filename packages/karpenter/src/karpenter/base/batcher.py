@@ -35,7 +35,7 @@ class BatchWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Close as soon as there are this many keys; None for no limit."""
 
     timeout: float | None = 1.0
-    """How long to wait for a first trigger before an empty batch is returned; None for as long as it takes."""
+    """How long to wait for a first trigger before an empty batch is returned; None for ever."""
 
 
 class Batcher(Generic[K]):

@@ -2,9 +2,10 @@
 The interface between the operator and any cloud.
 
 A :class:`CloudProvider` turns NodeClaims into machines, and says which machines there are and which instance
-types a NodePool may use; it decides nothing else. NodeClaims and NodePools come as values. What else a provider
-needs of its environment is in :class:`ProviderContext`; its access to Kubernetes is narrow on purpose: a
-provider reads node classes, and a cloud that makes its own nodes, as kwok does, creates and deletes those.
+types a NodePool may use; it decides nothing else. NodeClaims and NodePools come as values. What else a
+provider needs of its environment is in :class:`ProviderContext`; its access to Kubernetes is narrow on
+purpose: a provider reads node classes, and a cloud that makes its own nodes, as kwok does, creates and
+deletes those.
 
 Three interfaces are optional, and the operator asks for them with ``isinstance``. A provider that hears of
 interruptions before they happen is :class:`Interruptible`; one that has to finish something before a node may
@@ -12,8 +13,8 @@ be used is a :class:`HoldsRegistration`; one that has controllers of its own, su
 a :class:`HasControllers`. A controller of a provider changes nothing in Kubernetes by itself: it returns a
 :class:`~karpenter.core.effects.Step`, effects and when to look again, which the operator performs.
 
-Errors are in :mod:`.errors`. ``karpenter_local.testing.provider_contract`` tests that a provider keeps what is
-said here, and docs/guides/write-a-provider.md shows how to write one.
+Errors are in :mod:`.errors`. ``karpenter_local.testing.provider_contract`` tests that a provider keeps what
+is said here, and docs/guides/write-a-provider.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ class CloudProvider(Protocol):
         """
         Launch the cheapest machine that satisfies the requirements of a claim and fits its requests.
 
-        Idempotent per claim uid, also across restarts: as long as a machine of that uid exists, it is returned
-        and nothing is launched. So a caller that lost the answer calls again.
+        Idempotent per claim uid, also across restarts: as long as a machine of that uid exists, it is
+        returned and nothing is launched. So a caller that lost the answer calls again.
 
         Raises:
             InsufficientCapacity: naming the offerings that were tried.
@@ -361,7 +362,7 @@ class ObjectController(Protocol):
         ...
 
     async def reconcile(self, key: str) -> Step:
-        """Reconcile one object; return effects, and after how many seconds to reconcile it again, if at all."""
+        """Reconcile one object; return effects, and after how many seconds to do so again, if at all."""
         ...
 
 

@@ -3,8 +3,8 @@ The names of offerings, which of them failed lately, and which satisfy a NodeCla
 
 A cloud reports insufficient capacity only when a launch fails. :class:`InsufficientCapacityCache` keeps that
 for a few minutes, so that the next decision uses another offering, and then drops it, so that it is tried
-again. :func:`choices` is for providers that choose the offering themselves: of instance types at the same price
-the first of the catalogue wins, of offerings of one type at the same price the first, or a random one.
+again. :func:`choices` is for providers that choose the offering themselves: of instance types at the same
+price the first of the catalogue wins, of offerings of one type at the same price the first, or a random one.
 
 Knows catalogues only: whether a cloud has capacity is known after a launch.
 """

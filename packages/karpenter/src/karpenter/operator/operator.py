@@ -392,7 +392,7 @@ class Operator:
         """Make what only works behind a gate that is open."""
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
-        if gate("NodeHealth") and policies:
+        if gate("NodeRepair") and policies:
             repair = NodeHealth(store, performer, clock, policies)
             self._loop(Loop(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
         if gate("StaticCapacity"):

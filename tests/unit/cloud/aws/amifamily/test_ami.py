@@ -105,7 +105,7 @@ def ids(found: tuple[FoundImage, ...]) -> list[str]:
             ["ami-1", "ami-2"],
             id="one of each architecture",
         ),
-        pytest.param([told("ami-1", Architecture="i386")], [], id="none of an architecture that nobody uses"),
+        pytest.param([told("ami-1", Architecture="i386")], [], id="none of an unsupported architecture"),
         pytest.param(
             [told("ami-1", CreationDate=""), told("ami-2")], ["ami-2"], id="one without a date is old"
         ),
@@ -140,12 +140,12 @@ def test_a_deprecated_image_is_marked() -> None:
         pytest.param(
             [{"name": "x", "owner": "012345678901"}],
             [{"Filters": [("name", ["x"])], "Owners": ["012345678901"]}],
-            id="a name of somebody else's",
+            id="a name of another owner",
         ),
         pytest.param(
             [{"tags": {"a": "b", "c": "*"}}],
             [{"Filters": [("tag:a", ["b"]), ("tag-key", ["c"])]}],
-            id="tags, of anybody's",
+            id="tags, of any owner",
         ),
         pytest.param(
             [{"tags": {"a": "b"}, "owner": "self"}],

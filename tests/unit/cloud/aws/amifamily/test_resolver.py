@@ -61,7 +61,7 @@ def cooked(
     region: str = "us-west-2",
     **spec: Any,
 ) -> tuple[ResolvedLaunchTemplate, ...]:
-    """Return the recipes for a claim of a class."""
+    """Return the launch templates for a claim of a class."""
     found = resolved(**spec)
     found = msgspec.structs.replace(
         found, status=msgspec.structs.replace(found.status, capacity_reservations=reservations)
@@ -69,7 +69,7 @@ def cooked(
     settings = AwsSettings(cluster="ours", reserved_capacity=targeted)
     traits = traits_of(found, settings=settings, region=region, group=group)
     owner = wanted or claim(ON_DEMAND)
-    kitchen = LaunchTemplateBuilder(
+    builder = LaunchTemplateBuilder(
         node_class=found,
         traits=traits,
         types=every_type(),
@@ -79,7 +79,7 @@ def cooked(
         reserved_capacity=targeted,
     )
     held = counted(catalog(*(types or ("m5.large",)), wanted=traits))
-    return kitchen.render(owner, filter_instance_types(held, owner))
+    return builder.render(owner, filter_instance_types(held, owner))
 
 
 def data(*types: str, **more: Any) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def test_interfaces_that_a_class_lists() -> None:
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
     ]
-    recipe = LaunchTemplate(
+    template = LaunchTemplate(
         cluster="ours",
         node_class="default",
         region="us-west-2",
@@ -279,7 +279,7 @@ def test_interfaces_that_a_class_lists() -> None:
         public_address=True,
     )
 
-    assert recipe.template_data()["NetworkInterfaces"] == [
+    assert template.template_data()["NetworkInterfaces"] == [
         {
             "NetworkCardIndex": 0,
             "DeviceIndex": 0,
@@ -315,7 +315,7 @@ def test_enclaves_for_who_asks_for_them(resource: str) -> None:
     found = resolved()
     settings = AwsSettings(cluster="ours")
     traits = traits_of(found, settings=settings, region="us-west-2", group=None)
-    kitchen = LaunchTemplateBuilder(
+    builder = LaunchTemplateBuilder(
         node_class=found,
         traits=traits,
         types=every_type(),
@@ -324,7 +324,7 @@ def test_enclaves_for_who_asks_for_them(resource: str) -> None:
         tags={},
         reserved_capacity=True,
     )
-    (only,) = kitchen.render(asking, filter_instance_types(catalog("m5.large"), wanted))
+    (only,) = builder.render(asking, filter_instance_types(catalog("m5.large"), wanted))
 
     assert only.template.template_data()["EnclaveOptions"] == {"Enabled": True}
 

@@ -126,7 +126,7 @@ def test_as_launch_error(error: CloudError, expected: type[CloudError]) -> None:
 
 
 def test_a_missing_permission_names_the_action() -> None:
-    """So that whoever reads the claim knows what to grant."""
+    """The message names the permission to grant."""
     error = as_launch_error(AccessDenied(action="ec2:CreateFleet", code="UnauthorizedOperation", message=""))
 
     assert "not allowed to call ec2:CreateFleet" in str(error)

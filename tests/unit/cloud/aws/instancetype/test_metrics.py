@@ -57,12 +57,12 @@ def shown(provider: Any, *pools: str, reserved: bool = True, rounds: int = 1) ->
 
     async def main(clock: VirtualClock) -> Metrics:
         provider_metrics, metrics = instrumented(clock)
-        shop = InstanceTypeStore(ScriptedAws())
-        shop.types, shop.version = {"m5.large": InstanceTypeInfo(facts=M5)}, 1
+        store = InstanceTypeStore(ScriptedAws())
+        store.types, store.version = {"m5.large": InstanceTypeInfo(facts=M5)}, 1
         gauges = InstanceTypeMetricsController(
             provider=provider,
             view=seen(*map(pool, pools)),
-            instance_types=shop,
+            instance_types=store,
             metrics=provider_metrics,
             reserved_capacity=reserved,
         )

@@ -191,7 +191,7 @@ def test_what_is_kept(kubelet: dict[str, Any], resource: str, kept: int) -> None
         pytest.param("AL2023", (), False, "m5.large", 20 * GI, id="the disk of the family"),
         pytest.param("Bottlerocket", (), False, "m5.large", 20 * GI, id="the second one of Bottlerocket"),
         pytest.param("Windows2022", (), False, "m5.large", 50 * GI, id="a larger one for Windows"),
-        pytest.param("Custom", (), False, "m5.large", 20 * GI, id="a guess where nobody knows"),
+        pytest.param("Custom", (), False, "m5.large", 20 * GI, id="a default where the volume is not known"),
         pytest.param("AL2023", (disk(size="100Gi"),), False, "m5.large", 100 * GI, id="a size of its own"),
         pytest.param("AL2023", (disk(size="100G"),), False, "m5.large", 100 * GB, id="in decimal"),
         pytest.param(
@@ -325,6 +325,6 @@ def test_expressions(
 
 
 def test_an_expression_that_comes_to_nothing_is_told() -> None:
-    """No type is sold with a number of pods that nobody asked for."""
+    """No type is offered with another number of pods than was asked for."""
     with pytest.raises(BadExpression):
         resolve_kubelet(sold("m5.large"), traits(kubelet={"maxPods": "vcpus - 10"}, expressions=True))

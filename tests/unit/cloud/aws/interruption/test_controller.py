@@ -121,12 +121,12 @@ def test_news_of_our_machines_are_told(body: Any, kind: str, drains: bool) -> No
         pytest.param(event(SPOT, {"instance-id": "i-2"}), id="a machine that is not ours"),
         pytest.param(of_state("running"), id="no news"),
         pytest.param("", id="nothing at all"),
-        pytest.param("{", id="what nobody can read"),
+        pytest.param("{", id="not JSON"),
         pytest.param(event(SPOT, {}), id="a warning without a machine"),
     ],
 )
 def test_what_is_not_about_us_is_deleted_at_once(body: Any) -> None:
-    """Nobody would act on it, now or later."""
+    """It would never be acted on."""
 
     async def work(post: Post) -> Any:
         return await post.told(), post.deleted()
@@ -279,7 +279,7 @@ def test_an_event_of_the_future_is_not_late() -> None:
     ids=["a queue that is missing", "a queue that is forbidden"],
 )
 def test_a_queue_that_cannot_be_used_is_looked_for_again(error: Exception) -> None:
-    """Whoever runs the loop is told, and the next question begins with the address of the queue."""
+    """The error is raised, and the next call asks for the URL of the queue again."""
 
     async def work(post: Post) -> Any:
         post.aws.answers["GetQueueUrl"] = [error, {"QueueUrl": "q"}]

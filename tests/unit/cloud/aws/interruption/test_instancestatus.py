@@ -39,8 +39,8 @@ def looked(
     async def main(clock: VirtualClock) -> tuple[list[Step], Metrics]:
         provider_metrics, metrics = instrumented(clock)
         aws = ScriptedAws()
-        roster = InstanceClaims(seen(*claims, joined()))
-        health = InstanceStatusController(aws, claims=roster, clock=clock, metrics=provider_metrics)
+        by_instance = InstanceClaims(seen(*claims, joined()))
+        health = InstanceStatusController(aws, claims=by_instance, clock=clock, metrics=provider_metrics)
         steps = []
         for statuses in rounds:
             aws.answers["DescribeInstanceStatus"] = {"InstanceStatuses": statuses}
@@ -74,9 +74,7 @@ FORCEFUL = ["hurry", "delete default-1"]
         pytest.param({"SystemStatus": failed(600)}, FORCEFUL, id="hardware that is broken"),
         pytest.param({"SystemStatus": failed(10)}, [], id="hardware that may recover"),
         pytest.param({"AttachedEbsStatus": failed(600)}, [], id="a disk that is broken is left alone"),
-        pytest.param(
-            {"InstanceStatus": {"Details": [{"Status": "failed"}]}}, [], id="nobody knows since when"
-        ),
+        pytest.param({"InstanceStatus": {"Details": [{"Status": "failed"}]}}, [], id="not known since when"),
         pytest.param(
             {
                 "InstanceStatus": {
@@ -151,7 +149,7 @@ def test_ec2_is_asked_three_questions_a_minute() -> None:
 
 
 def test_without_permission_it_asks_rarely() -> None:
-    """Someone may grant it; until then, nobody is bothered every minute."""
+    """The call is tried again after ten minutes, not every minute."""
 
     async def main(clock: VirtualClock) -> float | None:
         denied = AccessDenied(action="ec2:DescribeInstanceStatus", code="UnauthorizedOperation", message="")
@@ -165,7 +163,7 @@ def test_without_permission_it_asks_rarely() -> None:
 
 
 def test_a_time_without_a_zone_is_of_utc() -> None:
-    """The SDK says which zone; whoever imitates EC2 may not."""
+    """boto3 returns a time zone; an emulation of EC2 may not."""
     naive: datetime = (NOW - timedelta(hours=1)).replace(tzinfo=None)
     status = {"Details": [{"Status": "failed", "ImpairedSince": naive}]}
 

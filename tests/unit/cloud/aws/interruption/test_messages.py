@@ -82,7 +82,7 @@ ONE = ("i-1",)
         pytest.param(of_health("i-1", category="issue"), "no_op", (), id="health that is no planned change"),
         pytest.param(event(SPOT, {}, version="1"), "no_op", (), id="an envelope of another version"),
         pytest.param(event(SPOT, {}, source="aws.ecs"), "no_op", (), id="an event of another source"),
-        pytest.param(event("EC2 Fleet Error", {}), "no_op", (), id="an event that nobody asked for"),
+        pytest.param(event("EC2 Fleet Error", {}), "no_op", (), id="an event of another kind"),
         pytest.param({}, "no_op", (), id="an object without anything"),
     ],
 )

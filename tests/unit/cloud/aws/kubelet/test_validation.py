@@ -105,7 +105,7 @@ def test_what_is_wrong(kubelet: dict[str, Any], problem: str) -> None:
 
 
 def test_all_problems_are_told() -> None:
-    """So that nobody has to find them one by one."""
+    """All problems are reported at once."""
     assert len(check_settings({"podsPerCore": -1, "maxPods": -1, "kubeReserved": {"gpu": "1"}})) == 3
 
 

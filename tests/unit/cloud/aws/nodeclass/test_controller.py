@@ -17,12 +17,12 @@ from karpenter.cloud.aws.nodeclass.controller import NodeClassController, change
 from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
 from karpenter.core.effects import NOTHING, Amend, Announce, Step
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from tests.unit.cloud.aws.scripted import NOW, launched, of_another, seen
 from tests.unit.cloud.aws.world import World, node_class
 
-DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
+DENIED = RefuseCall(code="UnauthorizedOperation", message="You are not authorized.", status=403)
 
 
 def controller(provider: AwsProvider, *claims: NodeClaim) -> NodeClassController:
@@ -144,7 +144,7 @@ def test_failures_are_waited_for_longer_each_time() -> None:
 
 
 def test_a_class_that_is_gone_needs_nothing() -> None:
-    """Neither does one that nobody knows."""
+    """Neither does one that does not exist."""
     assert reconciled(None) == NOTHING
 
 

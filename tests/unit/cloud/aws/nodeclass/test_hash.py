@@ -63,7 +63,7 @@ def test_a_class_is_stamped(annotations: dict[str, str], expected: dict[str, str
 
 
 def test_a_class_that_leaves_is_not_stamped() -> None:
-    """Nobody will be compared with it."""
+    """No claim will be compared with it."""
     assert stamps(leaving=True) == {}
 
 

@@ -13,7 +13,7 @@ from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AwsApiError
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.nodeclass.status import ResolvedStatus
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.scripted import NOW, seen
 from tests.unit.cloud.aws.test_capacityreservation import told
 from tests.unit.cloud.aws.world import CLUSTER, World, node_class
@@ -139,7 +139,7 @@ def test_a_part_that_is_missing_is_named(spec: dict[str, Any], kind: str, reason
     ("spec", "status"),
     [
         pytest.param({"subnetSelectorTerms": TERM}, "False", id="a part that is missing"),
-        pytest.param({"role": "no-such-role"}, "Unknown", id="a part that nobody knows of"),
+        pytest.param({"role": "no-such-role"}, "Unknown", id="a part that is not known"),
     ],
 )
 def test_validation_waits_for_what_it_needs(spec: dict[str, Any], status: str) -> None:
@@ -267,7 +267,7 @@ def test_what_was_known_stays_when_ec2_does_not_answer(operation: str, kind: str
 
     async def work(provider: AwsProvider) -> tuple[EC2NodeClass, ResolvedStatus]:
         known = await world().resolve(provider, node_class(world()))
-        world().account.faults.always(operation, Refuse(code="InvalidParameterValue", message="no"))
+        world().account.faults.always(operation, RefuseCall(code="InvalidParameterValue", message="no"))
         await provider.services.clock.sleep(3600.0)
         try:
             return known, await provider.node_class_status.resolve(known)
@@ -283,7 +283,7 @@ def test_what_was_known_stays_when_ec2_does_not_answer(operation: str, kind: str
 
 def test_a_placement_group_that_cannot_be_asked_about_is_told() -> None:
     """The class cannot launch without knowing."""
-    world().account.faults.always("DescribePlacementGroups", Refuse(code="InvalidParameterValue"))
+    world().account.faults.always("DescribePlacementGroups", RefuseCall(code="InvalidParameterValue"))
     try:
         said = condition(resolved(placementGroupSelector={"id": "pg-9"}), "PlacementGroupReady")
     finally:
@@ -312,7 +312,7 @@ def test_a_new_generation_is_not_ready_because_the_last_one_was() -> None:
 
 def test_a_cidr_that_cannot_be_found_out_is_told() -> None:
     """Machines of AL2023 need it to join."""
-    world().account.faults.always("DescribeCluster", Refuse(code="AccessDeniedException", status=403))
+    world().account.faults.always("DescribeCluster", RefuseCall(code="AccessDeniedException", status=403))
     try:
         said = condition(resolved({"KUBERNETES_VERSION": "1.33"}), "ValidationSucceeded")
     finally:
@@ -343,7 +343,7 @@ def test_a_reservation_is_looked_at_when_it_ends(minutes: float, expected: float
         pytest.param("nowhere", None, "QueueNotFound", "sqs:GetQueueUrl", id="it is not there"),
         pytest.param(
             CLUSTER,
-            Refuse(code="AccessDenied", status=403),
+            RefuseCall(code="AccessDenied", status=403),
             "Unauthorized",
             "not allowed to call sqs:ReceiveMessage",
             id="we may not read it",
@@ -351,7 +351,7 @@ def test_a_reservation_is_looked_at_when_it_ends(minutes: float, expected: float
     ],
 )
 def test_a_queue_that_cannot_be_used_is_told(
-    queue: str, fault: Refuse | None, reason: str, said: str
+    queue: str, fault: RefuseCall | None, reason: str, said: str
 ) -> None:
     """Every class says so until it works; machines are launched all the same."""
 

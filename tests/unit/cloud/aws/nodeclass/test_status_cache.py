@@ -1,4 +1,4 @@
-"""Node classes are read once for every change of them, while somebody tells of changes."""
+"""Node classes are read once for every change of them, while changes are reported."""
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -57,7 +57,7 @@ async def test_a_class_that_has_changed_is_read_again() -> None:
 
 
 async def test_a_class_that_is_missing_is_not_asked_for_again() -> None:
-    """Until somebody tells that it has come."""
+    """Until its creation is reported."""
     objects = Counting()
     book = NodeClassCache(objects)
     book.follow()

@@ -10,19 +10,19 @@ import pytest
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
 from karpenter.cloud.aws.cloudprovider import AwsProvider
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import World, node_class, pool, requirement
 
-DENIED = Refuse(code="UnauthorizedOperation", message="You are not authorized.", status=403)
-BOUNDARY = Refuse(
+DENIED = RefuseCall(code="UnauthorizedOperation", message="You are not authorized.", status=403)
+BOUNDARY = RefuseCall(
     code="UnauthorizedOperation",
     message="no permissions boundary allows the ec2:RunInstances action",
     status=403,
 )
-ORGANIZATION = Refuse(
+ORGANIZATION = RefuseCall(
     code="UnauthorizedOperation", message="explicit deny in a service control policy", status=403
 )
-PROFILE = Refuse(code="InvalidParameterValue", message="Value (p) for Invalid IAM Instance Profile name")
+PROFILE = RefuseCall(code="InvalidParameterValue", message="Value (p) for Invalid IAM Instance Profile name")
 
 
 @cache
@@ -40,7 +40,7 @@ def sound() -> Iterator[None]:
         world().account.faults.never(operation)
 
 
-def validated(fault: tuple[str, Refuse] | None = None, **spec: Any) -> tuple[Condition, list[str]]:
+def validated(fault: tuple[str, RefuseCall] | None = None, **spec: Any) -> tuple[Condition, list[str]]:
     """Return what the condition says, and the errors that were met."""
     if fault is not None:
         world().account.faults.always(*fault)
@@ -65,7 +65,7 @@ def test_a_class_that_works_is_valid() -> None:
 
 
 def test_nothing_is_launched() -> None:
-    """It is a rehearsal."""
+    """Only dry runs are made."""
     validated(userData="# nothing")
 
     found = world().ec2.describe_instances()["Reservations"]
@@ -89,7 +89,7 @@ def test_nothing_is_launched() -> None:
     ],
 )
 def test_a_permission_that_is_missing_shows_on_the_class(
-    operation: str, reason: str, fault: Refuse, because: str
+    operation: str, reason: str, fault: RefuseCall, because: str
 ) -> None:
     """With the action, and who denies it."""
     said, _ = validated((operation, fault), userData=f"# {operation} {because}")
@@ -102,7 +102,7 @@ def test_a_permission_that_is_missing_shows_on_the_class(
 @pytest.mark.parametrize("operation", ["CreateFleet", "RunInstances"])
 def test_a_fault_of_ec2_is_not_held_against_the_class(operation: str) -> None:
     """It is asked again soon, and the condition stays as it was."""
-    broken = Refuse(code="InvalidState", message="come again", status=500)
+    broken = RefuseCall(code="InvalidState", message="come again", status=500)
 
     said, errors = validated((operation, broken), userData=f"# broken {operation}")
 
@@ -217,7 +217,7 @@ def test_dry_runs_can_be_disabled() -> None:
 @pytest.mark.parametrize(
     ("requirements", "instance_type", "tenancy"),
     [
-        pytest.param((), "c5.large", "default", id="no wish: the first type"),
+        pytest.param((), "c5.large", "default", id="no requirement: the first type"),
         pytest.param(
             (requirement("node.kubernetes.io/instance-type", "In", "m5.xlarge"),),
             "m5.xlarge",

@@ -153,7 +153,7 @@ def test_everything_that_the_provider_does_is_allowed() -> None:
 
 
 def test_nothing_is_allowed_that_the_provider_does_not_do() -> None:
-    """A permission that nobody uses is one too many."""
+    """A permission that is not used is one too many."""
     questions, ours, _ = lived()
 
     used: set[Use] = set()
@@ -183,7 +183,7 @@ def test_whatever_changes_something_is_known_to_the_test() -> None:
 
 
 def test_an_instance_of_another_cluster_cannot_be_ended() -> None:
-    """Nor one that nobody has tagged."""
+    """Nor one without tags."""
     questions, ours, _ = lived()
     ended = next(each for each in questions if each.call.operation == "TerminateInstances")
     (request,) = ended.requests
@@ -211,7 +211,7 @@ def test_placeholders_are_filled_in() -> None:
 
 
 def test_the_role_of_nodes_can_be_another() -> None:
-    """Whoever has a role of their own may name it."""
+    """Another node role can be named."""
     place = PolicyScope(cluster="blue", region="eu-west-1", account="1", node_role="mine")
 
     assert "role/mine" in json.dumps(policies(place))

@@ -111,7 +111,7 @@ def answers() -> dict[str, list[dict[str, Any]]]:
 
 @contextmanager
 def small_region(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    """Put a small AWS in the place of the real one, for whoever uses the SDK."""
+    """Put a small AWS in the place of the real one, for everything that uses boto3."""
     small = Aws(answers())
     with serving(small) as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)

@@ -106,7 +106,7 @@ def test_prices_in_china_are_in_yuan(aws: Aws) -> None:
 
 @pytest.mark.usefixtures("aws")
 def test_progress_is_told() -> None:
-    """Whoever waits hears how far it got."""
+    """The progress is reported."""
     told: list[str] = []
 
     refresh("eu-west-1", now=NOW, tell=told.append)
@@ -162,7 +162,7 @@ def test_a_refusal_names_the_question_and_the_reason(aws: Aws) -> None:
 
 @pytest.mark.usefixtures("aws")
 def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has no credentials is told where they are looked for."""
+    """Without credentials, the hint says where they are looked for."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
 
@@ -176,12 +176,12 @@ def test_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("aws")
 def test_a_profile_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other complaints of the SDK come out as one sentence too."""
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_PROFILE", "missing")
 
     with pytest.raises(RefreshFailed) as failed:
         refreshed()
 
-    assert str(failed.value) == "AWS cannot be asked: The config profile (nobody) could not be found"
+    assert str(failed.value) == "AWS cannot be asked: The config profile (missing) could not be found"
 
 
 def test_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,15 +15,14 @@ from karpenter.api.node import Taint
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
-from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
-from karpenter.cloud.aws.instancetype.types import node_resources, resolve_kubelet
+from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, node_resources, resolve_kubelet
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
 from karpenter.cloud.catalogs.ec2.data import InstanceFacts, load_data
 from karpenter.core.model.resources import Resources
 from karpenter_local.aws.boot.amounts import allocatable, capacity
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.hardware import Hardware
 from karpenter_local.aws.boot.images import read_user_data, system_of
-from karpenter_local.aws.boot.told import CannotJoin, Told
 
 IMAGES = {
     "AL2": "amazon-eks-node-1.30-v20240807",
@@ -62,7 +61,7 @@ def rendered(family: str, **said: Any) -> str:
     return render_user_data(family_of(family), told)
 
 
-def read(family: str, **said: Any) -> Told:
+def read(family: str, **said: Any) -> BootConfig:
     """Return what a machine reads in it."""
     system = system_of(IMAGES[family])
     assert system is not None
@@ -168,7 +167,7 @@ def hardware(family: str, facts: InstanceFacts, disks: dict[str, int]) -> Hardwa
 
 
 def reported(
-    family: str, facts: InstanceFacts, told: Told, disks: dict[str, int]
+    family: str, facts: InstanceFacts, told: BootConfig, disks: dict[str, int]
 ) -> tuple[Resources, Resources]:
     """Return what a node says that it has, and what is left for pods."""
     system = system_of(IMAGES[family])
@@ -205,7 +204,7 @@ def test_nodes_have_what_was_foretold(family: str) -> None:
     assert wrong == []
 
 
-def read_pods(family: str, pods: int) -> Told:
+def read_pods(family: str, pods: int) -> BootConfig:
     """Return what a machine is told about pods: the provider always says how many."""
     if (family, pods) not in _READ:
         _READ[family, pods] = read(
@@ -214,7 +213,7 @@ def read_pods(family: str, pods: int) -> Told:
     return _READ[family, pods]
 
 
-_READ: dict[tuple[str, int], Told] = {}
+_READ: dict[tuple[str, int], BootConfig] = {}
 
 
 def test_a_machine_that_is_too_small_for_its_kubelet() -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from karpenter.api.node import Taint
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.images import AL2, AL2023, BOTTLEROCKET, System, read_user_data, system_of
 from karpenter_local.aws.boot.node import check_labels
-from karpenter_local.aws.boot.told import CannotJoin, Told
 
 CALL = "/etc/eks/bootstrap.sh"
 WINDOWS = System(name="Windows Server 2022 Datacenter", windows_build="10.0.20348")
@@ -244,7 +244,7 @@ def test_quotes_of_powershell() -> None:
 )
 def test_labels_that_kubelets_may_set(label: str) -> None:
     """A kubelet sets labels of others, and a few of Kubernetes' own."""
-    check_labels(Told(cluster="", endpoint="", authority="", labels={label: ""}))
+    check_labels(BootConfig(cluster="", endpoint="", authority="", labels={label: ""}))
 
 
 @pytest.mark.parametrize(
@@ -258,4 +258,4 @@ def test_labels_that_kubelets_may_set(label: str) -> None:
 def test_labels_that_kubelets_may_not_set(label: str) -> None:
     """A kubelet that is told to set a label of Kubernetes' own does not start."""
     with pytest.raises(CannotJoin, match=f"--node-labels: {label}$"):
-        check_labels(Told(cluster="", endpoint="", authority="", labels={label: ""}))
+        check_labels(BootConfig(cluster="", endpoint="", authority="", labels={label: ""}))

@@ -12,8 +12,8 @@ import shlex
 from typing import Final
 
 from karpenter_local.aws.boot.archive import SHELL, documents
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.flags import kubelet_of, labels_of, split_flags, taints_of
-from karpenter_local.aws.boot.told import CannotJoin, Told
 
 _CALL: Final = re.compile(r"^[^#\n]*?/etc/eks/bootstrap\.sh\s+(?P<arguments>.*)$", re.MULTILINE)
 _WITH_VALUE: Final = frozenset(
@@ -38,7 +38,7 @@ _WITH_VALUE: Final = frozenset(
 )
 
 
-def read_al2(user_data: str) -> Told:
+def read_al2(user_data: str) -> BootConfig:
     """
     Return what the script says.
 
@@ -54,7 +54,7 @@ def read_al2(user_data: str) -> Told:
     if missing:
         raise CannotJoin(f"bootstrap.sh: --{missing[0]} is missing, and EKS is not asked for it here")
     flags = split_flags(options.get("kubelet-extra-args", ""))
-    return Told(
+    return BootConfig(
         cluster=cluster,
         endpoint=options["apiserver-endpoint"],
         authority=options["b64-cluster-ca"],

@@ -21,15 +21,15 @@ from karpenter.cloud.catalogs.ec2.instancetypes import (
     reserved_memory_mib,
 )
 from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, parse_resources
-from karpenter_local.aws.boot.told import CannotJoin
+from karpenter_local.aws.boot.bootconfig import CannotJoin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karpenter.core.model.resources import Resources
+    from karpenter_local.aws.boot.bootconfig import BootConfig
     from karpenter_local.aws.boot.hardware import Hardware
     from karpenter_local.aws.boot.images import System
-    from karpenter_local.aws.boot.told import Told
 
 _MIB: Final = 2**20
 _GIB: Final = 2**30
@@ -40,14 +40,16 @@ _EVICTION: Final = {"memory.available": "100Mi", "nodefs.available": "10%"}
 _WATCHED: Final = {"memory.available": MEMORY, "nodefs.available": EPHEMERAL_STORAGE}
 
 
-def capacity(hardware: Hardware, system: System, told: Told, *, overhead: float = VM_OVERHEAD) -> Resources:
+def capacity(
+    hardware: Hardware, system: System, config: BootConfig, *, overhead: float = VM_OVERHEAD
+) -> Resources:
     """Return what a node has; `overhead` is the share of memory that the kernel does not get to see."""
     facts = hardware.facts
     amounts = {
         CPU: facts.cpus * 1000,
         MEMORY: memory_mib(facts, overhead=overhead) * _MIB,
-        EPHEMERAL_STORAGE: _disk(hardware, system, told),
-        PODS: _pods(hardware, system, told),
+        EPHEMERAL_STORAGE: _disk(hardware, system, config),
+        PODS: _pods(hardware, system, config),
         **devices(facts),
         EFA: hardware.efa,
     }
@@ -56,17 +58,17 @@ def capacity(hardware: Hardware, system: System, told: Told, *, overhead: float 
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def allocatable(hardware: Hardware, system: System, told: Told, has: Resources) -> Resources:
+def allocatable(hardware: Hardware, system: System, config: BootConfig, has: Resources) -> Resources:
     """
     Return what of it is left for pods.
 
     Raises:
         CannotJoin: the kubelet was told to keep something that is no amount, or more than there is.
     """
-    kubelet = told.kubelet
-    kept = _amounts("kube-reserved", _merged(_kube_reserved(hardware, system, has), told, "kube_reserved"))
+    kubelet = config.kubelet
+    kept = _amounts("kube-reserved", _merged(_kube_reserved(hardware, system, has), config, "kube_reserved"))
     system_kept = _amounts("system-reserved", kubelet.system_reserved)
-    eviction = _merged(_EVICTION, told, "eviction_hard")
+    eviction = _merged(_EVICTION, config, "eviction_hard")
     thresholds = {
         resource: _threshold(eviction[signal], has.get(resource, 0))
         for signal, resource in _WATCHED.items()
@@ -80,16 +82,16 @@ def allocatable(hardware: Hardware, system: System, told: Told, has: Resources) 
     return left
 
 
-def _pods(hardware: Hardware, system: System, told: Told) -> int:
-    most = told.kubelet.max_pods
+def _pods(hardware: Hardware, system: System, config: BootConfig) -> int:
+    most = config.kubelet.max_pods
     if most is None:
         most = _WINDOWS_PODS if system.is_windows else eni_limited_pods(hardware.facts)
-    per_core = told.kubelet.pods_per_core
+    per_core = config.kubelet.pods_per_core
     return min(most, per_core * hardware.facts.cpus) if per_core else most
 
 
-def _disk(hardware: Hardware, system: System, told: Told) -> int:
-    if told.raid0 and hardware.facts.nvme_gb:
+def _disk(hardware: Hardware, system: System, config: BootConfig) -> int:
+    if config.raid0 and hardware.facts.nvme_gb:
         return hardware.facts.nvme_gb * _GB
     return hardware.disks.get(system.disk or hardware.root_device, system.disk_gib) * _GIB
 
@@ -103,10 +105,10 @@ def _kube_reserved(hardware: Hardware, system: System, has: Resources) -> dict[s
     }
 
 
-def _merged(usual: Mapping[str, str], told: Told, field: str) -> dict[str, str]:
+def _merged(usual: Mapping[str, str], config: BootConfig, field: str) -> dict[str, str]:
     """Return the defaults, with what the kubelet was told merged into them or in their place."""
-    said: Mapping[str, str] = getattr(told.kubelet, field)
-    return {**usual, **said} if told.kubelet.merges or not said else dict(said)
+    said: Mapping[str, str] = getattr(config.kubelet, field)
+    return {**usual, **said} if config.kubelet.merges or not said else dict(said)
 
 
 def _amounts(name: str, said: Mapping[str, str]) -> Resources:

@@ -1,7 +1,8 @@
 """
 User data as cloud-init takes it apart: one document, or several in a MIME archive.
 
-Only the outside is read here. What each document says is up to whoever understands its type.
+Only the parts are separated here. Each system reads the documents of the types that it knows.
+See https://cloudinit.readthedocs.io/en/latest/explanation/format.html
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from karpenter_local.aws.boot.told import CannotJoin
+from karpenter_local.aws.boot.bootconfig import CannotJoin
 
 SHELL: Final = "text/x-shellscript"
 NODE_CONFIG: Final = "application/node.eks.aws"
@@ -20,14 +21,14 @@ CLOUD_CONFIG: Final = "text/cloud-config"
 UNKNOWN: Final = "text/plain"
 
 
-class Document(msgspec.Struct, frozen=True):
+class UserDataDocument(msgspec.Struct, frozen=True):
     """One document."""
 
     type: str
     text: str
 
 
-def documents(user_data: str) -> tuple[Document, ...]:
+def documents(user_data: str) -> tuple[UserDataDocument, ...]:
     """
     Return the documents of user data, in their order.
 
@@ -38,13 +39,13 @@ def documents(user_data: str) -> tuple[Document, ...]:
         return ()
     head = user_data.lstrip().lower()
     if not head.startswith(("mime-version:", "content-type:")):
-        return (Document(_sniffed(head), user_data),)
+        return (UserDataDocument(_sniffed(head), user_data),)
     archive = message_from_string(user_data.lstrip())
     parts = archive.get_payload()
     if not archive.is_multipart() or not isinstance(parts, list) or archive.defects:
         raise CannotJoin("cloud-init: the user data says that it is a MIME archive, and is none")
     return tuple(
-        Document(part.get_content_type(), str(part.get_payload()))
+        UserDataDocument(part.get_content_type(), str(part.get_payload()))
         for part in parts
         if isinstance(part, Message)
     )

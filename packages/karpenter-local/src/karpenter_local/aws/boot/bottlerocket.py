@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin, KubeletArguments
 from karpenter_local.aws.boot.flags import read_taint, whole
-from karpenter_local.aws.boot.told import CannotJoin, Kubelet, Told
 
 if TYPE_CHECKING:
     from karpenter.api.node import Taint
@@ -15,7 +15,7 @@ _NEEDED: Final = ("cluster-name", "api-server", "cluster-certificate")
 _INIT: Final = ["apiclient", "ephemeral-storage", "init"]
 
 
-def read_bottlerocket(user_data: str) -> Told:
+def read_bottlerocket(user_data: str) -> BootConfig:
     """
     Return what the settings say.
 
@@ -31,7 +31,7 @@ def read_bottlerocket(user_data: str) -> Told:
         if not kubernetes.get(name):
             raise CannotJoin(f"early-boot-config: settings.kubernetes.{name} is missing")
     labels = _table(kubernetes, "node-labels")
-    return Told(
+    return BootConfig(
         cluster=str(kubernetes["cluster-name"]),
         endpoint=str(kubernetes["api-server"]),
         authority=str(kubernetes["cluster-certificate"]),
@@ -42,12 +42,12 @@ def read_bottlerocket(user_data: str) -> Told:
     )
 
 
-def _kubelet(kubernetes: dict[str, Any]) -> Kubelet:
+def _kubelet(kubernetes: dict[str, Any]) -> KubeletArguments:
     def amounts(name: str) -> dict[str, str]:
         return {key: str(value) for key, value in _table(kubernetes, name).items()}
 
     most = kubernetes.get("max-pods")
-    return Kubelet(
+    return KubeletArguments(
         max_pods=whole("max-pods", most) if most is not None else None,
         kube_reserved=amounts("kube-reserved"),
         system_reserved=amounts("system-reserved"),

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from karpenter.api.node import Taint
-from karpenter_local.aws.boot.told import CannotJoin, Kubelet
+from karpenter_local.aws.boot.bootconfig import CannotJoin, KubeletArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,14 +80,14 @@ def read_taint(text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
-def kubelet_of(flags: dict[str, str]) -> Kubelet:
+def kubelet_of(flags: dict[str, str]) -> KubeletArguments:
     """
     Return the settings that flags say; they replace what the image would do by itself.
 
     Raises:
         CannotJoin: one cannot be read.
     """
-    return Kubelet(
+    return KubeletArguments(
         max_pods=whole("max-pods", flags["max-pods"]) if "max-pods" in flags else None,
         pods_per_core=whole("pods-per-core", flags.get("pods-per-core", "0")),
         kube_reserved=_pairs("kube-reserved", flags.get("kube-reserved", ""), "="),

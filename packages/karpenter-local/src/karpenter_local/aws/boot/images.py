@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter_local.aws.boot.al2 import read_al2
+from karpenter_local.aws.boot.bootconfig import CannotJoin
 from karpenter_local.aws.boot.bottlerocket import read_bottlerocket
 from karpenter_local.aws.boot.nodeadm import read_al2023
-from karpenter_local.aws.boot.told import CannotJoin
 from karpenter_local.aws.boot.windows import read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.aws.boot.told import Told
+    from karpenter_local.aws.boot.bootconfig import BootConfig
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     """The device that pods write to; empty means the root device."""
 
     disk_gib: int = 20
-    """Its size where nobody asks for another one."""
+    """Its size by default."""
 
     windows_build: str = ""
     reserves_by_interfaces: bool = True
@@ -48,7 +48,7 @@ AL2: Final = System(name="Amazon Linux 2")
 AL2023: Final = System(name="Amazon Linux 2023")
 BOTTLEROCKET: Final = System(name="Bottlerocket OS", disk="/dev/xvdb", reserves_by_interfaces=False)
 _BUILDS: Final = {"2019": "10.0.17763", "2022": "10.0.20348", "2025": "10.0.26100"}
-_READERS: Final[dict[str, Callable[[str], Told]]] = {
+_READERS: Final[dict[str, Callable[[str], BootConfig]]] = {
     AL2.name: read_al2,
     AL2023.name: read_al2023,
     BOTTLEROCKET.name: read_bottlerocket,
@@ -75,7 +75,7 @@ def system_of(image: str) -> System | None:
     return None
 
 
-def read_user_data(system: System, user_data: str) -> Told:
+def read_user_data(system: System, user_data: str) -> BootConfig:
     """
     Return what a machine is told, in the words of its system.
 
@@ -83,6 +83,6 @@ def read_user_data(system: System, user_data: str) -> Told:
         CannotJoin: what its console says about that.
     """
     if not user_data.strip():
-        raise CannotJoin("there is no user data, so that nobody started the kubelet")
+        raise CannotJoin("there is no user data, so the kubelet was not started")
     reader = read_windows if system.is_windows else _READERS[system.name]
     return reader(user_data)

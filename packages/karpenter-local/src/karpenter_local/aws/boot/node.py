@@ -23,12 +23,12 @@ from karpenter.api.wire import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.core.model.resources import render_resources
 from karpenter_local.aws.boot.amounts import allocatable, capacity
-from karpenter_local.aws.boot.told import CannotJoin
+from karpenter_local.aws.boot.bootconfig import CannotJoin
 
 if TYPE_CHECKING:
+    from karpenter_local.aws.boot.bootconfig import BootConfig
     from karpenter_local.aws.boot.hardware import Hardware
     from karpenter_local.aws.boot.images import System
-    from karpenter_local.aws.boot.told import Told
 
 ZONE_ID: Final = "topology.k8s.aws/zone-id"
 _RESERVED: Final = ("kubernetes.io", "k8s.io")
@@ -51,7 +51,7 @@ _ALLOWED: Final = frozenset(
 
 
 def node_of(
-    hardware: Hardware, system: System, told: Told, *, version: str, overhead: float = VM_OVERHEAD
+    hardware: Hardware, system: System, config: BootConfig, *, version: str, overhead: float = VM_OVERHEAD
 ) -> dict[str, Any]:
     """
     Return the Node as the kubelet registers it.
@@ -59,9 +59,9 @@ def node_of(
     Raises:
         CannotJoin: the kubelet was told something that it does not accept.
     """
-    check_labels(told)
-    has = capacity(hardware, system, told, overhead=overhead)
-    left = allocatable(hardware, system, told, has)
+    check_labels(config)
+    has = capacity(hardware, system, config, overhead=overhead)
+    left = allocatable(hardware, system, config, has)
     os = "windows" if system.is_windows else "linux"
     arch = hardware.facts.arch
     own = {
@@ -75,10 +75,10 @@ def node_of(
         own[WINDOWS_BUILD] = system.windows_build
     uninitialized = {"key": CLOUD_UNINITIALIZED, "value": "true", "effect": NO_SCHEDULE}
     return {
-        "metadata": {"name": hardware.name, "labels": {**told.labels, **own}},
+        "metadata": {"name": hardware.name, "labels": {**config.labels, **own}},
         "spec": {
             "providerID": hardware.provider_id,
-            "taints": [*(to_plain(each) for each in told.taints), uninitialized],
+            "taints": [*(to_plain(each) for each in config.taints), uninitialized],
         },
         "status": {
             "capacity": dict(render_resources(has)),
@@ -108,14 +108,14 @@ def cloud_labels(hardware: Hardware) -> dict[str, str]:
     }
 
 
-def check_labels(told: Told) -> None:
+def check_labels(config: BootConfig) -> None:
     """
     Refuse labels that a kubelet may not set on its own node.
 
     Raises:
         CannotJoin: naming them.
     """
-    unknown = sorted(key for key in told.labels if key not in _ALLOWED and _is_reserved(key))
+    unknown = sorted(key for key in config.labels if key not in _ALLOWED and _is_reserved(key))
     if unknown:
         raise CannotJoin(
             "kubelet: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels:"

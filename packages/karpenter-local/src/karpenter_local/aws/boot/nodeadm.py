@@ -12,14 +12,14 @@ import yaml
 
 from karpenter.api.node import Taint
 from karpenter_local.aws.boot.archive import NODE_CONFIG, documents
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin, KubeletArguments
 from karpenter_local.aws.boot.flags import labels_of, read_words, split_flags, taints_of, whole
-from karpenter_local.aws.boot.told import CannotJoin, Kubelet, Told
 
 _VERSIONS: Final = frozenset({"node.eks.aws/v1alpha1"})
 _NEEDED: Final = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 
 
-def read_al2023(user_data: str) -> Told:
+def read_al2023(user_data: str) -> BootConfig:
     """
     Return what the documents say.
 
@@ -41,7 +41,7 @@ def read_al2023(user_data: str) -> Told:
     flags = _flags(kubelet.get("flags") or [])
     config = _table(kubelet, "config")
     storage = _table(_table(spec, "instance"), "localStorage")
-    return Told(
+    return BootConfig(
         cluster=str(cluster["name"]),
         endpoint=str(cluster["apiServerEndpoint"]),
         authority=str(cluster["certificateAuthority"]),
@@ -101,11 +101,11 @@ def _taints(said: list[dict[str, Any]]) -> tuple[Taint, ...]:
         raise CannotJoin(f"kubelet: registerWithTaints is {said!r}, which are no taints") from None
 
 
-def _kubelet(config: dict[str, Any]) -> Kubelet:
+def _kubelet(config: dict[str, Any]) -> KubeletArguments:
     def amounts(name: str) -> dict[str, str]:
         return {str(key): str(value) for key, value in _table(config, name).items()}
 
-    return Kubelet(
+    return KubeletArguments(
         max_pods=whole("maxPods", config["maxPods"]) if config.get("maxPods") is not None else None,
         pods_per_core=whole("podsPerCore", config.get("podsPerCore") or 0),
         kube_reserved=amounts("kubeReserved"),

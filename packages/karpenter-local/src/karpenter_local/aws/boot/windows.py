@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.flags import kubelet_of, labels_of, split_flags, taints_of
-from karpenter_local.aws.boot.told import CannotJoin, Told
 
 _BLOCK: Final = re.compile(r"<powershell>(?P<script>.*?)</powershell>", re.DOTALL | re.IGNORECASE)
 _HOLDS: Final = re.compile(
@@ -26,7 +26,7 @@ _ARGUMENT: Final = re.compile(
 _NEEDED: Final = ("eksclustername", "apiserverendpoint", "base64clusterca")
 
 
-def read_windows(user_data: str) -> Told:
+def read_windows(user_data: str) -> BootConfig:
     """
     Return what the script says.
 
@@ -52,7 +52,7 @@ def read_windows(user_data: str) -> Told:
         if not arguments.get(name):
             raise CannotJoin(f"Start-EKSBootstrap.ps1: -{name} is missing")
     flags = split_flags(arguments.get("kubeletextraargs", ""))
-    return Told(
+    return BootConfig(
         cluster=arguments["eksclustername"],
         endpoint=arguments["apiserverendpoint"],
         authority=arguments["base64clusterca"],

@@ -25,10 +25,10 @@ from karpenter.cloud.cloudprovider import Machine, ProviderId
 from karpenter_local.aws.account import Shelf
 from karpenter_local.aws.account import Trouble as Shortage
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
-from karpenter_local.aws.happenings import Doomed, Launched
+from karpenter_local.aws.events import InterruptionScheduled, InstanceLaunched
 from karpenter_local.aws.inventory import Inventory
 from karpenter_local.aws.mail import post
-from karpenter_local.aws.power import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
+from karpenter_local.aws.instancestate import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
 from karpenter_local.aws.room import Pace
 from karpenter_local.sandbox.options import AwsOptions
 from karpenter_local.simulation.aws.faults import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
     from karpenter_local.aws.commands import Command
-    from karpenter_local.aws.happenings import Happening
+    from karpenter_local.aws.events import AccountEvent
     from karpenter_local.aws.site import Site
     from karpenter_local.simulation.aws.network import AwsCallFault
     from karpenter_local.simulation.cloud import Later
@@ -178,8 +178,8 @@ class SimulatedAws:
         """Return what must hold on AWS."""
         return [LaunchedOnceInvariant(self._simulated, violations, self)]
 
-    def _note(self, happening: Happening) -> None:
-        if isinstance(happening, Launched):
+    def _note(self, happening: AccountEvent) -> None:
+        if isinstance(happening, InstanceLaunched):
             self.launched.append(happening.instance)
 
     def _run_short(self, fault: SellOut | RunShort, later: Later) -> None:
@@ -215,7 +215,7 @@ class SimulatedAws:
                     perform(Interrupt(instance=chosen.id))
                 else:
                     perform(Retire(instance=chosen.id))
-                    self._cloud.site.account.tell(Doomed(chosen.id, _NOTICE))
+                    self._cloud.site.account.tell(InterruptionScheduled(chosen.id, _NOTICE))
             case LoseMachine():
                 perform(Kill(instance=chosen.id))
             case ImpairInstance(what=what):

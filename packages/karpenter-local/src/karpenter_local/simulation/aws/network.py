@@ -47,8 +47,8 @@ _LONGEST_PAUSE: Final = 20.0
 _READING: Final = ("Describe", "Get", "List", "Receive")
 _BUSY: Final = "503"
 _REFUSALS: Final[dict[str | None, faults.Fault]] = {
-    "throttled": faults.Refuse(code="RequestLimitExceeded", status=int(_BUSY)),
-    "error": faults.Refuse(code="InternalError", status=500),
+    "throttled": faults.RefuseCall(code="RequestLimitExceeded", status=int(_BUSY)),
+    "error": faults.RefuseCall(code="InternalError", status=500),
     "lost for good": faults.LoseAnswer(),
 }
 """Faults that AWS itself answers with, or causes."""

@@ -39,7 +39,7 @@ class RequestBatcher(Generic[Q, A]):
         at_once: int = 100,
         measure: Callable[[float, int], None] = lambda _seconds, _size: None,
     ) -> None:
-        """`measure` is called with the seconds that a window was open, and the number of requests of a call."""
+        """`measure` is called with the seconds that a window was open, and the requests of a call."""
         self._send = send
         self._group_by = group_by
         self._turn = asyncio.Semaphore(at_once)
@@ -102,7 +102,7 @@ class RequestBatcher(Generic[Q, A]):
 
 
 def measured(metrics: ProviderMetrics, batcher: str) -> Callable[[float, int], None]:
-    """Return a function that records how long requests waited for each other, and how many were sent as one."""
+    """Return a function that records how long a window was open, and how many requests were sent as one."""
 
     def measure(seconds: float, size: int) -> None:
         metrics.observe(BATCH_TIME, seconds, batcher=batcher)

@@ -1,9 +1,9 @@
 """
-Which capacity reservations machines may use, and how much is left of each.
+The capacity reservations that a node class selects, and how many instances each has left.
 
-EC2 tells how many machines a reservation still holds, but late. So a launch takes one off at once, a
-termination adds one, and a launch that EC2 refuses for lack of capacity sets the count to zero, until EC2 is
-asked again.
+EC2 reports the available count of a reservation with a delay. So a launch subtracts one at once, a
+termination adds one, and a launch that fails for lack of capacity sets the count to zero, until EC2 is asked
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 EXPIRES_BEFORE: Final = timedelta(minutes=40)
-"""How long before its end a capacity block takes no new machines: EC2 takes them back half an hour before."""
+"""
+How long before its end a capacity block takes no new instances. EC2 terminates them 30 minutes before:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
+"""
 
 _REMEMBERED: Final = 60.0
 _COUNTED_FOR: Final = 24 * 3600.0
@@ -70,7 +73,7 @@ class CapacityReservationProvider:
         return tuple(sorted((each for each in read if each is not None), key=lambda each: each.id))
 
     def left(self, reservation: str) -> int:
-        """Return how many machines a reservation still holds; none when nobody knows."""
+        """Return how many machines a reservation still holds; zero when it is not known."""
         return self._left.peek(reservation) or 0
 
     def launched(self, reservation: str) -> None:

@@ -1,8 +1,8 @@
 """
-Machines in reserved capacity: what becomes of them when the reservation ends, or no longer holds them.
+Nodes in capacity reservations that end or are cancelled.
 
-EC2 lets a machine run on when its ordinary reservation is cancelled; it is then one on demand, and its labels
-say so from then on. A capacity block is another matter: its machines are taken back before it ends.
+An instance whose reservation is cancelled runs on as an on-demand instance, and the labels of its claim and
+node are changed. A capacity block ends with its instances, so their claims are deleted before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PERIOD: Final = 60.0
 
 
 class CapacityTypeController:
-    """Says of machines that have lost their reservation that they are on demand."""
+    """Relabels nodes that have lost their reservation as on-demand."""
 
     name = "capacityreservation.capacitytype"
 
@@ -39,7 +39,7 @@ class CapacityTypeController:
         self._instances = instances
 
     async def look(self) -> Step:
-        """Compare what claims say with what EC2 does; without reserved machines there is nothing to ask."""
+        """Compare the labels of reserved claims and their nodes with EC2."""
         if not _reserved(self._view()):
             return Step(again=PERIOD)
         kinds = {each.provider_id: each.capacity_type for each in await self._instances.all()}
@@ -49,7 +49,7 @@ class CapacityTypeController:
 
 
 class ReservationExpirationController:
-    """Removes claims whose capacity block is about to end."""
+    """Deletes claims whose capacity block is about to end."""
 
     name = "capacityreservation.expiration"
 
@@ -58,7 +58,7 @@ class ReservationExpirationController:
         self._reservations = reservations
 
     async def look(self) -> Step:
-        """Ask for the reservations that machines are in."""
+        """Ask for the reservations that instances are in."""
         held = [
             each
             for each in self._view().claims.values()

@@ -139,7 +139,7 @@ class AwsProvider:
         return await self._machines(await self.services.instances.all())
 
     async def catalog(self, pool: NodePool) -> Catalog:
-        """Return the instance types of a NodePool, with offerings that failed lately marked as unavailable."""
+        """Return the instance types of a NodePool, with offerings marked that failed lately."""
         name = pool.spec.template.spec.node_class_ref.name
         node_class = await self.services.node_classes.get(name)
         if node_class is None:
@@ -221,7 +221,7 @@ class AwsProvider:
         )
 
     async def _adopted(self, instance: Instance, claim: NodeClaim) -> Machine:
-        """Return an instance whose launch was not answered, with the annotations that the answer would have had."""
+        """Return an instance whose launch was not answered, with the annotations of a launch."""
         (machine,) = await self._machines([instance])
         node_class = await self.services.node_classes.get(claim.spec.node_class_ref.name)
         if node_class is None:
@@ -286,7 +286,7 @@ class AwsProvider:
         return tuple(machines)
 
     def _unlaunched(self) -> tuple[str, ...]:
-        """Return the uids of claims without a provider id: an instance of theirs must not be garbage collected."""
+        """Return the uids of claims without a provider id, whose instances must not be garbage collected."""
         claims = self._view().claims.values() if self._view is not None else ()
         return tuple(each.metadata.uid for each in claims if not each.status.provider_id)
 

@@ -1,8 +1,8 @@
 """
-What machines have to know about the cluster that they join, and what images depend on.
+The EKS cluster: what nodes need to join it, and its version of Kubernetes, which AMIs depend on.
 
 What neither the settings nor our own connection to the API server says is asked of EKS, once; only the
-version of Kubernetes is asked again. A cluster that is not EKS's needs its endpoint among the settings.
+version is asked again. A cluster that is not EKS's needs its endpoint among the settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 OLDEST: Final = 26
 NEWEST: Final = 36
-"""Minor versions of Kubernetes 1 that this provider is known to work with."""
+"""Minor versions of Kubernetes 1 that this provider is known to work with: https://karpenter.sh/docs/upgrading/compatibility/"""
 
 _VERSION_KEPT_FOR: Final = 5 * 60.0
 _FOREVER: Final = float("inf")
@@ -36,7 +36,7 @@ _SYSTEM: Final = "kube-system"
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine needs to join."""
+    """What a node needs to join."""
 
     name: str
     endpoint: str
@@ -46,7 +46,7 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EksCluster:
-    """Knows the cluster."""
+    """Describes the cluster."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class EksCluster:
 
     async def joining(self) -> Joining:
         """
-        Return what machines need to join.
+        Return what nodes need to join.
 
         Raises:
             CloudError: EKS does not tell.
@@ -81,7 +81,7 @@ class EksCluster:
 
     async def service_cidr(self) -> str:
         """
-        Return the addresses of services: the IPv4 ones if there are any, else the IPv6 ones.
+        Return the service CIDR: the IPv4 one if there is one, else the IPv6 one.
 
         Raises:
             CloudError: EKS does not tell.
@@ -91,7 +91,7 @@ class EksCluster:
 
     async def arn(self) -> str:
         """
-        Return what AWS calls the cluster.
+        Return the ARN of the cluster.
 
         Raises:
             CloudError: EKS does not tell.
@@ -112,7 +112,7 @@ class EksCluster:
         return self._noted(await self._asked.get("", self._of_server))
 
     async def _of_server(self) -> str:
-        assert self._ask_version is not None  # or nobody would ask
+        assert self._ask_version is not None  # version() checks it
         return await self._ask_version()
 
     def _noted(self, version: str) -> str:

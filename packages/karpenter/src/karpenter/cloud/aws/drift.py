@@ -1,8 +1,10 @@
 """
-Why a machine is not what its class asks for now, in one word.
+Why an instance does not match its node class any more, as one of Karpenter's reasons.
 
-What a class says itself is compared by hash; what it selects is compared with what was found. The order is
-fixed, and the first difference is told.
+The fields of a class are compared by hash; what it selects is compared with what the selectors found. The
+order is fixed, and the first difference is returned.
+
+https://karpenter.sh/docs/concepts/disruption/#drift
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class AwsApiError(CloudUnreachable):
         return self.status >= _SERVER_FAULT
 
 
-class AccessDenied(AwsApiError):
+class AccessDenied(AwsApiError):  # noqa: N818  AWS' own word
     """The identity of the controller lacks a permission."""
 
     def __init__(self, *, action: str, code: str, message: str, status: int = 403) -> None:
@@ -122,7 +122,7 @@ class NoCredentials(AccessDenied):
         self.args = (f"{said}; hint: give the service account a role, or set AWS_PROFILE",)
 
 
-class ResourceNotFound(AwsApiError):
+class ResourceNotFound(AwsApiError):  # noqa: N818  AWS' own word
     """A resource that the call names does not exist."""
 
 

@@ -112,7 +112,7 @@ class InstanceProfileProvider:
         return tuple(sorted(each["InstanceProfileName"] for each in found if each["Path"].startswith(prefix)))
 
     async def delete(self, name: str) -> None:
-        """Delete a profile, its role first: IAM refuses to delete one with a role. A missing one counts as deleted."""
+        """Delete a profile, its role first, as IAM demands. A missing one counts as deleted."""
         try:
             found = await self._call("GetInstanceProfile", name)
             for role in found["InstanceProfile"]["Roles"]:

@@ -1,6 +1,4 @@
-"""
-Labels, annotations, tags and resources of nodes on EC2, as Karpenter and AWS spell them.
-"""
+"""Labels, annotations, tags and resources of nodes on EC2, as Karpenter and AWS spell them."""
 
 from __future__ import annotations
 

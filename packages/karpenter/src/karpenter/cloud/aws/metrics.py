@@ -1,7 +1,7 @@
 """
-What the provider counts and shows beyond what every provider does, by the names that dashboards know.
+The metrics that only this provider has, by Karpenter's names.
 
-The reference page of the metrics that only this provider has, written from their declarations.
+The module writes their reference page:
 
     python -m karpenter.cloud.aws.metrics > docs/reference/metrics-aws.md
 """
@@ -154,13 +154,13 @@ METRICS: Final = (
 
 
 class ProviderMetrics:
-    """Counts and shows; until the operator has given it instruments, into the void."""
+    """The metrics of the operator; until it has set them with :meth:`use`, nothing is recorded."""
 
     def __init__(self) -> None:
         self._metrics: Metrics | None = None
 
     def use(self, metrics: Metrics) -> None:
-        """Count and show with these from now on."""
+        """Record into these metrics from now on."""
         self._metrics = metrics
 
     def note_call(self, called: ApiCall) -> None:

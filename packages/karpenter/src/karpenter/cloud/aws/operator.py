@@ -32,7 +32,7 @@ async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
     Begin to use AWS for one cluster.
 
     Raises:
-        BadSetting: a setting cannot be used.
+        BadAwsSetting: a setting cannot be used.
         NoRegion: the region is not known.
         CloudError: EC2 does not list its instance types, or EKS does not describe the cluster.
     """

@@ -1,8 +1,9 @@
 """
-Settings of the provider, by the environment variables that its users know.
+Settings of the provider, by Karpenter's environment variables.
 
-A value that is not allowed refuses to start, with one sentence that names the setting; what is no value of
-the setting's type at all counts as not set, as it does for Karpenter.
+https://karpenter.sh/docs/reference/settings/ describes them. A value that is not allowed prevents the start,
+with one sentence that names the setting; what is no value of the setting's type at all counts as not set, as
+it does for Karpenter.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MINUTE: Final = 60.0
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 
-class BadSetting(ValueError):  # noqa: N818  says what is wrong
+class BadAwsSetting(ValueError):  # noqa: N818  says what is wrong
     """A setting of the provider cannot be used."""
 
     def __init__(self, name: str, problem: str) -> None:
@@ -36,7 +37,7 @@ class BadSetting(ValueError):  # noqa: N818  says what is wrong
         self.name = name
 
 
-class UnreadableSetting(BadSetting):
+class UnreadableSetting(BadAwsSetting):
     """The text is no value of the setting's type at all, such as a word for a number."""
 
 
@@ -89,11 +90,11 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
     Return the settings in force. What is no value at all counts as not set.
 
     Raises:
-        BadSetting: naming the setting, and what is allowed.
+        BadAwsSetting: naming the setting, and what is allowed.
     """
     name = given.get("CLUSTER_NAME") or cluster
     if not name:
-        raise BadSetting("CLUSTER_NAME", "is required")
+        raise BadAwsSetting("CLUSTER_NAME", "is required")
     gates = _gates(given.get("FEATURE_GATES", ""))
     aws_gates = _gates(given.get("AWS_FEATURE_GATES", ""))
     values: dict[str, Any] = {}
@@ -117,7 +118,7 @@ def check_flags(flags: Mapping[str, str]) -> None:
     Refuse flags that cannot be read, by the environment variables that they stand for.
 
     Raises:
-        BadSetting: naming the setting, and what is allowed.
+        BadAwsSetting: naming the setting, and what is allowed.
     """
     for key, text in flags.items():
         if key in _READERS and text:
@@ -142,7 +143,7 @@ def _share(text: str, name: str) -> float:
     except ValueError:
         raise UnreadableSetting(name, f"{text!r} is not a number") from None
     if not math.isfinite(value) or value < 0:
-        raise BadSetting(name, f"{text} is not a number of 0 or more")
+        raise BadAwsSetting(name, f"{text} is not a number of 0 or more")
     return value
 
 
@@ -150,7 +151,7 @@ def _count(text: str, name: str) -> int:
     if not _WHOLE_NUMBER.fullmatch(text):
         raise UnreadableSetting(name, f"{text!r} is not a whole number of 0 or more")
     if int(text) < 0:
-        raise BadSetting(name, f"{text!r} is not a whole number of 0 or more")
+        raise BadAwsSetting(name, f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 
@@ -160,14 +161,14 @@ def _interval(text: str, name: str) -> float:
     except DurationError as error:
         raise UnreadableSetting(name, str(error)) from None
     if seconds < _MINUTE:
-        raise BadSetting(name, f"{text} is less than 1m")
+        raise BadAwsSetting(name, f"{text} is less than 1m")
     return seconds
 
 
 def _url(text: str, name: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not parts.hostname:
-        raise BadSetting(name, f"{text!r} is not a URL such as https://example.com")
+        raise BadAwsSetting(name, f"{text!r} is not a URL such as https://example.com")
     return text
 
 
@@ -175,7 +176,7 @@ def _version(text: str, name: str) -> str:
     major, dot, rest = text.removeprefix("v").partition(".")
     minor = rest.partition(".")[0].rstrip("+")
     if not (dot and major.isdigit() and minor.isdigit()):
-        raise BadSetting(name, f"{text!r} is not a version such as 1.33")
+        raise BadAwsSetting(name, f"{text!r} is not a version such as 1.33")
     return f"{major}.{minor}"
 
 
@@ -198,7 +199,7 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 """Environment variable to the field, and how its text is read."""
 
 
-KNOBS: Final = (
+SETTINGS: Final = (
     ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
     ProviderSetting(
         "cluster-ca-bundle",
@@ -242,5 +243,5 @@ def _gates(text: str) -> dict[str, bool]:
         try:
             gates[name.strip()] = parse_switch(value.strip())
         except ValueError:
-            raise BadSetting("FEATURE_GATES", f"{part!r} is not Name=true or Name=false") from None
+            raise BadAwsSetting("FEATURE_GATES", f"{part!r} is not Name=true or Name=false") from None
     return gates

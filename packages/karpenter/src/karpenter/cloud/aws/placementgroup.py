@@ -1,7 +1,8 @@
 """
 The placement group that instances are launched into, if their node class selects one.
 
-A group that was found stays known for a day, in case EC2 does not answer: nodes must not drift because of that.
+A group that was found stays known for a day, in case EC2 does not answer: nodes must not drift because of
+that.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """
-What instance types cost.
+Prices of instance types.
 
-Until AWS has been asked, prices are those that ship with the product, and spot costs what on demand does.
-Once spot prices have come, a type without one in a zone is not sold there. A refresh that fails, or that says
-nothing, changes nothing. Types that nobody has a price for, such as those of a preview, may be priced by the
-user.
+Until AWS has been asked, prices are those that ship with the product, and spot costs what on-demand does.
+Once spot prices have been returned, a type without one in a zone is not offered there. An update that fails,
+or that returns nothing, changes nothing.
 
-Prices that users state for instance types that AWS has none for, such as those of a preview.
-
-A NodeOverlay of one shape says so: a price per hour, and a single requirement that names instance types.
-Any other corrects prices that there are, which is somebody else's business.
+A type that AWS has no price for, such as one of a preview, can be priced by the user: with a NodeOverlay that
+has a price and a single requirement, which names instance types. Any other NodeOverlay changes known prices,
+and is applied elsewhere.
 """
 
 from __future__ import annotations
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
 
 
+# GovCloud has no price list endpoint:
+# https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
 _WITHOUT_PRICE_LIST: Final = "us-gov-"
 
 
@@ -48,23 +48,23 @@ class PricingProvider:
         """Grows whenever a price changes."""
 
     def on_demand(self, instance_type: str) -> float | None:
-        """Return the price of a type on demand; None when nobody knows it."""
+        """Return the on-demand price of a type; None when it is not known."""
         return self._on_demand.get(instance_type, self._stated.get(instance_type))
 
     def spot(self, instance_type: str, zone: str) -> float | None:
-        """Return the price of a type in a zone at spot; None when it is not sold."""
+        """Return the spot price of a type in a zone; None when it is not offered."""
         if self._spot is None:
             return self.on_demand(instance_type)
         return self._spot.get((instance_type, zone), self._stated.get(instance_type))
 
     def state(self, prices: Mapping[str, float]) -> None:
-        """Take prices for types that have none, whatever the zone and however they are bought."""
+        """Set prices for types that have none, for every zone and capacity type."""
         self._note(changed=prices != self._stated)
         self._stated = prices
 
     async def refresh_on_demand(self) -> None:
         """
-        Ask for the price list anew; nothing is done where there is none.
+        Ask for the on-demand prices again; nothing is done where there is no price list.
 
         Raises:
             CloudError: AWS does not tell.
@@ -91,7 +91,7 @@ class PricingProvider:
 
     async def refresh_spot(self, now: datetime) -> None:
         """
-        Ask for spot prices anew.
+        Ask for the spot prices again.
 
         Raises:
             CloudError: AWS does not tell.

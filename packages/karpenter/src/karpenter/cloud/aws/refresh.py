@@ -106,7 +106,7 @@ class VersionController:
 
 
 async def refresh_prices(prices: PricingProvider, clock: Clock) -> None:
-    """Ask for prices at the start; where AWS does not return them, those that ship with the product are used."""
+    """Ask for prices at the start; without an answer, those that ship with the product are used."""
     found = await asyncio.gather(
         prices.refresh_on_demand(), prices.refresh_spot(clock.now()), return_exceptions=True
     )

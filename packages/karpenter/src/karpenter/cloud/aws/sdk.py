@@ -2,8 +2,8 @@
 Calls AWS through boto3, in threads, with AWS' rate limits and our errors.
 
 boto3 blocks, so each call runs in one of a bounded number of threads. Before it, the call waits for its token
-in a bucket as large as the one that EC2 keeps for calls of its kind, so that throttling is rare. Responses are
-plain dictionaries; errors are those of :mod:`.errors`.
+in a bucket as large as the one that EC2 keeps for calls of its kind, so that throttling is rare. Responses
+are plain dictionaries; errors are those of :mod:`.errors`.
 
 :class:`CallRecorder` records every call, attempt by attempt, for the metrics: botocore reports when a call
 begins, when a request is created and when its response came. A call stays in one thread from beginning to
@@ -40,7 +40,7 @@ from botocore.utils import InstanceMetadataRegionFetcher
 from karpenter import __version__
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.aws.errors import NoCredentials, NoResponse, error_from_response
-from karpenter.cloud.aws.options import BadSetting
+from karpenter.cloud.aws.options import BadAwsSetting
 from karpenter.cloud.catalogs.ec2.refresh import pricing_region
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class CallRecorder(threading.local):
         called.seconds = now - self._began
 
 
-class NoRegion(BadSetting):
+class NoRegion(BadAwsSetting):
     """The region is not known."""
 
     def __init__(self) -> None:

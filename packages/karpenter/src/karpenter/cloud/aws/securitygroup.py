@@ -1,6 +1,4 @@
-"""
-The security groups that instances are in.
-"""
+"""The security groups that instances are in."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class SQSProvider:
         metrics: ProviderMetrics,
         long_poll: int = LONG_POLL,
     ) -> None:
-        """With a `long_poll` of zero this process waits between two calls, not SQS: virtual time needs that."""
+        """With a `long_poll` of zero this process waits between calls, not SQS: virtual time needs it."""
         self._aws = aws
         self._name = name
         self._clock = clock

@@ -1,9 +1,9 @@
 """
-What is written on claims and on instances once a machine has become a node.
+Controllers that follow a node after its launch.
 
-An instance gets the name of its node and of its claim as tags, so that people find it in the console. A
-machine in a partition of a placement group gets the number of the partition as a label, once EC2 tells it.
-The memory that a node really has is remembered for the next ones of its type.
+An instance is tagged with the names of its node and of its claim, so that it is found in the console. A claim
+in a partition placement group is labelled with its partition, once EC2 reports it. The memory that a node
+reports is kept for the next nodes of its type.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class PartitionController:
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Find the partition of one claim's machine out."""
+        """Label one claim with the partition of its instance."""
         claim = self._view().claims.get(key)
         if claim is None or not claim.status.provider_id or not lacks_partition(claim):
             return NOTHING
@@ -154,7 +154,7 @@ def lacks_partition(claim: NodeClaim) -> bool:
 
 
 class DiscoveredCapacityController:
-    """Learns how much memory nodes really have."""
+    """Keeps the memory that nodes report."""
 
     name = "providers.instancetype.capacity"
     workers = 1
@@ -178,7 +178,7 @@ class DiscoveredCapacityController:
                 yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Learn from one node."""
+        """Keep the memory of one node."""
         view = self._view()
         node = view.nodes.get(key)
         claim = next((each for each in view.claims.values() if node and _is_of(each, node)), None)

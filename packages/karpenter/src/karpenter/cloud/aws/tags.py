@@ -1,6 +1,4 @@
-"""
-Tags of everything that is created for a node class.
-"""
+"""Tags of everything that is created for a node class."""
 
 from __future__ import annotations
 

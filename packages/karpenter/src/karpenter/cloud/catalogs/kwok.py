@@ -7,8 +7,8 @@ the size: 2.5 cents per core and 0.1 cents per gigabyte (not gibibyte) of memory
 
 :func:`assemble` derives the labels that follow from a type's name and size, fills in the default overhead and
 pod limit, and states which labels each type and offering lacks: a label that is stated anywhere in the
-catalogue is well known, and a type that does not state it does not have it. Zones and capacity types of a type
-are those of its available offerings.
+catalogue is well known, and a type that does not state it does not have it. Zones and capacity types of a
+type are those of its available offerings.
 
 A catalogue states the same few requirements thousands of times. :class:`Interner` makes each of them once, so
 that they cost little memory and are compared by identity.

@@ -2,8 +2,8 @@
 A cloud in memory, for development, tests and simulations: its machines cost nothing and fail on request.
 
 :class:`KwokCloud` has the machines and the offerings; it outlives an operator that is killed and started
-again. :class:`KwokProvider` is the CloudProvider of one cluster on it. :class:`KwokControl` is for tests, demos
-and simulations: it takes capacity away, loses responses, interrupts machines and lets them drift.
+again. :class:`KwokProvider` is the CloudProvider of one cluster on it. :class:`KwokControl` is for tests,
+demos and simulations: it takes capacity away, loses responses, interrupts machines and lets them drift.
 
     cloud = KwokCloud(load_catalog("kwok"), nodes=nodes, clock=clock, chance=Random(1))
     provider = KwokProvider(cloud, classes=classes, cluster="demo")
@@ -16,7 +16,6 @@ from karpenter.cloud.kwok.faults import Fail, Fault, Hang, LoseResponse, NeverJo
 
 __all__ = [
     "Behaviour",
-    "ProviderCall",
     "Fail",
     "Fault",
     "Hang",
@@ -27,5 +26,6 @@ __all__ = [
     "NeverJoin",
     "NodeClassReader",
     "NodeMaker",
+    "ProviderCall",
     "Slow",
 ]

@@ -1,10 +1,10 @@
 """
 The CloudProvider of the cloud in memory.
 
-:class:`KwokProvider` caches nothing but which offerings had no capacity lately: what must survive a restart is
-in the cloud, or in Kubernetes. :func:`connect` creates a cloud for one operator; since that dies with its
-process, :func:`restore` reads the machines back from the NodeClaims and Nodes of the cluster. Tests, demos and
-simulations whose cloud outlives the operator create the parts themselves.
+:class:`KwokProvider` caches nothing but which offerings had no capacity lately: what must survive a restart
+is in the cloud, or in Kubernetes. :func:`connect` creates a cloud for one operator; since that dies with its
+process, :func:`restore` reads the machines back from the NodeClaims and Nodes of the cluster. Tests, demos
+and simulations whose cloud outlives the operator create the parts themselves.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ LATENCIES: Final = {"launch": "KWOK_LAUNCH_LATENCY", "shutdown": "KWOK_SHUTDOWN_
 """Settings of latencies, such as ``1s``."""
 
 
-class BadSetting(ValueError):  # noqa: N818  says what is wrong
+class BadKwokSetting(ValueError):  # noqa: N818  says what is wrong
     """A setting of the provider cannot be used."""
 
 
@@ -335,7 +335,7 @@ async def connect(context: ProviderContext) -> AsyncIterator[KwokProvider]:
 
     Raises:
         InvalidCatalog: the catalogue cannot be read.
-        BadSetting: a latency is no duration.
+        BadKwokSetting: a latency is not a duration.
         CloudUnreachable: the cluster cannot be asked for its machines.
     """
     cloud = KwokCloud(
@@ -359,5 +359,5 @@ def _behaviour(settings: Mapping[str, str]) -> Behaviour:
         try:
             seconds[field] = parse_duration(settings.get(setting) or "0s").total_seconds()
         except DurationError as error:
-            raise BadSetting(f"setting {setting}: {error}") from None
+            raise BadKwokSetting(f"setting {setting}: {error}") from None
     return Behaviour(**seconds)

@@ -119,8 +119,8 @@ class DisruptionBudgetMetrics:
 
     async def look(self) -> float:
         """Find out which machines could go, if anything has changed since the last look."""
-        if self._store.complete and self._looked != self._store.stamp:
-            self._looked = self._store.stamp
+        if self._store.complete and self._looked != self._store.consolidation_state:
+            self._looked = self._store.consolidation_state
             view, now = self._store.view(), self._clock.now()
             catalog = self._catalogs.latest or _NOTHING_SOLD
             promised = self._store.nominated(now)

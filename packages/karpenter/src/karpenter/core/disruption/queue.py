@@ -22,7 +22,7 @@ from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     claim_conditions,
     disrupted_labels,
-    moved_labels,
+    disrupted_pods_labels,
     patch_object,
 )
 from karpenter.core.lifecycle.registration import render_taint
@@ -180,7 +180,7 @@ def count_disrupted(candidates: Sequence[Candidate], reason: str) -> tuple[Effec
             ),
             Count(
                 metric="karpenter_pods_disruption_initiated_total",
-                labels=moved_labels(candidate.claim, _snake(reason), _snake(policy)),
+                labels=disrupted_pods_labels(candidate.claim, _snake(reason), _snake(policy)),
                 amount=float(len(candidate.pods)),
             ),
         ]

@@ -1,8 +1,9 @@
 """
-What buffers say about themselves: for how many pods of which template they keep room, and if it exists.
+The status of a CapacityBuffer: its resolved pod template, its replicas, and whether its capacity exists.
 
-Whether a buffer can be understood is worked out here; whether its room exists is known only to whoever placed
-its pods last, and is handed in. These conditions are plain: nothing depends on them and nothing follows.
+Whether the spec can be resolved is decided here. Whether the virtual pods of the buffer fit existing nodes
+is a result of the last scheduling run and is an argument. The conditions of a buffer have no root
+condition.
 """
 
 from __future__ import annotations
@@ -28,37 +29,41 @@ PROVISIONING: Final = "Provisioning"
 
 
 def buffer_status(buffer: CapacityBuffer, view: ClusterView, now: datetime, *, fits: bool | None) -> Step:
-    """Return what to write on a buffer; `fits` says if its room was found on nodes that exist, if known."""
+    """Return the status write of a buffer; `fits` says whether its virtual pods fit existing nodes."""
     status: dict[str, Any] = {
         "podTemplateRef": None,
         "podTemplateGeneration": None,
         "replicas": None,
         "provisioningStrategy": buffer.spec.provisioning_strategy,
     }
-    board = _Board(buffer, now)
+    condition_set = _BufferConditions(buffer, now)
     try:
-        measure = resolve_buffer(buffer, view)
-        count = buffer_replicas(buffer, measure.template, measure.workload)
+        resolved = resolve_buffer(buffer, view)
+        count = buffer_replicas(buffer, resolved.template, resolved.workload)
     except BufferProblem as problem:
-        board.set(READY, "False", problem.reason, str(problem))
-        board.set(PROVISIONING, "False", "NotReadyForProvisioning", "It is not known what room to keep.")
-        return Step(effects=_written(buffer, status, board), again=PERIOD)
+        condition_set.set(READY, "False", problem.reason, str(problem))
+        condition_set.set(PROVISIONING, "False", "NotReadyForProvisioning", "The buffer cannot be resolved.")
+        return Step(effects=_status_patch(buffer, status, condition_set), again=PERIOD)
     if buffer.spec.pod_template_ref is not None:
         status["podTemplateRef"] = {"name": buffer.spec.pod_template_ref.name}
-        status["podTemplateGeneration"] = measure.generation
+        status["podTemplateGeneration"] = resolved.generation
     status["replicas"] = count
-    board.set(READY, "True", "Resolved", f"Room for {count} pods is kept.")
+    condition_set.set(READY, "True", "Resolved", f"The buffer resolves to {count} pods.")
     if not count:
-        board.set(PROVISIONING, "False", "BufferEmpty", "Room for no pods is asked for.")
+        condition_set.set(PROVISIONING, "False", "BufferEmpty", "The buffer resolves to no pods.")
     elif fits:
-        board.set(PROVISIONING, "True", "FitsExistingCapacity", "All of the room is on nodes that exist.")
+        condition_set.set(
+            PROVISIONING, "True", "FitsExistingCapacity", "All pods of the buffer fit existing nodes."
+        )
     elif fits is not None:
-        board.set(PROVISIONING, "False", "RequiresNewCapacity", "Some of the room is still to be made.")
-    return Step(effects=_written(buffer, status, board), again=PERIOD)
+        condition_set.set(
+            PROVISIONING, "False", "RequiresNewCapacity", "Some pods of the buffer need new nodes."
+        )
+    return Step(effects=_status_patch(buffer, status, condition_set), again=PERIOD)
 
 
-class _Board:
-    """The conditions of one buffer, as they are being restated."""
+class _BufferConditions:
+    """The conditions of one buffer."""
 
     def __init__(self, buffer: CapacityBuffer, now: datetime) -> None:
         self.held = {each.type: each for each in buffer.status.conditions}
@@ -78,18 +83,20 @@ class _Board:
         )
 
 
-def _written(buffer: CapacityBuffer, status: dict[str, Any], board: _Board) -> tuple[Effect, ...]:
-    """Return the write that makes a buffer's status this one; nothing if it is."""
-    said = buffer.status
-    ref = {"name": said.pod_template_ref.name} if said.pod_template_ref is not None else None
+def _status_patch(
+    buffer: CapacityBuffer, status: dict[str, Any], condition_set: _BufferConditions
+) -> tuple[Effect, ...]:
+    """Return the write of a buffer's status; empty if nothing differs."""
+    current = buffer.status
+    ref = {"name": current.pod_template_ref.name} if current.pod_template_ref is not None else None
     before = {
         "podTemplateRef": ref,
-        "podTemplateGeneration": said.pod_template_generation,
-        "replicas": said.replicas,
-        "provisioningStrategy": said.provisioning_strategy,
+        "podTemplateGeneration": current.pod_template_generation,
+        "replicas": current.replicas,
+        "provisioningStrategy": current.provisioning_strategy,
     }
-    held = tuple(board.held.values())
-    if before == status and said.conditions == held:
+    held = tuple(condition_set.held.values())
+    if before == status and current.conditions == held:
         return ()
     return (
         Amend(
@@ -98,6 +105,6 @@ def _written(buffer: CapacityBuffer, status: dict[str, Any], board: _Board) -> t
             namespace=buffer.namespace,
             status={**status, "conditions": render_conditions(held)},
             version=buffer.metadata.resource_version,
-            because="the buffer, what it is measured by, or its room has changed",
+            because="the buffer, its pod template or its capacity has changed",
         ),
     )

@@ -1,18 +1,13 @@
 """
-Conditions of an object: what each means for the others, and when it counts as changed.
+Status conditions of NodeClaims, NodePools and NodeOverlays, and the writes and metric labels they share.
 
-A kind has a root condition, ``Ready``, and others that it depends on. Those are always there, unknown until
-somebody says more; the root follows from them. The time of a condition is that of the last change of its
-status, whatever else is said of it since. A statement about an older generation of the object does not count.
+A kind has a root condition, ``Ready``, and dependents. Dependents always exist and start as Unknown; the
+root follows from them. ``lastTransitionTime`` changes only with the status. A condition about an older
+generation of the object does not count for the root.
 
-Pure: a board is a value, and setting a condition gives another board. What the conditions of a claim or pool
-mean is decided in the modules beside this one.
-
-Writing down what changed about a claim: only what differs, and only if it still is what was looked at.
-
-How far a claim has come: its conditions, what to do before they are written down, and what after.
-
-Labels of metrics about claims and nodes, read from the labels of the objects themselves.
+A :class:`ConditionSet` is a value: setting a condition returns another set. :func:`patch_object` returns
+the write of what differs, conditional on the resourceVersion that was read. What a condition means is
+decided in the modules beside this one: registration, initialization, disruption_conditions and so on.
 """
 
 from __future__ import annotations
@@ -40,9 +35,9 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
 
 
-ROOT: Final = "Ready"
+READY: Final = "Ready"
 AWAITING_RECONCILIATION: Final = "AwaitingReconciliation"
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LAUNCHED: Final = "Launched"
 REGISTERED: Final = "Registered"
@@ -75,56 +70,57 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
 
     def get(self, kind: str) -> Condition | None:
-        """Return one condition, if it is there."""
+        """Return one condition, or None."""
         return next((each for each in self.held if each.type == kind), None)
 
     def status(self, kind: str) -> str:
-        """Return the status of one condition; empty when it is not there."""
+        """Return the status of one condition; empty when it does not exist."""
         found = self.get(kind)
         return found.status if found is not None else ""
 
     def is_true(self, kind: str) -> bool:
-        """Whether a condition is there and True."""
+        """Whether a condition exists and is True."""
         return self.status(kind) == "True"
 
     def since(self, kind: str) -> datetime:
-        """Return when the status of a condition changed last; long ago when it is not there."""
+        """Return the last transition time of a condition; the epoch when it does not exist."""
         found = self.get(kind)
-        return (found.last_transition_time if found is not None else None) or _BEGINNING
+        return (found.last_transition_time if found is not None else None) or _EPOCH
 
-    def true(self, kind: str, reason: str = "", message: str = "") -> ConditionSet:
-        """Return the board with a condition that holds; its reason is its own name unless one is given."""
+    def set_true(self, kind: str, reason: str = "", message: str = "") -> ConditionSet:
+        """Return the set with a condition that is True; its reason is its type unless one is given."""
         return self.set(kind, "True", reason or kind, message)
 
-    def false(self, kind: str, reason: str, message: str) -> ConditionSet:
-        """Return the board with a condition that does not hold."""
+    def set_false(self, kind: str, reason: str, message: str) -> ConditionSet:
+        """Return the set with a condition that is False."""
         return self.set(kind, "False", reason, message)
 
-    def unknown(self, kind: str, reason: str, message: str) -> ConditionSet:
-        """Return the board with a condition of which nobody knows yet whether it holds."""
+    def set_unknown(self, kind: str, reason: str, message: str) -> ConditionSet:
+        """Return the set with a condition that is Unknown."""
         return self.set(kind, "Unknown", reason, message)
 
     def set(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
-        """Return the board with one condition as it is now, and the root as it follows."""
-        board = self._with(kind, status, reason, message)
-        return board if kind == ROOT else board._rooted()  # noqa: SLF001  another of the same
+        """Return the set with one condition, and the root that follows."""
+        condition_set = self.with_condition(kind, status, reason, message)
+        return condition_set if kind == READY else condition_set.with_root()
 
     def refresh(self, kind: str) -> ConditionSet:
-        """Return the board with a condition said again, of the object's present generation."""
+        """Return the set with a condition repeated for the present generation of the object."""
         found = self.get(kind)
         return self if found is None else self.set(kind, found.status, found.reason, found.message)
 
     def clear(self, kind: str) -> ConditionSet:
-        """Return the board without a condition; one that the root depends on stays."""
-        if kind in self.dependents or kind == ROOT or self.get(kind) is None:
+        """Return the set without a condition; dependents of the root stay."""
+        if kind in self.dependents or kind == READY or self.get(kind) is None:
             return self
         left = sorted((each for each in self.held if each.type != kind), key=lambda each: each.type)
         return msgspec.structs.replace(self, held=tuple(left))
 
-    def _with(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
+    def with_condition(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
+        """Return the set with one condition; the root stays as it is."""
         before = self.get(kind)
         if before is None:
-            changed: datetime | None = self.born if kind == ROOT or kind in self.dependents else self.now
+            changed: datetime | None = self.born if kind == READY or kind in self.dependents else self.now
         else:
             changed = before.last_transition_time if before.status == status else self.now
         new = Condition(
@@ -140,7 +136,8 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
             others = [msgspec.structs.replace(each, observed_generation=self.generation) for each in others]
         return msgspec.structs.replace(self, held=tuple(sorted([*others, new], key=_by_time)))
 
-    def _rooted(self) -> ConditionSet:
+    def with_root(self) -> ConditionSet:
+        """Return the set with the root that follows from its dependents."""
         unhealthy = [
             each
             for kind in self.dependents
@@ -148,23 +145,23 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
             and not (each.status == "True" and each.observed_generation == self.generation)
         ]
         if not unhealthy:
-            return self._with(ROOT, "True", ROOT, "")
-        unhealthy.sort(key=lambda each: each.last_transition_time or _BEGINNING, reverse=True)
+            return self.with_condition(READY, "True", READY, "")
+        unhealthy.sort(key=lambda each: each.last_transition_time or _EPOCH, reverse=True)
         message = ", ".join(f"{each.type}={each.status}" for each in unhealthy)
         failed = any(
             each.status == "False" and each.observed_generation == self.generation for each in unhealthy
         )
         if failed:
-            return self._with(ROOT, "False", "UnhealthyDependents", message)
-        return self._with(ROOT, "Unknown", "ReconcilingDependents", message)
+            return self.with_condition(READY, "False", "UnhealthyDependents", message)
+        return self.with_condition(READY, "Unknown", "ReconcilingDependents", message)
 
 
 def condition_set_of(
     meta: ObjectMeta, held: Iterable[Condition], dependents: tuple[str, ...], now: datetime
 ) -> ConditionSet:
-    """Return the conditions of an object, with all there that must be."""
+    """Return the conditions of an object; the root and its dependents are added as Unknown if missing."""
     second = now.replace(microsecond=0)
-    board = ConditionSet(
+    condition_set = ConditionSet(
         held=tuple(held),
         dependents=dependents,
         generation=meta.generation,
@@ -172,10 +169,11 @@ def condition_set_of(
         deleting=meta.deletion_timestamp is not None,
         now=second,
     )
-    for kind in (ROOT, *dependents):
-        if board.get(kind) is None:
-            board = board._with(kind, "Unknown", AWAITING_RECONCILIATION, "object is awaiting reconciliation")  # noqa: SLF001  as above
-    return board
+    for kind in (READY, *dependents):
+        if condition_set.get(kind) is None:
+            message = "object is awaiting reconciliation"
+            condition_set = condition_set.with_condition(kind, "Unknown", AWAITING_RECONCILIATION, message)
+    return condition_set
 
 
 def claim_conditions(claim: NodeClaim, now: datetime) -> ConditionSet:
@@ -194,14 +192,14 @@ def overlay_conditions(overlay: NodeOverlay, now: datetime) -> ConditionSet:
 
 
 def render_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
-    """Return conditions as the API takes them; every field is spelled out."""
+    """Return conditions in the form that the API takes, with every field."""
     return [
         {
             "type": each.type,
             "status": each.status,
             "reason": each.reason,
             "message": each.message,
-            "lastTransitionTime": render_time(each.last_transition_time or _BEGINNING),
+            "lastTransitionTime": render_time(each.last_transition_time or _EPOCH),
             "observedGeneration": each.observed_generation,
         }
         for each in conditions
@@ -209,26 +207,26 @@ def render_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
 
 
 def render_time(moment: datetime) -> str:
-    """Return a time as the API writes it, to the second."""
+    """Return a time in the form of the API: RFC 3339 in UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _by_time(each: Condition) -> tuple[bool, datetime]:
-    return each.type == ROOT, each.last_transition_time or _BEGINNING
+    return each.type == READY, each.last_transition_time or _EPOCH
 
 
 def patch_object(
     item: NodeClaim | NodePool | NodeOverlay,
-    board: ConditionSet,
+    condition_set: ConditionSet,
     *,
     because: str,
     changes: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
 ) -> tuple[Effect, ...]:
-    """Return the change that makes an object's conditions those of a board, beside others, if any."""
+    """Return the write of conditions and of other `changes` and `status`; empty if nothing differs."""
     written = dict(status or {})
-    if conditions_differ(item.status.conditions, board.held):
-        written["conditions"] = render_conditions(board.held)
+    if conditions_differ(item.status.conditions, condition_set.held):
+        written["conditions"] = render_conditions(condition_set.held)
     if not written and not changes:
         return ()
     return (
@@ -244,40 +242,43 @@ def patch_object(
 
 
 def conditions_differ(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> bool:
-    """Say whether two lists of conditions are written differently; their order does not count."""
+    """Whether two lists of conditions differ; their order does not count."""
     return sorted(before, key=lambda each: each.type) != sorted(after, key=lambda each: each.type)
 
 
 def add_finalizer(item: Resource, because: str) -> Amend:
-    """Return the change that keeps an object from going before its machine has."""
+    """Return the write that adds the termination finalizer."""
     finalizers = [*item.metadata.finalizers, TERMINATION_FINALIZER]
     return _finalizers(item, finalizers, because)
 
 
 def remove_finalizer(item: Resource, because: str) -> Amend:
-    """Return the change that lets an object go."""
+    """Return the write that removes the termination finalizer."""
     finalizers = [each for each in item.metadata.finalizers if each != TERMINATION_FINALIZER]
     return _finalizers(item, finalizers, because)
 
 
 def has_finalizer(item: Resource) -> bool:
-    """Whether an object waits for its machine to be gone."""
+    """Whether an object has the termination finalizer."""
     return TERMINATION_FINALIZER in item.metadata.finalizers
 
 
 def delete_claim(
     claim: NodeClaim, reason: str, because: str, pods: Iterable[Pod] | None = None
 ) -> tuple[Effect, ...]:
-    """Return what removes a claim by our own decision, and counts it and its `pods` that run again."""
-    gone = (
+    """Return the deletion of a claim by our decision, counted with its reschedulable `pods`."""
+    deletion = (
         DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),
         Count(metric="karpenter_nodeclaims_disrupted_total", labels=disrupted_labels(claim, reason)),
     )
     if pods is None:
-        return gone
-    moving = float(sum(1 for pod in pods if is_reschedulable(pod)))
-    labels = moved_labels(claim, reason)
-    return (*gone, Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=moving))
+        return deletion
+    reschedulable = float(sum(1 for pod in pods if is_reschedulable(pod)))
+    labels = disrupted_pods_labels(claim, reason)
+    return (
+        *deletion,
+        Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=reschedulable),
+    )
 
 
 def _finalizers(item: Resource, finalizers: list[str], because: str) -> Amend:
@@ -292,39 +293,39 @@ def _finalizers(item: Resource, finalizers: list[str], because: str) -> Amend:
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a claim's life."""
+    """The result of one lifecycle step: conditions to write, and effects before and after the write."""
 
-    board: ConditionSet
+    condition_set: ConditionSet
     status: Mapping[str, Any] = {}
     first: tuple[Effect, ...] = ()
-    """To be done before the conditions say so."""
+    """Effects before the conditions are written."""
 
     then: tuple[Effect, ...] = ()
-    """To be done once, after the conditions have said so."""
+    """Effects after the conditions are written."""
 
 
 def pool_of(item: Resource) -> str:
-    """Return the pool that a claim or node belongs to; empty for those that belong to none."""
+    """Return the NodePool of a claim or Node; empty if it has none."""
     return item.metadata.labels.get(NODEPOOL, "")
 
 
 def nodepool_labels(item: Resource) -> dict[str, str]:
-    """Return the labels of metrics that are told apart by pool."""
+    """Return the metric labels of a claim or Node: its NodePool."""
     return {"nodepool": pool_of(item)}
 
 
 def zone_labels(item: Resource) -> dict[str, str]:
-    """Return the labels of metrics that are told apart by pool and zone."""
+    """Return the metric labels of a claim or Node: its NodePool and zone."""
     return {**nodepool_labels(item), "zone": item.metadata.labels.get(ZONE, "")}
 
 
 def capacity_labels(item: Resource) -> dict[str, str]:
-    """Return the labels of metrics that are told apart by pool, zone and capacity type."""
+    """Return the metric labels of a claim or Node: its NodePool, zone and capacity type."""
     return {**zone_labels(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
 
 
 def disrupted_labels(claim: NodeClaim, reason: str) -> dict[str, str]:
-    """Return the labels of metrics about claims that go by our own decision."""
+    """Return the labels of the metrics about disrupted claims."""
     return {
         "reason": reason,
         **nodepool_labels(claim),
@@ -332,8 +333,8 @@ def disrupted_labels(claim: NodeClaim, reason: str) -> dict[str, str]:
     }
 
 
-def moved_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
-    """Return the labels of metrics about the pods of claims that go by our own decision."""
+def disrupted_pods_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+    """Return the labels of the metrics about the pods of disrupted claims."""
     return {
         **disrupted_labels(claim, reason),
         "consolidation_policy": policy,
@@ -342,7 +343,7 @@ def moved_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, s
 
 
 def termination_grace_period(claim: NodeClaim) -> timedelta | None:
-    """Return how long the node of a claim may take to leave; None means as long as its pods take."""
+    """Return the terminationGracePeriod of a claim; None means that its node drains without a limit."""
     text = claim.spec.termination_grace_period
     if text is None:
         return None
@@ -353,7 +354,7 @@ def termination_grace_period(claim: NodeClaim) -> timedelta | None:
 
 
 def termination_mode(claim: NodeClaim) -> str:
-    """Return how much time the pods of a claim's node have: all, none, or some."""
+    """Return graceful without a terminationGracePeriod, forceful for a period of zero, eventual otherwise."""
     grace = termination_grace_period(claim)
     if grace is None:
         return "graceful"
@@ -361,5 +362,5 @@ def termination_mode(claim: NodeClaim) -> str:
 
 
 def snake_case(words: str) -> str:
-    """Return a word with capitals inside as metrics spell it: memory_pressure for MemoryPressure."""
+    """Return a CamelCase word in snake case: memory_pressure for MemoryPressure."""
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in words).lstrip("_")

@@ -1,7 +1,7 @@
 """
-Whether a node is what was promised: at least nine tenths of every resource that its pods asked for.
+Consistency: the Node of an initialized NodeClaim has at least 90 % of each requested resource.
 
-A node that is less says so in its claim; nothing else follows.
+A smaller Node gets the condition ConsistentStateFound=False and an Event; nothing is disrupted for it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,28 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
 
 PERIOD: Final = 600.0
-_ENOUGH: Final = 0.9
+_MIN_SHARE: Final = 0.9
 
 
 def check_consistency(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
-    """Return what to write on a claim about its node, which is complete."""
-    board = claim_conditions(claim, now)
-    if claim.metadata.deletion_timestamp is not None or not board.is_true(INITIALIZED) or len(nodes) != 1:
+    """Return the condition to write on a claim after comparing it with its Node."""
+    condition_set = claim_conditions(claim, now)
+    if (
+        claim.metadata.deletion_timestamp is not None
+        or not condition_set.is_true(INITIALIZED)
+        or len(nodes) != 1
+    ):
         return NOTHING
     problem = _shortage(claim, nodes[0])
     if not problem:
-        board = board.true(CONSISTENT_STATE_FOUND)
-        return Step(effects=patch_object(claim, board, because="its node is what was promised"), again=PERIOD)
-    board = board.false(CONSISTENT_STATE_FOUND, "ConsistencyCheckFailed", problem)
+        condition_set = condition_set.set_true(CONSISTENT_STATE_FOUND)
+        return Step(
+            effects=patch_object(claim, condition_set, because="its node has the expected resources"),
+            again=PERIOD,
+        )
+    condition_set = condition_set.set_false(CONSISTENT_STATE_FOUND, "ConsistencyCheckFailed", problem)
     return Step(
-        effects=(failed_consistency(claim, problem), *patch_object(claim, board, because=problem)),
+        effects=(failed_consistency(claim, problem), *patch_object(claim, condition_set, because=problem)),
         again=PERIOD,
     )
 
@@ -49,13 +56,13 @@ def check_consistency(claim: NodeClaim, nodes: Sequence[Node], now: datetime) ->
 def _shortage(claim: NodeClaim, node: Node) -> str:
     try:
         asked = parse_resources(claim.spec.resources.requests)
-        promised = parse_resources(claim.status.capacity)
+        expected = parse_resources(claim.status.capacity)
         has = parse_resources(node.status.capacity)
     except QuantityError as error:
         return str(error)
     for name in sorted(asked):
-        share = has.get(name, 0) / promised[name] if promised.get(name) else 1.0
-        if asked[name] and share < _ENOUGH:
-            expected, found = render_amount(name, promised[name]), render_amount(name, has.get(name, 0))
-            return f"The node has {found} of {name} where {expected} was expected ({share:.1%})"
+        share = has.get(name, 0) / expected[name] if expected.get(name) else 1.0
+        if asked[name] and share < _MIN_SHARE:
+            wanted, found = render_amount(name, expected[name]), render_amount(name, has.get(name, 0))
+            return f"The node has {found} of {name} where {wanted} was expected ({share:.1%})"
     return ""

@@ -1,7 +1,7 @@
 """
-What pods are told of their wish not to be disrupted: until when it holds, that it is over or ignored.
+Events about the annotation karpenter.sh/do-not-disrupt of a pod: until when it applies, elapsed, or invalid.
 
-Whether the wish holds is asked elsewhere, of ``core.state.pods``; here it is only said.
+Whether the annotation applies is decided in :mod:`karpenter.core.state.pod`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
 
-_FOR_GOOD = "true"
+_ALWAYS = "true"
 
 
 def do_not_disrupt_events(pod: Pod, now: datetime) -> Step:
-    """Return what to tell a pod that runs, and in how many seconds there is more to tell."""
-    wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
-    if wish is None or wish == _FOR_GOOD or not pod.spec.node_name or not is_active(pod):
+    """Return the Events of a bound pod, and in how many seconds the next one is due."""
+    value = pod.metadata.annotations.get(DO_NOT_DISRUPT)
+    if value is None or value == _ALWAYS or not pod.spec.node_name or not is_active(pod):
         return NOTHING
     try:
-        length = parse_duration(wish)
+        duration = parse_duration(value)
     except DurationError as error:
         return Step(effects=(protection_ignored(pod, f"expected true or a duration: {error}"),))
-    if length <= timedelta(0):
-        return Step(effects=(protection_ignored(pod, f"{wish} is no time at all"),))
+    if duration <= timedelta(0):
+        return Step(effects=(protection_ignored(pod, f"expected a duration above zero, not {value}"),))
     if pod.status.start_time is None:
         return NOTHING
-    end = pod.status.start_time + length
+    end = pod.status.start_time + duration
     if now < end:
-        told = protected_until(pod, render_time(end))
-        return Step(effects=(told,), again=(end - now).total_seconds())
+        event = protected_until(pod, render_time(end))
+        return Step(effects=(event,), again=(end - now).total_seconds())
     return Step(effects=(protection_elapsed(pod, render_time(end)),))

@@ -1,4 +1,9 @@
-"""When a claim is too old. Budgets do not apply; its node still drains as any other."""
+"""
+Expiration: a NodeClaim is deleted when it is older than expireAfter.
+
+Expiration is forceful: disruption budgets do not apply, but the node drains like any other.
+See https://karpenter.sh/docs/concepts/disruption/.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def expire(claim: NodeClaim, now: datetime, pods: Iterable[Pod] = ()) -> Step:
-    """Return what removes a claim that is too old, with its `pods`, or in how many seconds it will be."""
+    """Return the deletion of an expired claim and its `pods`, or in how many seconds it expires."""
     moment = expires_at(claim)
     if moment is None or claim.metadata.deletion_timestamp is not None:
         return NOTHING

@@ -1,9 +1,10 @@
 """
-What should not be there any more: claims whose machine is gone, and machines whose claim is.
+Garbage collection: NodeClaims whose machine is gone, and machines whose NodeClaim is gone.
 
-Looked for once in a while, since both follow from something that was missed: a machine that somebody ended by
-hand, an answer that was lost for good. Young machines are left alone: their claim may not say yet that it has
-one.
+This is the only place that decides what an orphan is; it is the same for every cloud provider. Both kinds
+follow from something that no event reported: an instance that was terminated outside Karpenter, or a launch
+whose answer was lost. A young machine is kept, because the provider id of its NodeClaim may not be written
+yet.
 """
 
 from __future__ import annotations
@@ -27,23 +28,22 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect
 
 PERIOD: Final = 120.0
-SETTLING: Final = timedelta(seconds=60)
-"""How old a machine must be to be missed by its claim."""
+MIN_MACHINE_AGE: Final = timedelta(seconds=60)
+"""The age from which on a machine without a NodeClaim is an orphan."""
 
-
-_NOBODY: Final[Mapping[str, Sequence[Pod]]] = MappingProxyType({})
+_NO_PODS: Final[Mapping[str, Sequence[Pod]]] = MappingProxyType({})
 
 
 class ListedMachine(Protocol):
-    """What a provider says of a machine."""
+    """The fields of a machine in the cloud provider's list."""
 
     @property
     def provider_id(self) -> str:
-        """The machine's identity."""
+        """The provider id."""
 
     @property
     def claim_uid(self) -> str:
-        """The claim that it was launched for; empty if the cloud cannot tell."""
+        """The uid of the NodeClaim that it was launched for; empty if the provider does not know it."""
 
     @property
     def created(self) -> datetime | None:
@@ -51,19 +51,21 @@ class ListedMachine(Protocol):
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
+        """Whether it is terminating."""
 
 
 def claims_without_machine(
     claims: Iterable[NodeClaim],
     machines: Iterable[ListedMachine],
     nodes_of: Callable[[str], Sequence[Node]],
-    pods: Mapping[str, Sequence[Pod]] = _NOBODY,
+    pods: Mapping[str, Sequence[Pod]] = _NO_PODS,
 ) -> tuple[Effect, ...]:
     """
-    Return what removes claims whose machine is gone.
+    Return the deletion of claims whose machine is gone.
 
-    `claims` must have been known before the machines; `pods` are known by the names of their nodes.
+    `claims` must have been read before the `machines` were listed: a claim that was launched in between has a
+    machine that the list lacks. A Node that is Ready keeps its claim, since the list of a cloud may be
+    eventually consistent. `pods` are keyed by node name.
     """
     known = {machine.provider_id for machine in machines if not machine.deleting}
     effects: list[Effect] = []
@@ -85,12 +87,13 @@ def machines_without_claim(
     claims: Iterable[NodeClaim],
     now: datetime,
     *,
-    settling: timedelta = SETTLING,
+    min_age: timedelta = MIN_MACHINE_AGE,
 ) -> tuple[Terminate, ...]:
     """
-    Return what ends machines that no claim is for; `claims` must be known after the machines.
+    Return the termination of machines without a claim.
 
-    A claim that names its machine is for no other one: two operators may have launched one each for it.
+    `claims` must be read after the `machines` were listed. A claim with a provider id matches that machine
+    only: two leaders may each have launched a machine for it.
     """
     uids, ids = set(), set()
     for claim in claims:
@@ -99,11 +102,11 @@ def machines_without_claim(
         else:
             uids.add(claim.metadata.uid)
     return tuple(
-        Terminate(provider_id=machine.provider_id, because="no claim is for this machine")
+        Terminate(provider_id=machine.provider_id, because="the machine has no nodeclaim")
         for machine in machines
         if not machine.deleting
         and machine.provider_id not in ids
         and machine.claim_uid not in uids
         and machine.created is not None
-        and now - machine.created >= settling
+        and now - machine.created >= min_age
     )

@@ -1,10 +1,11 @@
 """
-When a broken node is replaced: a condition that its provider calls broken has lasted too long.
+Node repair: a NodeClaim is deleted when its Node has been unhealthy for longer than the toleration.
 
-Its machine goes without waiting for pods, budgets or grace, since nothing on it can be trusted. Where more
-than a fifth of the nodes beside it are broken too, something larger is wrong and nothing is touched.
+The cloud provider's repair policies say which node conditions are unhealthy, and for how long each is
+tolerated. An unhealthy node is deleted forcefully, without regard to pods, budgets and grace periods.
+Nothing is deleted while more than 20 % of the nodes of the NodePool (or of the cluster) are unhealthy.
 
-Knows conditions only; which of them mean that a node is broken is the provider's to say.
+See https://karpenter.sh/docs/concepts/disruption/ (node auto repair).
 """
 
 from __future__ import annotations
@@ -33,37 +34,37 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect
 
 BLOCKED: Final = 300.0
-"""Seconds after which a node is looked at again that too many others are broken beside."""
+"""Seconds after which a node is checked again when too many nodes are unhealthy."""
 
-_SHARE: Final = 20
-"""Of a hundred nodes, how many may be broken for one of them to be replaced."""
+_MAX_UNHEALTHY_PERCENT: Final = 20
+"""The share of unhealthy nodes up to which nodes are repaired."""
 
 
 class RepairCondition(Protocol):
-    """A condition of a node that means that it is broken, when it lasts."""
+    """A repair policy: a node condition that is unhealthy when it lasts."""
 
     @property
     def condition_type(self) -> str:
-        """Which condition."""
+        """The type of the condition."""
 
     @property
     def condition_status(self) -> str:
-        """With which status."""
+        """The unhealthy status."""
 
     @property
     def toleration(self) -> timedelta:
-        """How long it is put up with."""
+        """How long it is tolerated."""
 
 
 class UnhealthyCondition(NamedTuple):
-    """A condition that says that a node is broken, and until when that is put up with."""
+    """An unhealthy condition of a node, and until when it is tolerated."""
 
     until: datetime
     condition: str
 
 
 def find_unhealthy_condition(node: Node, policies: Iterable[RepairCondition]) -> UnhealthyCondition | None:
-    """Return what is wrong with a node, whatever runs out first; None for one that is well."""
+    """Return the unhealthy condition of a node whose toleration ends first; None for a healthy node."""
     found = []
     for policy in policies:
         for held in node.status.conditions:
@@ -82,47 +83,47 @@ def repair(
     *,
     pods: Iterable[Pod] = (),
 ) -> Step:
-    """Return what is due for a node; `claims` are its machine's, `nodes` all there are, `pods` its own."""
-    wrong = find_unhealthy_condition(node, policies)
-    if wrong is None or len(claims) != 1:
+    """Return the effects for a node; `claims` have its provider id, `nodes` are all nodes, `pods` its own."""
+    unhealthy = find_unhealthy_condition(node, policies)
+    if unhealthy is None or len(claims) != 1:
         return NOTHING
-    if now < wrong.until:
-        return Step(again=(wrong.until - now).total_seconds())
+    if now < unhealthy.until:
+        return Step(again=(unhealthy.until - now).total_seconds())
     claim = claims[0]
-    if problem := _too_many(claim, nodes, policies):
+    if problem := _too_many_unhealthy(claim, nodes, policies):
         return Step(effects=(repair_blocked(node, problem),), again=BLOCKED)
-    effects = [*_hurry(claim, now)]
+    effects = [*_set_termination_time(claim, now)]
     if claim.metadata.deletion_timestamp is None:
-        because = f"its node has been broken for too long ({wrong.condition})"
+        because = f"its node has been unhealthy for too long ({unhealthy.condition})"
         effects += delete_claim(claim, "unhealthy", because, pods)
-        effects.append(_counted(claim, wrong.condition))
+        effects.append(_counted(claim, unhealthy.condition))
     return Step(effects=tuple(effects))
 
 
-def _too_many(claim: NodeClaim, nodes: Iterable[Node], policies: Sequence[RepairCondition]) -> str:
-    """Return why so many nodes are broken that none is replaced, as a sentence; nothing when it is few."""
+def _too_many_unhealthy(claim: NodeClaim, nodes: Iterable[Node], policies: Sequence[RepairCondition]) -> str:
+    """Return why no node is repaired because too many are unhealthy, as a sentence; empty if nodes are."""
     pool = pool_of(claim)
-    beside = [node for node in nodes if not pool or pool_of(node) == pool]
-    broken = sum(1 for node in beside if find_unhealthy_condition(node, policies) is not None)
-    if broken <= -(-len(beside) * _SHARE // 100):
+    nodes_of_pool = [node for node in nodes if not pool or pool_of(node) == pool]
+    unhealthy = sum(1 for node in nodes_of_pool if find_unhealthy_condition(node, policies) is not None)
+    if unhealthy <= -(-len(nodes_of_pool) * _MAX_UNHEALTHY_PERCENT // 100):
         return ""
     whose = f"NodePool {pool}" if pool else "the cluster"
     return (
-        f"The node is not replaced: {broken} of {len(beside)} nodes of {whose} are broken,"
-        f" which is more than {_SHARE}%"
+        f"The node is not repaired: {unhealthy} of {len(nodes_of_pool)} nodes of {whose} are unhealthy,"
+        f" which is more than {_MAX_UNHEALTHY_PERCENT}%"
     )
 
 
-def _hurry(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
-    """Return the write that lets a node end at once, unless its time is up already."""
+def _set_termination_time(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
+    """Return the write that sets the termination time of a claim to now, unless it has passed."""
     try:
         by = termination_time(claim)
-    except InvalidTerminationTime:  # what is written now is one
+    except InvalidTerminationTime:  # it is overwritten below
         by = None
     if by is not None and by <= now:
         return ()
     note = {"metadata": {"annotations": {TERMINATION_TIMESTAMP: render_time(now)}}}
-    return (Amend(kind=claim.kind, name=claim.name, changes=note, because="its node is broken"),)
+    return (Amend(kind=claim.kind, name=claim.name, changes=note, because="its node is unhealthy"),)
 
 
 def _counted(claim: NodeClaim, kind: str) -> Count:

@@ -1,4 +1,4 @@
-"""Labels that claims and nodes of older versions lack: the name of their node class."""
+"""Hydration: adds the node class label to NodeClaims and Nodes that an older version created without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def hydrate(claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Effect, ...]:
-    """Return the writes that name the class of a claim on itself and on its registered nodes."""
+    """Return the writes that add the node class label to a claim and its registered Nodes."""
     ref = claim.spec.node_class_ref
     key = node_class_label(ref.group, ref.kind)
     registered = [node for node in nodes if node.metadata.labels.get(REGISTERED) == "true"]
@@ -25,7 +25,7 @@ def hydrate(claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Effect, ...]:
             kind=item.kind,
             name=item.name,
             changes={"metadata": {"labels": {key: ref.name}}},
-            because="it does not name its node class",
+            because="it lacks the label of its node class",
         )
         for item in (claim, *registered)
         if item.metadata.labels.get(key) != ref.name

@@ -1,7 +1,9 @@
 """
-When a node is complete: ready, rid of the taints of its start, with every resource and device promised.
+Initialization: a registered Node is Ready, has no startup taints, and reports every requested resource.
 
-There is no time limit: a node that never completes is kept and says what it waits for.
+Requested DRA drivers must have published their ResourceSlices too. There is no timeout: a Node that never
+initializes is kept, and its NodeClaim says what is missing.
+See https://karpenter.sh/docs/concepts/nodeclaims/.
 """
 
 from __future__ import annotations
@@ -28,40 +30,42 @@ if TYPE_CHECKING:
 def initialize(
     claim: NodeClaim,
     nodes: Sequence[Node],
-    board: ConditionSet,
+    condition_set: ConditionSet,
     slices: Iterable[ResourceSlice] | None = None,
 ) -> Progress:
-    """Return how far the node of a registered claim has come; no `slices` means that devices do not count."""
+    """Return how far the initialization of a claim has come; without `slices`, DRA drivers do not count."""
     kind = conditions.INITIALIZED
     if len(nodes) != 1:
-        return Progress(board=board.unknown(kind, "NodeNotFound", "Node not registered with cluster"))
+        return Progress(
+            condition_set=condition_set.set_unknown(kind, "NodeNotFound", "Node not registered with cluster")
+        )
     node = nodes[0]
     missing = _missing(claim, node) or _missing_devices(claim, node, slices)
     if missing is not None:
-        return Progress(board=board.unknown(kind, *missing))
+        return Progress(condition_set=condition_set.set_unknown(kind, *missing))
     if node.metadata.labels.get(INITIALIZED) == "true":
-        return Progress(board=board.true(kind))
+        return Progress(condition_set=condition_set.set_true(kind))
     label = Amend(
         kind="Node",
         name=node.name,
         changes={"metadata": {"labels": {INITIALIZED: "true"}}},
-        because="the node is complete",
+        because="the node is initialized",
     )
-    return Progress(board=board.true(kind), first=(label,))
+    return Progress(condition_set=condition_set.set_true(kind), first=(label,))
 
 
 def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
-    """Return the first thing that a node lacks, as a reason and a sentence."""
+    """Return the first thing that a Node lacks, as a reason and a message."""
     if not is_ready(node):
         return "NodeNotReady", "Node status is NotReady"
     for taint in claim.spec.startup_taints:
         if any(same_taint(taint, each) for each in node.spec.taints):
-            return "StartupTaintsExist", f"StartupTaint {_written(taint.key, taint.effect)} still exists"
+            return "StartupTaintsExist", f"StartupTaint {_taint_text(taint.key, taint.effect)} still exists"
     for taint in node.spec.taints:
         if is_ephemeral(taint):
             return (
                 "KnownEphemeralTaintsExist",
-                f"KnownEphemeralTaint {_written(taint.key, taint.effect)} still exists",
+                f"KnownEphemeralTaint {_taint_text(taint.key, taint.effect)} still exists",
             )
     if resource := _unregistered(claim, node):
         return "ResourceNotRegistered", f"Resource {resource} was requested but not registered"
@@ -71,22 +75,27 @@ def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
 def _missing_devices(
     claim: NodeClaim, node: Node, slices: Iterable[ResourceSlice] | None
 ) -> tuple[str, str] | None:
-    """Return which drivers have not shown all devices of a pool on the node yet."""
+    """Return which DRA drivers have not published a complete pool for the Node."""
     wanted = claim.metadata.annotations.get(REQUESTED_DRA_DRIVERS, "")
     if slices is None or not wanted:
         return None
-    shown = {each.spec.driver for each in _complete_pools(node, slices)}
-    late = [driver for driver in wanted.split(",") if driver not in shown]
-    if not late:
+    published = {each.spec.driver for each in _complete_pools(node, slices)}
+    missing = [driver for driver in wanted.split(",") if driver not in published]
+    if not missing:
         return None
     return (
         "DRADriverPoolsNotPublished",
-        f"DRA drivers have not published a complete pool on the node: {', '.join(late)}",
+        f"DRA drivers have not published a complete pool on the node: {', '.join(missing)}",
     )
 
 
 def _complete_pools(node: Node, slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Return one slice for each pool of a node of whose newest generation all slices are there."""
+    """
+    Return one slice of each complete pool of a Node.
+
+    A pool is complete when all slices of its newest generation exist:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/.
+    """
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for each in slices:
         if each.spec.node_name == node.name:
@@ -109,10 +118,10 @@ def _unregistered(claim: NodeClaim, node: Node) -> str:
     return next((name for name, amount in sorted(wanted.items()) if amount and not has.get(name)), "")
 
 
-def _written(key: str, effect: str) -> str:
+def _taint_text(key: str, effect: str) -> str:
     return f"{key}:{effect}"
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the kubelet says that the node is ready."""
+    """Whether the kubelet reports Ready."""
     return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)

@@ -1,4 +1,4 @@
-"""What follows from news that a cloud will take a machine away, or would rather have it back."""
+"""Interruption: what follows from a cloud's message that it will reclaim, stop or maintain a machine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 def handle_interruption(
     claim: NodeClaim, nodes: Sequence[Node], *, kind: str, drains: bool, forceful: bool, now: datetime
 ) -> tuple[Effect, ...]:
-    """Return what to do about a claim whose machine is interrupted; one that leaves already is left alone."""
-    concerned = (claim, *nodes)
-    told: tuple[Effect, ...] = tuple(interruption(item, kind, drains=drains) for item in concerned)
+    """Return the effects of an interruption for a claim; a claim that is being deleted gets Events only."""
+    objects = (claim, *nodes)
+    events: tuple[Effect, ...] = tuple(interruption(item, kind, drains=drains) for item in objects)
     if not drains or claim.metadata.deletion_timestamp is not None:
-        return told
-    hurry: tuple[Effect, ...] = ()
+        return events
+    deadline: tuple[Effect, ...] = ()
     if forceful:
         note = {"metadata": {"annotations": {TERMINATION_TIMESTAMP: render_time(now)}}}
-        hurry = (Amend(kind=claim.kind, name=claim.name, changes=note, because="there is no time to drain"),)
-    gone = delete_claim(claim, kind, f"its cloud takes the machine away ({kind})")
-    return (*told, *hurry, *gone, *(terminating_on_interruption(item, kind) for item in concerned))
+        deadline = (
+            Amend(
+                kind=claim.kind,
+                name=claim.name,
+                changes=note,
+                because="the interruption leaves no time to drain",
+            ),
+        )
+    deletion = delete_claim(claim, kind, f"its machine is interrupted ({kind})")
+    return (*events, *deadline, *deletion, *(terminating_on_interruption(item, kind) for item in objects))

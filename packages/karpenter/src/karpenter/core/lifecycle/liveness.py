@@ -1,4 +1,8 @@
-"""Giving up claims that do not come to life: no machine in time, or no node in time."""
+"""
+Liveness: deletes NodeClaims that are not launched, or whose Node does not register, in time.
+
+The default timeouts are upstream's: five minutes for the launch, 15 minutes for registration.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +24,31 @@ REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 
 
 class LivenessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long each step of a claim may take."""
+    """How long the launch and the registration of a claim may take."""
 
     launch: timedelta = LAUNCH_TIMEOUT
     registration: timedelta = REGISTRATION_TIMEOUT
 
 
-def seconds_left(board: ConditionSet, patience: LivenessTimeouts) -> float | None:
-    """Return how long a claim may still take for its present step; None when it has come far enough."""
-    if board.is_true(REGISTERED):
+def seconds_left(condition_set: ConditionSet, timeouts: LivenessTimeouts) -> float | None:
+    """Return the seconds that are left for the present step of a claim; None once it is registered."""
+    if condition_set.is_true(REGISTERED):
         return None
-    if not board.is_true(LAUNCHED):
-        ends = board.since(LAUNCHED) + patience.launch
+    if not condition_set.is_true(LAUNCHED):
+        ends = condition_set.since(LAUNCHED) + timeouts.launch
     else:
-        ends = board.since(REGISTERED) + patience.registration
-    return (ends - board.now).total_seconds()
+        ends = condition_set.since(REGISTERED) + timeouts.registration
+    return (ends - condition_set.now).total_seconds()
 
 
-def delete_for_timeout(claim: NodeClaim, board: ConditionSet) -> tuple[Effect, ...]:
-    """Return what removes a claim that took too long."""
-    if not board.is_true(LAUNCHED):
-        condition = board.get(LAUNCHED)
+def delete_for_timeout(claim: NodeClaim, condition_set: ConditionSet) -> tuple[Effect, ...]:
+    """Return the deletion of a claim whose time has run out."""
+    if not condition_set.is_true(LAUNCHED):
+        condition = condition_set.get(LAUNCHED)
         assert condition is not None
         noted = registration_outcome(claim, healthy=False, reason=condition.reason, message=condition.message)
-        return (*noted, *delete_claim(claim, "launch_timeout", "its machine did not start in time"))
+        return (*noted, *delete_claim(claim, "launch_timeout", "it was not launched in time"))
     noted = registration_outcome(
         claim, healthy=False, reason="RegistrationFailed", message="Failed to register node"
     )
-    return (*noted, *delete_claim(claim, "registration_timeout", "its machine did not become a node in time"))
+    return (*noted, *delete_claim(claim, "registration_timeout", "its node did not register in time"))

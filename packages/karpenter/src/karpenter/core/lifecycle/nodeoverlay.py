@@ -1,8 +1,8 @@
 """
-What overlays say about themselves: whether they can be read, and whether another contradicts them.
+Validation of NodeOverlays: whether each can be parsed, and whether another overlay conflicts with it.
 
-All overlays are judged together, over everything that every pool may buy: what is refused here is what a
-decision leaves out, since both ask the same functions.
+All overlays are validated together over the instance types of every NodePool. The scheduler applies overlays
+with the same functions, so it leaves out exactly the overlays that are refused here.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ PERIOD: Final = 6 * 60 * 60.0
 
 
 def validate_overlays(view: ClusterView, catalog: Catalog, now: datetime) -> tuple[Effect, ...]:
-    """Return what to write on overlays whose standing has changed."""
-    return tuple(_judged(view, catalog, now))
+    """Return the condition writes of overlays whose validation has changed."""
+    return tuple(_validated(view, catalog, now))
 
 
-def _judged(view: ClusterView, catalog: Catalog, now: datetime) -> Iterator[Effect]:
-    readable, unread = parse_overlays(view.overlays.values(), catalog.label_rules)
+def _validated(view: ClusterView, catalog: Catalog, now: datetime) -> Iterator[Effect]:
+    parsed, invalid = parse_overlays(view.overlays.values(), catalog.label_rules)
     pools = {
         pool.name: (pool.spec.template.metadata.labels, catalog.types_of(pool.name))
         for pool in view.pools.values()
     }
-    _, contradicted = without_conflicts(readable, pools)
+    _, conflicting = without_conflicts(parsed, pools)
     for overlay in view.overlays.values():
-        board = overlay_conditions(overlay, now)
-        if problem := unread.get(overlay.name):
-            board = board.false(VALIDATION_SUCCEEDED, "RuntimeValidation", problem)
-        elif problem := contradicted.get(overlay.name):
-            board = board.false(VALIDATION_SUCCEEDED, "Conflict", problem)
+        condition_set = overlay_conditions(overlay, now)
+        if problem := invalid.get(overlay.name):
+            condition_set = condition_set.set_false(VALIDATION_SUCCEEDED, "RuntimeValidation", problem)
+        elif problem := conflicting.get(overlay.name):
+            condition_set = condition_set.set_false(VALIDATION_SUCCEEDED, "Conflict", problem)
         else:
-            board = board.true(VALIDATION_SUCCEEDED)
-        yield from patch_object(overlay, board, because="overlays, pools or what is sold have changed")
+            condition_set = condition_set.set_true(VALIDATION_SUCCEEDED)
+        yield from patch_object(
+            overlay, condition_set, because="overlays, nodepools or instance types have changed"
+        )

@@ -1,8 +1,8 @@
 """
-What a pool says about itself: whether it makes sense, whether its node class is ready, what its template is.
+The status of a NodePool: validation, readiness, hash, and the resources of its nodes.
 
-All of it is worked out in one look and written in one go. A pool is used only when both its own validation
-and its class say yes about its present generation.
+Conditions and hash annotations are computed together and written in one patch. A NodePool is used for
+scheduling only when ValidationSucceeded and NodeClassReady are True for its present generation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from karpenter.core.lifecycle.conditions import ConditionSet
     from karpenter.core.state.cluster import NodeClass
 
-_ALWAYS_SHOWN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
+_ALWAYS_WRITTEN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
 
 
 def nodepool_status(
@@ -42,12 +42,14 @@ def nodepool_status(
     rules: LabelRules,
     now: datetime,
 ) -> tuple[Effect, ...]:
-    """Return what is due for a pool; `claims` are its own."""
-    board = _class_ready(_validated(conditions.pool_conditions(pool, now), pool, rules), pool, node_class)
+    """Return the writes of a NodePool's conditions and hash; `claims` are its own."""
+    condition_set = _class_ready(
+        _validated(conditions.pool_conditions(pool, now), pool, rules), pool, node_class
+    )
     status: dict[str, Any] = {}
     if node_class is not None and is_outdated(pool, node_class):
         kind = conditions.NODE_REGISTRATION_HEALTHY
-        board = board.unknown(
+        condition_set = condition_set.set_unknown(
             kind, conditions.AWAITING_RECONCILIATION, "no machine of this generation has registered yet"
         )
         status["nodeClassObservedGeneration"] = node_class.generation
@@ -57,50 +59,56 @@ def nodepool_status(
         {"metadata": {"annotations": hashes}} if any(notes.get(k) != v for k, v in hashes.items()) else {}
     )
     return (
-        *(_rehashed(claim, hashes) for claim in claims if _is_of_older_version(claim, pool, hashes)),
+        *(_rehashed(claim, hashes) for claim in claims if _has_other_hash_version(claim, pool, hashes)),
         *patch_object(
-            pool, board, changes=changes, status=status, because="the pool or its node class has changed"
+            pool,
+            condition_set,
+            changes=changes,
+            status=status,
+            because="the nodepool or its node class has changed",
         ),
     )
 
 
 def nodepool_resources(pool: NodePool, used: Mapping[str, int]) -> tuple[Effect, ...]:
-    """Return the write that tells what the machines of a pool have together; nothing if it tells that now."""
-    amounts = {**dict.fromkeys(_ALWAYS_SHOWN, 0), **used}
+    """Return the write of the summed resources of a NodePool's nodes; empty if nothing differs."""
+    amounts = {**dict.fromkeys(_ALWAYS_WRITTEN, 0), **used}
     shown, nodes = render_resources(amounts), amounts[NODES]
     if pool.status.resources == shown and pool.status.nodes == nodes:
         return ()
-    gone = {name: None for name in pool.status.resources if name not in shown}
+    removed = {name: None for name in pool.status.resources if name not in shown}
     return (
         Amend(
             kind=pool.kind,
             name=pool.name,
-            status={"resources": {**shown, **gone}, "nodes": nodes},
-            because="its machines have changed",
+            status={"resources": {**shown, **removed}, "nodes": nodes},
+            because="its nodes have changed",
         ),
     )
 
 
-def _validated(board: ConditionSet, pool: NodePool, rules: LabelRules) -> ConditionSet:
+def _validated(condition_set: ConditionSet, pool: NodePool, rules: LabelRules) -> ConditionSet:
     problems = [*validate_nodepool(pool, rules=rules), *check_amounts(pool)]
     if problems:
         text = "; ".join(str(problem) for problem in problems)
-        return board.false(conditions.VALIDATION_SUCCEEDED, "NodePoolValidationFailed", text)
-    return board.true(conditions.VALIDATION_SUCCEEDED)
+        return condition_set.set_false(conditions.VALIDATION_SUCCEEDED, "NodePoolValidationFailed", text)
+    return condition_set.set_true(conditions.VALIDATION_SUCCEEDED)
 
 
-def _class_ready(board: ConditionSet, pool: NodePool, found: NodeClass | None) -> ConditionSet:
+def _class_ready(condition_set: ConditionSet, pool: NodePool, found: NodeClass | None) -> ConditionSet:
     kind = conditions.NODE_CLASS_READY
     name = pool.spec.template.spec.node_class_ref.name
     if found is None:
-        return board.false(kind, "NodeClassNotFound", f"NodeClass {name} not found on cluster")
+        return condition_set.set_false(kind, "NodeClassNotFound", f"NodeClass {name} not found on cluster")
     if found.deleting:
-        return board.false(kind, "NodeClassTerminating", f"NodeClass {name} is terminating")
+        return condition_set.set_false(kind, "NodeClassTerminating", f"NodeClass {name} is terminating")
     if found.ready is None:
-        return board.false(kind, "NodeClassReadinessUnknown", f"NodeClass {name} readiness is unknown")
+        return condition_set.set_false(
+            kind, "NodeClassReadinessUnknown", f"NodeClass {name} readiness is unknown"
+        )
     if not found.ready:
-        return board.false(kind, found.reason or "NodeClassNotReady", found.message)
-    return board.true(kind)
+        return condition_set.set_false(kind, found.reason or "NodeClassNotReady", found.message)
+    return condition_set.set_true(kind)
 
 
 def _hashes(pool: NodePool) -> dict[str, str]:
@@ -110,7 +118,7 @@ def _hashes(pool: NodePool) -> dict[str, str]:
         return {}
 
 
-def _is_of_older_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, str]) -> bool:
+def _has_other_hash_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, str]) -> bool:
     version = hashes.get(NODEPOOL_HASH_VERSION)
     if version is None or pool.metadata.annotations.get(NODEPOOL_HASH_VERSION) == version:
         return False
@@ -118,12 +126,17 @@ def _is_of_older_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, 
 
 
 def _rehashed(claim: NodeClaim, hashes: Mapping[str, str]) -> Amend:
-    """Return the write that brings a claim to the present version, with its drift left as it is."""
+    """
+    Return the write that brings the hash of a claim to the present version.
+
+    A claim that has drifted keeps its old hash and stays drifted, as after an upgrade of upstream's
+    Karpenter.
+    """
     drifted = any(each.type == conditions.DRIFTED for each in claim.status.conditions)
     version = {NODEPOOL_HASH_VERSION: hashes[NODEPOOL_HASH_VERSION]}
     return Amend(
         kind=claim.kind,
         name=claim.name,
         changes={"metadata": {"annotations": version if drifted else dict(hashes)}},
-        because="hashes are of another version now",
+        because="the version of the nodepool hash has changed",
     )

@@ -1,8 +1,8 @@
 """
-When a node last saw a pod come or go, so that consolidation leaves it alone for a while after.
+Pod events: ``status.lastPodEventTime`` of a NodeClaim, from which consolidateAfter counts.
 
-A pod that is bound, that ends or that is asked to go counts; daemons do not. Written at most once in ten
-seconds.
+A pod that is bound to the node, becomes terminal or starts terminating is a pod event; DaemonSet pods are
+not. The time is written at most once in ten seconds per claim.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
 
-DEDUPED: Final = timedelta(seconds=10)
+DEDUPE_TIMEOUT: Final = timedelta(seconds=10)
 
 
 def pod_event_node(pod: Pod | None, before: Pod | None, started: datetime) -> str:
-    """Return the node on which a pod came or went, when that is what happened since we `started`."""
+    """Return the node of a pod event that happened after we `started`; empty if it is none."""
     last = pod or before
     if last is None or is_owned_by_daemonset(last) or not last.spec.node_name:
         return ""
     if pod is None:
         return last.spec.node_name
     if before is None:
-        # The first we hear of it: it came before our start, or with what we missed of a watch.
+        # First sight of a bound pod: it was created before our start, or while a watch was interrupted.
         born = pod.metadata.creation_timestamp
         missed = born is not None and born > started and not is_owned_by_node(pod)
         return last.spec.node_name if missed else ""
@@ -43,15 +43,15 @@ def pod_event_node(pod: Pod | None, before: Pod | None, started: datetime) -> st
 
 
 def record_pod_event(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
-    """Return the write that tells when a claim's node last saw a pod come or go."""
+    """Return the write of the last pod event time of a claim."""
     last = claim.status.last_pod_event_time
-    if last is not None and now - last < DEDUPED:
+    if last is not None and now - last < DEDUPE_TIMEOUT:
         return ()
     return (
         Amend(
             kind=claim.kind,
             name=claim.name,
             status={"lastPodEventTime": render_time(now)},
-            because="a pod came or went",
+            because="a pod event happened on its node",
         ),
     )

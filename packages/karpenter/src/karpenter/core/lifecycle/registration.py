@@ -1,9 +1,10 @@
 """
-When a machine has become a node of ours.
+Registration: a machine has joined the cluster as a Node.
 
-The node is found by its provider id. It is given what its claim promises (labels, annotations, taints, the
-finalizer that keeps it until its machine is gone, its owner) and loses the taint with which it came up, in
-one write. From then on the node speaks for the machine.
+The Node is found by its provider id. One write syncs the labels, annotations and taints of the NodeClaim to
+it, adds the termination finalizer and the owner reference, and removes the taint karpenter.sh/unregistered.
+The taint keeps pods away until labels and taints are in place:
+https://karpenter.sh/docs/concepts/nodeclaims/.
 """
 
 from __future__ import annotations
@@ -36,26 +37,31 @@ if TYPE_CHECKING:
 _UNREGISTERED: Final = Taint(key=UNREGISTERED, effect=NO_EXECUTE)
 
 
-def register(claim: NodeClaim, nodes: Sequence[Node], board: ConditionSet, holds: Sequence[str]) -> Progress:
+def register(
+    claim: NodeClaim, nodes: Sequence[Node], condition_set: ConditionSet, holds: Sequence[str]
+) -> Progress:
     """
-    Return how far the registration of a claim's node has come.
+    Return how far the registration of a claim's Node has come.
 
-    `holds` names what the provider still has to finish before pods may come to the node.
+    `holds` names the registration hooks of the provider that have not finished; they keep the taint on the
+    Node.
     """
     kind = conditions.REGISTERED
     if not nodes:
-        return Progress(board=board.unknown(kind, "NodeNotFound", "Node not registered with cluster"))
+        return Progress(
+            condition_set=condition_set.set_unknown(kind, "NodeNotFound", "Node not registered with cluster")
+        )
     if len(nodes) > 1:
         names = ", ".join(sorted(node.name for node in nodes))
-        message = f"Several nodes say that they are this machine: {names}"
-        return Progress(board=board.false(kind, "MultipleNodesFound", message))
+        message = f"Several nodes have the provider id of this NodeClaim: {names}"
+        return Progress(condition_set=condition_set.set_false(kind, "MultipleNodesFound", message))
     node = nodes[0]
     warnings = _warnings(claim, node)
     if holds:
-        held = board.unknown(kind, "RegistrationHookPending", ", ".join(holds))
-        return Progress(board=held, first=(*warnings, *_sync(claim, node, done=False)))
+        held = condition_set.set_unknown(kind, "RegistrationHookPending", ", ".join(holds))
+        return Progress(condition_set=held, first=(*warnings, *_sync(claim, node, done=False)))
     return Progress(
-        board=board.true(kind),
+        condition_set=condition_set.set_true(kind),
         status={"nodeName": node.name},
         first=(*warnings, *_sync(claim, node, done=True)),
         then=(
@@ -68,7 +74,7 @@ def register(claim: NodeClaim, nodes: Sequence[Node], board: ConditionSet, holds
 def registration_outcome(
     claim: NodeClaim, *, healthy: bool, reason: str = "", message: str = ""
 ) -> tuple[Effect, ...]:
-    """Return the note for a claim's pool that its machine became a node, or did not."""
+    """Return the registration outcome of a claim, for the registration health of its NodePool."""
     owner = next((each for each in claim.metadata.owner_references if each.kind == "NodePool"), None)
     if owner is None or not pool_of(claim):
         return ()
@@ -79,20 +85,20 @@ def registration_outcome(
             healthy=healthy,
             reason=reason,
             message=message,
-            because=f"claim {claim.name} {'has a node' if healthy else 'never got a node'}",
+            because=f"nodeclaim {claim.name} {'registered' if healthy else 'failed to register'}",
         ),
     )
 
 
 def _warnings(claim: NodeClaim, node: Node) -> tuple[Effect, ...]:
-    came_up_closed = any(t.key == UNREGISTERED and t.effect == NO_EXECUTE for t in node.spec.taints)
-    if came_up_closed or REGISTERED in node.metadata.labels:
+    has_unregistered_taint = any(t.key == UNREGISTERED and t.effect == NO_EXECUTE for t in node.spec.taints)
+    if has_unregistered_taint or REGISTERED in node.metadata.labels:
         return ()
     return (unregistered_taint_missing(claim, node),)
 
 
 def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
-    """Return the write that makes a node what its claim promises; nothing if it is that already."""
+    """Return the write that syncs a claim's metadata and taints to its Node; empty if nothing differs."""
     taints = node.spec.taints
     if node.metadata.labels.get(DO_NOT_SYNC_TAINTS) != "true":
         taints = merge(merge(taints, claim.spec.taints), claim.spec.startup_taints)
@@ -121,13 +127,13 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
             name=node.name,
             changes=changes,
             version=node.metadata.resource_version,
-            because=f"it is the machine of claim {claim.name}",
+            because=f"it is the node of nodeclaim {claim.name}",
         ),
     )
 
 
 def render_taint(taint: Taint) -> dict[str, Any]:
-    """Return a taint as the API takes it."""
+    """Return a taint in the form that the API takes."""
     return {"key": taint.key, "effect": taint.effect, **to_plain(taint)}
 
 

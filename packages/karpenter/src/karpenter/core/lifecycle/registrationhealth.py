@@ -1,8 +1,8 @@
 """
-Whether machines of a pool become nodes: the last few outcomes, and what they say together.
+Registration health of a NodePool: the condition NodeRegistrationHealthy from the last four outcomes.
 
-Half of the last four failed means unhealthy. Nothing depends on it but what users see: a pool is used either
-way.
+A pool is unhealthy when half of the last four launches failed to register. The condition is for users and
+metrics: an unhealthy pool is still used.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect, RegistrationOutcome
     from karpenter.core.state.cluster import NodeClass
 
-REMEMBERED: Final = 4
-_TOO_MANY: Final = 0.5
+OUTCOMES_KEPT: Final = 4
+_UNHEALTHY_SHARE: Final = 0.5
 
 
 class RegistrationHistory(msgspec.Struct, frozen=True):
-    """The last outcomes of one pool, oldest first."""
+    """The last outcomes of one NodePool, oldest first."""
 
     outcomes: tuple[bool, ...] = ()
 
     def after(self, outcome: bool) -> RegistrationHistory:
-        """Return the history with one outcome more."""
-        return RegistrationHistory((*self.outcomes, outcome)[-REMEMBERED:])
+        """Return the history with one more outcome."""
+        return RegistrationHistory((*self.outcomes, outcome)[-OUTCOMES_KEPT:])
 
     @property
     def is_healthy(self) -> bool | None:
-        """Whether enough machines became nodes; None while there is nothing to go by."""
+        """Whether enough machines registered; None without outcomes."""
         if not self.outcomes:
             return None
-        return self.outcomes.count(False) / REMEMBERED < _TOO_MANY
+        return self.outcomes.count(False) / OUTCOMES_KEPT < _UNHEALTHY_SHARE
 
 
 NO_HISTORY: Final = RegistrationHistory()
 
 
 def history_of_condition(pool: NodePool) -> RegistrationHistory:
-    """Return the history that a pool's condition tells of, after a restart."""
+    """Return the history that the condition of a NodePool stands for, after a restart."""
     status = next((c.status for c in pool.status.conditions if c.type == NODE_REGISTRATION_HEALTHY), "")
     return RegistrationHistory({"True": (True,), "False": (False, False)}.get(status, ()))
 
@@ -53,24 +53,24 @@ def history_of_condition(pool: NodePool) -> RegistrationHistory:
 def record_outcome(
     pool: NodePool, history: RegistrationHistory, outcome: RegistrationOutcome, now: datetime
 ) -> tuple[RegistrationHistory, tuple[Effect, ...]]:
-    """Return the history after an outcome, and what follows for the pool's condition."""
+    """Return the history after an outcome, and the write of the NodePool's condition."""
     after = history.after(outcome.healthy)
-    board = pool_conditions(pool, now)
+    condition_set = pool_conditions(pool, now)
     if outcome.healthy and after.is_healthy:
-        board = board.true(NODE_REGISTRATION_HEALTHY)
+        condition_set = condition_set.set_true(NODE_REGISTRATION_HEALTHY)
     elif (
         not outcome.healthy
         and after.is_healthy is False
-        and board.status(NODE_REGISTRATION_HEALTHY) != "False"
+        and condition_set.status(NODE_REGISTRATION_HEALTHY) != "False"
     ):
-        board = board.false(
+        condition_set = condition_set.set_false(
             NODE_REGISTRATION_HEALTHY, outcome.reason or "RegistrationFailed", outcome.message
         )
-    return after, patch_object(pool, board, because=outcome.because)
+    return after, patch_object(pool, condition_set, because=outcome.because)
 
 
 def is_outdated(pool: NodePool, node_class: NodeClass) -> bool:
-    """Whether a pool, or its node class, has changed since its history began."""
+    """Whether a NodePool or its node class has changed since its history began."""
     found = next((c for c in pool.status.conditions if c.type == NODE_REGISTRATION_HEALTHY), None)
     return (
         found is None

@@ -1,12 +1,13 @@
 """
-The end of a node: closed to new pods, emptied, its volumes let go, its machine ended; only then is it gone.
+Termination of Nodes and NodeClaims.
 
-One look goes as far as it can. How far the node has come is written down in its claim's conditions, so that a
-restart goes on where things stand.
+A Node that is being deleted is tainted karpenter.sh/disrupted, drained, waits for its volumes to be
+detached, has its machine terminated, and loses its finalizer once the cloud no longer knows the machine.
+Each reconcile goes as far as it can. Progress is written to the conditions Drained, VolumesDetached and
+InstanceTerminating of the NodeClaim, so that a restart continues there.
 
-The end of a claim: its nodes leave first, then its machine, then the claim itself.
-
-The machine is asked to end until its cloud says that it is gone; only then does the finalizer go.
+A NodeClaim that is being deleted first deletes its Nodes, then terminates its machine, and then loses its
+finalizer. See https://karpenter.sh/docs/concepts/disruption/.
 """
 
 from __future__ import annotations
@@ -50,36 +51,41 @@ if TYPE_CHECKING:
     from karpenter.core.lifecycle.conditions import ConditionSet
 
 
-SHORTEST_DRAIN: Final = timedelta(seconds=5)
-"""How long a node is closed before it counts as empty: pods may just be on their way to it."""
+# kube-scheduler may have bound a pod before it saw the taint; the pod appears a moment later.
+MIN_DRAIN_TIME: Final = timedelta(seconds=5)
+"""How long a Node is tainted before it counts as drained."""
 
 DRAINING: Final = 1.0
-ENDING: Final = 5.0
-_CLOSED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
+"""Seconds between two reconciles of a Node that drains."""
+
+TERMINATING: Final = 5.0
+"""Seconds between two reconciles of a Node or NodeClaim whose machine is terminating."""
+
+_DISRUPTED_TAINT: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
 
 
 class InvalidTerminationTime(ValueError):  # noqa: N818  says what is wrong
-    """The time by which a node has to be gone cannot be read."""
+    """The annotation with the termination time of a Node cannot be parsed."""
 
 
 class TerminatingNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is being deleted, and all that its end depends on."""
+    """A Node that is being deleted, and what its termination depends on."""
 
     node: Node
     claim: NodeClaim | None = None
-    """The claim of the same machine, if there is exactly one."""
+    """The NodeClaim with the same provider id, if there is exactly one."""
 
     pods: tuple[Pod, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
-    """Volumes that are attached to the node and have to be let go."""
+    """Volume attachments that must be detached before the machine is terminated."""
 
     machine_gone: bool = False
-    """Whether the node is not ready and its cloud knows no such machine any more."""
+    """Whether the Node is not ready and its cloud does not know the machine."""
 
 
-def terminate_node(leaving: TerminatingNode, now: datetime) -> Step:
-    """Return what is due for a node that is being deleted."""
-    node, claim = leaving.node, leaving.claim
+def terminate_node(terminating: TerminatingNode, now: datetime) -> Step:
+    """Return the effects for a Node that is being deleted."""
+    node, claim = terminating.node, terminating.claim
     if not has_finalizer(node):
         return NOTHING
     if claim is not None and claim.metadata.deletion_timestamp is None:
@@ -90,20 +96,20 @@ def terminate_node(leaving: TerminatingNode, now: datetime) -> Step:
             ),
             again=DRAINING,
         )
-    if leaving.machine_gone:
-        return Step(effects=_gone(node, now))
+    if terminating.machine_gone:
+        return Step(effects=_finalize_node(node, now))
     by = termination_time(claim)
-    closed = disrupted_taint_patch(node)
-    step = _drain(leaving, by, now)
-    return Step(effects=(*closed, *step.effects), again=step.again)
+    tainted = disrupted_taint_patch(node)
+    step = _drain(terminating, by, now)
+    return Step(effects=(*tainted, *step.effects), again=step.again)
 
 
 def termination_time(claim: NodeClaim | None) -> datetime | None:
     """
-    Return when a claim's node goes, pods or no pods; None when it waits for them.
+    Return when the Node of a claim is terminated, drained or not; None without a terminationGracePeriod.
 
     Raises:
-        BadDeadline: somebody has written nonsense.
+        InvalidTerminationTime: the annotation is not a time.
     """
     text = claim.metadata.annotations.get(TERMINATION_TIMESTAMP) if claim is not None else None
     if text is None:
@@ -115,13 +121,18 @@ def termination_time(claim: NodeClaim | None) -> datetime | None:
     except ValueError as error:
         assert claim is not None
         raise InvalidTerminationTime(
-            f"claim {claim.name}: annotation {TERMINATION_TIMESTAMP} is {text!r}, which is no time: {error}"
+            f"nodeclaim {claim.name}: annotation {TERMINATION_TIMESTAMP} is {text!r}, not a time: {error}"
         ) from None
     return found
 
 
 def disrupted_taint_patch(node: Node) -> tuple[Effect, ...]:
-    """Return the write that keeps new pods and new traffic off a node; nothing if it is closed."""
+    """
+    Return the write that taints a Node and excludes it from load balancers; empty if both are set.
+
+    The label makes service controllers remove the Node from load balancers while it drains:
+    https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers
+    """
     taints = with_disrupted_taint(node)
     changes: dict[str, Any] = {}
     if taints != node.spec.taints:
@@ -131,14 +142,18 @@ def disrupted_taint_patch(node: Node) -> tuple[Effect, ...]:
     if not changes:
         return ()
     version = node.metadata.resource_version
-    return (Amend(kind="Node", name=node.name, changes=changes, version=version, because="the node leaves"),)
+    return (
+        Amend(
+            kind="Node", name=node.name, changes=changes, version=version, because="the node is terminating"
+        ),
+    )
 
 
 def with_disrupted_taint(node: Node) -> tuple[Taint, ...]:
-    """Return the taints of a node that takes no more pods."""
-    if any(same_taint(taint, _CLOSED) for taint in node.spec.taints):
+    """Return the taints of a Node with karpenter.sh/disrupted added."""
+    if any(same_taint(taint, _DISRUPTED_TAINT) for taint in node.spec.taints):
         return node.spec.taints
-    return (*(taint for taint in node.spec.taints if taint.key != DISRUPTED), _CLOSED)
+    return (*(taint for taint in node.spec.taints if taint.key != DISRUPTED), _DISRUPTED_TAINT)
 
 
 def pending_volume_attachments(
@@ -147,11 +162,15 @@ def pending_volume_attachments(
     pods: tuple[Pod, ...],
     claims: Mapping[str, PersistentVolumeClaim],
 ) -> tuple[VolumeAttachment, ...]:
-    """Return the attachments that have to vanish before a node's machine ends, by name."""
-    staying = [pod for pod in pods if not is_drainable(pod)]
+    """
+    Return the volume attachments that must be gone before the machine of a Node is terminated, by name.
+
+    Volumes of pods that the drain does not remove stay attached, and those do not count.
+    """
+    remaining = [pod for pod in pods if not is_drainable(pod)]
     kept = {
         found.spec.volume_name
-        for pod in staying
+        for pod in remaining
         for key, _ in claimed_volumes(pod)
         if (found := claims.get(key)) is not None
     }
@@ -164,68 +183,76 @@ def pending_volume_attachments(
     )
 
 
-def _drain(leaving: TerminatingNode, by: datetime | None, now: datetime) -> Step:
-    node, claim = leaving.node, leaving.claim
-    found = drain(leaving.pods, now, by)
-    board = conditions.claim_conditions(claim, now) if claim is not None else None
-    if not found.is_done or not _was_closed_long_enough(board, now):
-        reason = _reason(board)
+def _drain(terminating: TerminatingNode, by: datetime | None, now: datetime) -> Step:
+    node, claim = terminating.node, terminating.claim
+    found = drain(terminating.pods, now, by)
+    condition_set = conditions.claim_conditions(claim, now) if claim is not None else None
+    if not found.is_done or not _was_tainted_long_enough(condition_set, now):
+        reason = _reason(condition_set)
         effects: tuple[Effect, ...] = tuple(
             Evict(pod=pod.key, uid=pod.metadata.uid, node=node.name, by=by, because=reason)
-            for pod in found.leaving
+            for pod in found.evicting
         )
         if found.waiting:
             names = listing([pod.key for pod in found.waiting])
             effects += (failed_draining(about(node), f"{len(found.waiting)} pods have to leave: {names}"),)
-        if claim is not None and board is not None and not board.status(conditions.DRAINED):
-            begun = board.unknown(conditions.DRAINED, "Draining", "")
-            effects += patch_object(claim, begun, because="its node is being emptied")
+        if claim is not None and condition_set is not None and not condition_set.status(conditions.DRAINED):
+            begun = condition_set.set_unknown(conditions.DRAINED, "Draining", "")
+            effects += patch_object(claim, begun, because="its node is draining")
         return Step(effects=effects, again=DRAINING)
     drained: tuple[Effect, ...] = ()
-    if board is not None and not board.is_true(conditions.DRAINED):
-        board = board.true(conditions.DRAINED)
+    if condition_set is not None and not condition_set.is_true(conditions.DRAINED):
+        condition_set = condition_set.set_true(conditions.DRAINED)
         drained = (Count(metric="karpenter_nodes_drained_total", labels=nodepool_labels(node)),)
-    step = _detach(leaving, board, by, now)
+    step = _detach(terminating, condition_set, by, now)
     return Step(effects=(*step.effects, *drained), again=step.again)
 
 
-def _detach(leaving: TerminatingNode, board: ConditionSet | None, by: datetime | None, now: datetime) -> Step:
-    node, claim = leaving.node, leaving.claim
+def _detach(
+    terminating: TerminatingNode, condition_set: ConditionSet | None, by: datetime | None, now: datetime
+) -> Step:
+    node, claim = terminating.node, terminating.claim
     kind = conditions.VOLUMES_DETACHED
     overdue = by is not None and now > by
-    if leaving.attachments and not overdue:
-        waiting: tuple[Effect, ...] = (awaiting_volumes(node, [each.name for each in leaving.attachments]),)
-        if claim is not None and board is not None:
-            board = board.unknown(kind, "AwaitingVolumeDetachment", "")
-            waiting += patch_object(claim, board, because="its volumes are being let go")
+    if terminating.attachments and not overdue:
+        waiting: tuple[Effect, ...] = (
+            awaiting_volumes(node, [each.name for each in terminating.attachments]),
+        )
+        if claim is not None and condition_set is not None:
+            condition_set = condition_set.set_unknown(kind, "AwaitingVolumeDetachment", "")
+            waiting += patch_object(claim, condition_set, because="its volumes are being detached")
         return Step(effects=waiting, again=DRAINING)
-    if board is not None and leaving.attachments:
-        board = board.false(kind, "TerminationGracePeriodElapsed", "")
-    elif board is not None:
-        board = board.true(kind)
-    return _end(leaving, board, now)
+    if condition_set is not None and terminating.attachments:
+        condition_set = condition_set.set_false(kind, "TerminationGracePeriodElapsed", "")
+    elif condition_set is not None:
+        condition_set = condition_set.set_true(kind)
+    return _terminate_machine(terminating, condition_set, now)
 
 
-def _end(leaving: TerminatingNode, board: ConditionSet | None, now: datetime) -> Step:
-    node, claim = leaving.node, leaving.claim
-    written = patch_object(claim, board, because="its node is empty") if claim and board else ()
+def _terminate_machine(
+    terminating: TerminatingNode, condition_set: ConditionSet | None, now: datetime
+) -> Step:
+    node, claim = terminating.node, terminating.claim
+    written = (
+        patch_object(claim, condition_set, because="its node is drained") if claim and condition_set else ()
+    )
     if written:
-        # The next look, which this write causes, goes on from there.
+        # The event of this write causes the next reconcile, which continues from here.
         return Step(effects=written, again=DRAINING)
     going: tuple[Effect, ...] = ()
-    if claim is not None and board is not None:
-        ending = board.true(conditions.INSTANCE_TERMINATING)
-        going = patch_object(claim, ending, because="its machine is ending")
+    if claim is not None and condition_set is not None:
+        ending = condition_set.set_true(conditions.INSTANCE_TERMINATING)
+        going = patch_object(claim, ending, because="its machine is terminating")
     machine = Terminate(
         provider_id=node.spec.provider_id,
         going=going,
-        gone=_gone(node, now),
+        gone=_finalize_node(node, now),
         because=f"node {node.name} is being deleted",
     )
-    return Step(effects=(machine,), again=ENDING)
+    return Step(effects=(machine,), again=TERMINATING)
 
 
-def _gone(node: Node, now: datetime) -> tuple[Effect, ...]:
+def _finalize_node(node: Node, now: datetime) -> tuple[Effect, ...]:
     asked, born = node.metadata.deletion_timestamp or now, node.metadata.creation_timestamp or now
     return (
         remove_finalizer(node, "its machine is gone"),
@@ -243,58 +270,64 @@ def _gone(node: Node, now: datetime) -> tuple[Effect, ...]:
     )
 
 
-def _was_closed_long_enough(board: ConditionSet | None, now: datetime) -> bool:
-    """Whether pods that were on their way to the node when it was closed have had time to show themselves."""
-    if board is None or board.is_true(conditions.DRAINED):
+def _was_tainted_long_enough(condition_set: ConditionSet | None, now: datetime) -> bool:
+    """Whether pods that were bound before the taint was seen have had time to appear."""
+    if condition_set is None or condition_set.is_true(conditions.DRAINED):
         return True
-    begun = board.get(conditions.DRAINED)
-    return begun is not None and now - board.since(conditions.DRAINED) >= SHORTEST_DRAIN
+    begun = condition_set.get(conditions.DRAINED)
+    return begun is not None and now - condition_set.since(conditions.DRAINED) >= MIN_DRAIN_TIME
 
 
-def _reason(board: ConditionSet | None) -> str:
-    found = board.get(conditions.DISRUPTION_REASON) if board is not None else None
+def _reason(condition_set: ConditionSet | None) -> str:
+    found = condition_set.get(conditions.DISRUPTION_REASON) if condition_set is not None else None
     return found.reason if found is not None and found.status == "True" else FORCEFUL
 
 
-LOOK_AGAIN: Final = 5.0
-
-
 def finalize_nodeclaim(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:
-    """Return what is due for a claim that is being deleted; `nodes` are those with its provider id."""
+    """Return the effects for a claim that is being deleted; `nodes` are those with its provider id."""
     if not has_finalizer(claim):
         return NOTHING
     if termination_time := _deadline(claim):
         note = {"metadata": {"annotations": {TERMINATION_TIMESTAMP: termination_time}}}
         return Step(
             effects=(
-                Amend(kind=claim.kind, name=claim.name, changes=note, because="its grace period has begun"),
+                Amend(
+                    kind=claim.kind,
+                    name=claim.name,
+                    changes=note,
+                    because="its terminationGracePeriod has begun",
+                ),
                 grace_period_expiring(claim, termination_time),
                 *(grace_period_expiring(node, termination_time) for node in nodes),
             )
         )
-    board = claim_conditions(claim, now)
-    if board.is_true(REGISTERED) and nodes:
-        return Step(effects=tuple(_delete(node) for node in nodes if _stays(node)), again=LOOK_AGAIN)
+    condition_set = claim_conditions(claim, now)
+    if condition_set.is_true(REGISTERED) and nodes:
+        return Step(
+            effects=tuple(_delete(node) for node in nodes if _is_not_deleting(node)), again=TERMINATING
+        )
     if not claim.status.provider_id:
-        return Step(effects=_claim_gone(claim, board, now))
+        return Step(effects=_finalize_claim(claim, condition_set, now))
     ending = Terminate(
         provider_id=claim.status.provider_id,
-        going=patch_object(claim, board.true(INSTANCE_TERMINATING), because="its machine is ending"),
-        gone=_claim_gone(claim, board, now),
+        going=patch_object(
+            claim, condition_set.set_true(INSTANCE_TERMINATING), because="its machine is terminating"
+        ),
+        gone=_finalize_claim(claim, condition_set, now),
         because=f"claim {claim.name} is being deleted",
     )
-    return Step(effects=(ending,), again=LOOK_AGAIN)
+    return Step(effects=(ending,), again=TERMINATING)
 
 
 def _deadline(claim: NodeClaim) -> str:
-    """Return by when a claim's node must be empty, if it has a grace period and nobody wrote that down."""
+    """Return the termination time to write on a claim; empty if it has no grace period or has one already."""
     grace, asked = termination_grace_period(claim), claim.metadata.deletion_timestamp
     if grace is None or asked is None or TERMINATION_TIMESTAMP in claim.metadata.annotations:
         return ""
     return render_time(asked + grace)
 
 
-def _stays(node: Node) -> bool:
+def _is_not_deleting(node: Node) -> bool:
     return node.metadata.deletion_timestamp is None
 
 
@@ -304,15 +337,15 @@ def _delete(node: Node) -> DeleteObject:
     )
 
 
-def _claim_gone(claim: NodeClaim, board: ConditionSet, now: datetime) -> tuple[Effect, ...]:
+def _finalize_claim(claim: NodeClaim, condition_set: ConditionSet, now: datetime) -> tuple[Effect, ...]:
     asked = claim.metadata.deletion_timestamp or now
     effects: list[Effect] = [remove_finalizer(claim, "its machine is gone")]
-    if board.is_true(INSTANCE_TERMINATING):
+    if condition_set.is_true(INSTANCE_TERMINATING):
         effects.append(
             Measure(
                 metric="karpenter_nodeclaims_instance_termination_duration_seconds",
                 labels=nodepool_labels(claim),
-                value=(now - board.since(INSTANCE_TERMINATING)).total_seconds(),
+                value=(now - condition_set.since(INSTANCE_TERMINATING)).total_seconds(),
             )
         )
     effects += [

@@ -1,13 +1,13 @@
 """
-Emptying a node: which pods are waited for, and who goes first.
+The terminator: which pods of a node are drained, in which order, and how each is removed.
 
-Ordinary pods leave before daemons, and critical ones last, so that what others need is there until the end.
-Only one tier is asked to leave at a time. Pods that would be late otherwise are made to leave at once.
+Pods are drained in four groups, one after the other: ordinary pods, DaemonSet pods, critical pods, critical
+DaemonSet pods. A pod is evicted through the Eviction API, which respects PodDisruptionBudgets. With a
+terminationGracePeriod, a pod whose own grace period would end after the node's termination time is deleted
+instead, with the time that is left and at least one second.
 
-How one pod is made to leave its node: asked, waited for, or deleted because time is up.
-
-An eviction asks the API server, which asks the disruption budgets. Once the node's time is nearly up the pod
-is deleted instead, with what is left of that time and at least a second to end.
+See https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/ and
+https://karpenter.sh/docs/concepts/disruption/.
 """
 
 from __future__ import annotations
@@ -33,25 +33,30 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-_DEFAULT_GRACE: Final = 30
+_DEFAULT_GRACE: Final = 30  # terminationGracePeriodSeconds of a pod that sets none
 FORCEFUL: Final = "Forceful Termination"
-"""Why a pod is evicted when no decision of ours is behind it."""
+"""The reason of an eviction without a disruption decision, such as after `kubectl delete node`."""
+
+STUCK_AFTER: Final = timedelta(minutes=1)
+"""How long after its grace period a pod counts as stuck terminating and no longer blocks the drain."""
+
+CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class EvictPod(msgspec.Struct, frozen=True):
-    """Ask for the pod's eviction."""
+    """Evict the pod."""
 
 
 class RetryEviction(msgspec.Struct, frozen=True):
-    """The pod may not be evicted now; look again."""
+    """The pod may not be evicted now; try again later."""
 
 
 class EvictionDone(msgspec.Struct, frozen=True):
-    """The pod leaves already, or has left."""
+    """The pod is terminating or gone; there is nothing to do."""
 
 
 class DeletePod(msgspec.Struct, frozen=True):
-    """Delete the pod, with so many seconds to end."""
+    """Delete the pod with this grace period in seconds."""
 
     grace: int
 
@@ -60,7 +65,7 @@ EvictionAction: TypeAlias = EvictPod | RetryEviction | EvictionDone | DeletePod
 
 
 def eviction_action(pod: Pod | None, uid: str, by: datetime | None, now: datetime) -> EvictionAction:
-    """Return how a pod is to leave its node now; `by` is when its node goes, pods or no pods."""
+    """Return how to remove a pod from its node now; `by` is the termination time of the node, if any."""
     if pod is None or pod.metadata.uid != uid or is_terminal(pod):
         return EvictionDone()
     if by is not None and is_overdue(pod, by, now):
@@ -71,7 +76,7 @@ def eviction_action(pod: Pod | None, uid: str, by: datetime | None, now: datetim
 
 
 def is_overdue(pod: Pod, by: datetime, now: datetime) -> bool:
-    """Whether a pod has to be deleted now to be gone in time."""
+    """Whether a pod must be deleted now to be gone at the termination time."""
     ends = pod.metadata.deletion_timestamp
     if ends is not None:
         return ends > by
@@ -79,56 +84,50 @@ def is_overdue(pod: Pod, by: datetime, now: datetime) -> bool:
 
 
 def pod_grace_period(pod: Pod) -> int:
-    """Return the seconds that a pod wants for its end."""
+    """Return the grace period of a pod in seconds."""
     own = pod.spec.termination_grace_period_seconds
     return _DEFAULT_GRACE if own is None else own
 
 
-STUCK_AFTER: Final = timedelta(minutes=1)
-"""How long past its end a pod that does not go away is waited for."""
-
-CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
-
-
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to do before a node is empty."""
+    """The pods that a node still has to drain."""
 
     waiting: tuple[Pod, ...] = ()
-    """Every pod that has to be gone."""
+    """Every pod that must be gone before the node is drained."""
 
-    leaving: tuple[Pod, ...] = ()
-    """Those of them that are to be made to leave now."""
+    evicting: tuple[Pod, ...] = ()
+    """Those of them to evict or delete now."""
 
     @property
     def is_done(self) -> bool:
-        """Whether the node is empty."""
+        """Whether the node is drained."""
         return not self.waiting
 
 
 def drain(pods: Iterable[Pod], now: datetime, by: datetime | None = None) -> Drain:
-    """Return which of a node's pods are waited for and which are to leave now; `by` is when the node goes."""
+    """Return which pods of a node are waited for and which to evict now; `by` is its termination time."""
     waiting = tuple(pod for pod in pods if is_waiting_eviction(pod, now))
     overdue = tuple(pod for pod in waiting if by is not None and is_overdue(pod, by, now))
     rest = [pod for pod in waiting if pod not in overdue]
-    first = min(map(_tier, rest), default=None)
-    asked = tuple(pod for pod in rest if _tier(pod) == first and not is_terminating(pod))
-    return Drain(waiting=waiting, leaving=(*overdue, *asked))
+    first = min(map(_drain_group, rest), default=None)
+    next_group = tuple(pod for pod in rest if _drain_group(pod) == first and not is_terminating(pod))
+    return Drain(waiting=waiting, evicting=(*overdue, *next_group))
 
 
 def is_waiting_eviction(pod: Pod, now: datetime) -> bool:
-    """Whether a node is not empty as long as this pod is on it."""
-    return is_drainable(pod) and not _is_stuck(pod, now)
+    """Whether the drain of a node waits for this pod."""
+    return is_drainable(pod) and not _is_stuck_terminating(pod, now)
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Whether emptying a node makes this pod go; others stay to the end."""
+    """Whether a drain removes this pod; other pods run until the machine is terminated."""
     return not is_terminal(pod) and not tolerates_disrupted_taint(pod) and not is_owned_by_node(pod)
 
 
-def _is_stuck(pod: Pod, now: datetime) -> bool:
+def _is_stuck_terminating(pod: Pod, now: datetime) -> bool:
     ends = pod.metadata.deletion_timestamp
     return ends is not None and now > ends + STUCK_AFTER
 
 
-def _tier(pod: Pod) -> tuple[bool, bool]:
+def _drain_group(pod: Pod) -> tuple[bool, bool]:
     return pod.spec.priority_class_name in CRITICAL, is_owned_by_daemonset(pod)

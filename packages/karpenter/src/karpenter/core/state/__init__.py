@@ -1,1 +1,1 @@
-"""The cluster as a value: what was seen, joined and indexed. Decides nothing."""
+"""Cluster state: objects, nodes, pods, PodDisruptionBudgets and volumes as values. It decides nothing."""

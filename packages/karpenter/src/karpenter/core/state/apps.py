@@ -1,11 +1,10 @@
 """
-Workloads as the pods they would make, for clusters that are only described.
+Workloads as the pods that their controllers would create, for clusters that exist only as manifests.
 
-A workload that has pods in the view already speaks for itself; one that has none is
-expanded to as many pods as it asks for, all sharing one spec. What an API server would
-fill in before anyone sees the object (namespaces, priorities, volume claims) is filled in.
-
-Refuses to make more pods than anyone could plan for; says whose they would have been.
+A workload whose pods are in the manifests is left alone. Any other Deployment, ReplicaSet, StatefulSet, Job
+or CronJob is expanded to its pods, which share one spec. Fields that an API server or a controller fills in
+(priority, volume claims) are filled in. More than :data:`MAX_PODS` pods are refused with the workload's
+name.
 """
 
 from __future__ import annotations
@@ -28,11 +27,14 @@ if TYPE_CHECKING:
     from karpenter.api.workloads import JobSpec
 
 MAX_PODS: Final = 1_000_000
-"""How many pods all workloads together may be expanded to."""
+"""The most pods that all workloads together are expanded to."""
 
-_BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_MADE_THROUGH: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-"""Workloads whose pods belong to something that they make first, named ``<workload>-<suffix>``."""
+_BUILT_IN_PRIORITIES: Final = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+_CREATED_THROUGH: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+"""Workloads whose pods are owned by an object that they create, named ``<workload>-<suffix>``."""
 
 Workload: TypeAlias = Deployment | ReplicaSet | StatefulSet | Job | CronJob
 Identity: TypeAlias = tuple[str, str, str]
@@ -44,14 +46,14 @@ def expand_workloads(objects: Iterable[Resource]) -> list[Resource]:
     Return the objects with every workload expanded that has no pods.
 
     Raises:
-        InvalidObject: naming the workload that asks for more pods than can be planned for.
+        InvalidObject: naming the workload that exceeds :data:`MAX_PODS`.
     """
     given = list(objects)
-    there = {_identity(each) for each in given}
+    present = {_identity(each) for each in given}
     owners = _owners_of_pods(given)
     found, left = list(given), MAX_PODS
     for each in given:
-        if isinstance(each, Workload) and not _is_made_by(each, there) and not _has_pods(each, owners):
+        if isinstance(each, Workload) and not _is_controlled(each, present) and not _has_pods(each, owners):
             count = _count(each)
             if count > left:
                 raise InvalidObject(
@@ -59,17 +61,17 @@ def expand_workloads(objects: Iterable[Resource]) -> list[Resource]:
                     problem=f"would make {count} pods: expected at most {MAX_PODS} in all",
                 )
             left -= count
-            found.extend(_made_by(each, count, there))
+            found.extend(_created_by(each, count, present))
     return found
 
 
 def with_priority(pod: Pod, classes: Mapping[str, PriorityClass]) -> Pod:
-    """Return the pod with the priority that its class gives it."""
+    """Return the pod with the priority of its PriorityClass."""
     if pod.spec.priority is not None:
         return pod
     name = pod.spec.priority_class_name
     if name:
-        value = classes[name].value if name in classes else _BUILT_IN.get(name)
+        value = classes[name].value if name in classes else _BUILT_IN_PRIORITIES.get(name)
     else:
         value = next((each.value for each in classes.values() if each.global_default), None)
     if value is None:
@@ -90,10 +92,10 @@ def _owners_of_pods(objects: Iterable[Resource]) -> set[Identity]:
     }
 
 
-def _is_made_by(each: Workload, there: Container[Identity]) -> bool:
-    """Whether something else that is there makes this workload, and speaks for it."""
+def _is_controlled(each: Workload, present: Container[Identity]) -> bool:
+    """Whether another object of the manifests controls this workload and is expanded in its place."""
     return any(
-        owner.controller and (each.namespace, owner.kind, owner.name) in there
+        owner.controller and (each.namespace, owner.kind, owner.name) in present
         for owner in each.metadata.owner_references
     )
 
@@ -101,7 +103,7 @@ def _is_made_by(each: Workload, there: Container[Identity]) -> bool:
 def _has_pods(each: Workload, owners: set[Identity]) -> bool:
     if _identity(each) in owners:
         return True
-    between = _MADE_THROUGH.get(type(each).kind)
+    between = _CREATED_THROUGH.get(type(each).kind)
     return between is not None and any(
         namespace == each.namespace and kind == between and name.rpartition("-")[0] == each.name
         for namespace, kind, name in owners
@@ -109,19 +111,19 @@ def _has_pods(each: Workload, owners: set[Identity]) -> bool:
 
 
 def _count(each: Workload) -> int:
-    """Return how many pods a workload asks for now."""
+    """Return how many pods a workload's controller would run now."""
     if each.metadata.deletion_timestamp is not None:
         return 0
     match each:
         case Job():
-            return 0 if each.status.completion_time else _at_once(each.spec, each.status.succeeded)
+            return 0 if each.status.completion_time else _parallel_pods(each.spec, each.status.succeeded)
         case CronJob():
-            return 0 if each.spec.suspend else _at_once(each.spec.job_template.spec, 0)
+            return 0 if each.spec.suspend else _parallel_pods(each.spec.job_template.spec, 0)
         case _:
             return 1 if each.spec.replicas is None else max(0, each.spec.replicas)
 
 
-def _at_once(job: JobSpec, succeeded: int) -> int:
+def _parallel_pods(job: JobSpec, succeeded: int) -> int:
     if job.suspend:
         return 0
     wanted = 1 if job.parallelism is None else job.parallelism
@@ -130,9 +132,9 @@ def _at_once(job: JobSpec, succeeded: int) -> int:
     return max(0, wanted)
 
 
-def _made_by(each: Workload, count: int, there: Container[Identity]) -> Iterator[Resource]:
+def _created_by(each: Workload, count: int, present: Container[Identity]) -> Iterator[Resource]:
     if isinstance(each, StatefulSet) and each.spec.volume_claim_templates:
-        return _with_claims(each, count, there)
+        return _with_claims(each, count, present)
     return _pods(each, count)
 
 
@@ -159,8 +161,8 @@ def _pods(owner: Workload, count: int) -> Iterator[Pod]:
         yield Pod(metadata=meta, spec=template.spec)
 
 
-def _with_claims(owner: StatefulSet, count: int, there: Container[Identity]) -> Iterator[Resource]:
-    """Yield pods that mount a claim each per template, and the claims that are not there yet."""
+def _with_claims(owner: StatefulSet, count: int, present: Container[Identity]) -> Iterator[Resource]:
+    """Yield pods with one volume claim per template, and the claims that the manifests lack."""
     templates = owner.spec.volume_claim_templates
     own = {each.metadata.name for each in templates}
     others = tuple(v for v in owner.spec.template.spec.volumes if v.name not in own)
@@ -170,7 +172,7 @@ def _with_claims(owner: StatefulSet, count: int, there: Container[Identity]) -> 
             name = f"{template.metadata.name}-{owner.name}-{number}"
             source = PersistentVolumeClaimSource(claim_name=name)
             claimed.append(Volume(name=template.metadata.name, persistent_volume_claim=source))
-            if (owner.namespace, PersistentVolumeClaim.kind, name) not in there:
+            if (owner.namespace, PersistentVolumeClaim.kind, name) not in present:
                 meta = ObjectMeta(name=name, namespace=owner.namespace)
                 yield PersistentVolumeClaim(metadata=meta, spec=template.spec)
         spec = msgspec.structs.replace(pod.spec, volumes=(*others, *claimed))

@@ -90,16 +90,16 @@ _FIELDS: Final[Mapping[type[Resource], str]] = {
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of any provider's node class as the core needs."""
+    """The fields of a provider's node class that the core reads."""
 
     group: str
     kind: str
     name: str
     ready: bool | None = None
-    """None while nobody has said."""
+    """Status of its Ready condition; None while that is Unknown or missing."""
 
     reason: str = ""
-    """Why it is not ready, for programs or for people, whichever the provider says."""
+    """Reason of its Ready condition."""
 
     message: str = ""
     deleting: bool = False
@@ -107,7 +107,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Objects by kind and key."""
+    """The cluster at one moment: objects by kind and key."""
 
     pods: Mapping[str, Pod] = {}
     nodes: Mapping[str, Node] = {}
@@ -136,7 +136,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     resource_slices: Mapping[str, ResourceSlice] = {}
     device_classes: Mapping[str, DeviceClass] = {}
     marked: frozenset[str] = frozenset()
-    """Claims that are about to be deleted, by name: a decision that was made and not carried out yet."""
+    """Names of NodeClaims that are marked for deletion: a disruption command has been decided for them."""
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
@@ -149,12 +149,12 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def view_field(kind: type[Resource]) -> str:
-    """Return the field of a view that holds objects of a kind; nothing for kinds that decide nothing."""
+    """Return the field of a view that holds objects of a kind; empty for kinds that no decision reads."""
     return _FIELDS.get(kind, "")
 
 
 def view_of(objects: Iterable[Resource], node_classes: Iterable[NodeClass] = ()) -> ClusterView:
-    """Return the view of a cluster that consists of these objects; kinds that decide nothing are left out."""
+    """Return the view of a cluster of these objects; kinds that no decision reads are left out."""
     fields: dict[str, dict[str, Resource]] = {}
     for each in objects:
         if field := view_field(type(each)):
@@ -165,15 +165,20 @@ def view_of(objects: Iterable[Resource], node_classes: Iterable[NodeClass] = ())
 
 def nodes_and_pools(view: ClusterView) -> tuple[object, ...]:
     """
-    Return what a view knows of machines and pools, to be compared with what another knows.
+    Return the nodes and pools of a view, for a comparison with another view.
 
-    Quickly, where both are views of one store: they share what has not changed.
+    Views of one ClusterState share what has not changed, so the comparison is cheap.
     """
     return view.nodes, view.claims, view.pools, view.marked
 
 
 class StateNodeIndex:
-    """Every machine, as far as it is known from its node, its claim and its pods."""
+    """
+    The StateNodes of a cluster, joined piece by piece.
+
+    The result is the same as :func:`.statenode.state_nodes` makes of a whole view. A change marks the nodes
+    and claims that it concerns as stale, and only those are joined again on the next read.
+    """
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -183,30 +188,30 @@ class StateNodeIndex:
         self._nodes_of: dict[str, _Names] = {}  # by provider id
         self._claims_of: dict[str, _Names] = {}  # by provider id
         self._claims_on: dict[str, _Names] = {}  # by node name
-        self._old_pods: _Names = {}  # nodes whose pods changed
-        self._old_nodes: _Names = {}
-        self._old_claims: _Names = {}
-        self._order: list[tuple[str, bool]] = []  # name, and whether it stands for a claim without a node
+        self._stale_pods: _Names = {}  # nodes whose pods changed
+        self._stale_nodes: _Names = {}
+        self._stale_claims: _Names = {}
+        self._order: list[tuple[str, bool]] = []  # name, and whether it is a NodeClaim without a Node
         self._joined: list[StateNode] = []  # in the same order
 
-    def put_pod(self, pod: Pod | None, before: Pod | None) -> None:
-        """Take in a pod as it is now, or that it is gone."""
+    def update_pod(self, pod: Pod | None, before: Pod | None) -> None:
+        """Replace a pod; `pod` is None when it was deleted."""
         was = before.spec.node_name if before is not None and _counts(before) else ""
         now = pod.spec.node_name if pod is not None and _counts(pod) else ""
         if before is not None and was and was != now:
             del self._pods[was][before.key]
-            self._old_pods[was] = None
+            self._stale_pods[was] = None
         if pod is not None and now:
             self._pods.setdefault(now, {})[pod.key] = pod
-            self._old_pods[now] = None
+            self._stale_pods[now] = None
 
-    def put_node(self, node: Node | None, before: Node | None) -> None:
-        """Take in a node as it is now, or that it is gone."""
+    def update_node(self, node: Node | None, before: Node | None) -> None:
+        """Replace a Node; `node` is None when it was deleted."""
         for half in (before, node):
             if half is not None:
-                self._old_nodes[half.name] = None
-                self._touch_claims(self._claims_of.get(half.spec.provider_id, ()))
-                self._touch_claims(self._claims_on.get(half.name, ()))
+                self._stale_nodes[half.name] = None
+                self._invalidate_claims(self._claims_of.get(half.spec.provider_id, ()))
+                self._invalidate_claims(self._claims_on.get(half.name, ()))
         if before is not None:
             _drop(self._nodes_of, before.spec.provider_id, before.name)
             del self._nodes[before.name]
@@ -214,10 +219,10 @@ class StateNodeIndex:
             self._nodes[node.name] = node
             _add(self._nodes_of, node.spec.provider_id, node.name)
 
-    def put_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
-        """Take in a claim as it is now, or that it is gone."""
+    def update_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
+        """Replace a NodeClaim; `claim` is None when it was deleted."""
         if before is not None:
-            self.touch_claim(before.name)
+            self.invalidate_claim(before.name)
             _drop(self._claims_of, before.status.provider_id, before.name)
             _drop(self._claims_on, before.status.node_name, before.name)
             del self._claims[before.name]
@@ -225,22 +230,22 @@ class StateNodeIndex:
             self._claims[claim.name] = claim
             _add(self._claims_of, claim.status.provider_id, claim.name)
             _add(self._claims_on, claim.status.node_name, claim.name)
-            self.touch_claim(claim.name)
+            self.invalidate_claim(claim.name)
 
-    def touch_claim(self, name: str) -> None:
-        """Note that something about a claim changed that is not in it."""
+    def invalidate_claim(self, name: str) -> None:
+        """Join a NodeClaim again on the next read, as when its mark for deletion has changed."""
         claim = self._claims.get(name)
         if claim is None:
             return
-        self._touch_claims([name, *self._claims_of.get(claim.status.provider_id, ())])
+        self._invalidate_claims([name, *self._claims_of.get(claim.status.provider_id, ())])
         for node in self._nodes_of.get(claim.status.provider_id, ()):
-            self._old_nodes[node] = None
+            self._stale_nodes[node] = None
         if claim.status.node_name in self._nodes:
-            self._old_nodes[claim.status.node_name] = None
+            self._stale_nodes[claim.status.node_name] = None
 
     def pods_by_node(self, marked: AbstractSet[str]) -> Mapping[str, tuple[Pod, ...]]:
-        """Return the pods on each node, and bring the nodes up to date."""
-        for name in self._old_pods:
+        """Return the pods of each node, and join what is stale."""
+        for name in self._stale_pods:
             pods = self._pods.get(name)
             if pods:
                 self._grouped[name] = tuple(pods.values())
@@ -248,55 +253,56 @@ class StateNodeIndex:
                 self._pods.pop(name, None)
                 self._grouped.pop(name, None)
             if name in self._nodes:
-                self._old_nodes[name] = None
-            self._touch_claims(self._claims_on.get(name, ()))
-        self._old_pods.clear()
+                self._stale_nodes[name] = None
+            self._invalidate_claims(self._claims_on.get(name, ()))
+        self._stale_pods.clear()
         grouped = MappingProxyType(self._grouped.copy())
         self._refresh(grouped, marked)
         return grouped
 
     def nodes(self) -> tuple[StateNode, ...]:
-        """Return every machine, by name, as of the last :meth:`pods_by_node`."""
+        """Return every StateNode by name, as of the last :meth:`pods_by_node`."""
         return tuple(self._joined)
 
     def nodes_by_provider(self, provider_id: str) -> tuple[Node, ...]:
-        """Return the nodes that say they are one machine."""
+        """Return the Nodes with a provider id."""
         return tuple(self._nodes[name] for name in self._nodes_of.get(provider_id, ()))
 
     def claims_by_provider(self, provider_id: str) -> tuple[NodeClaim, ...]:
-        """Return the claims of one machine."""
+        """Return the NodeClaims with a provider id."""
         return tuple(self._claims[name] for name in self._claims_of.get(provider_id, ()))
 
-    def _touch_claims(self, names: Iterable[str]) -> None:
+    def _invalidate_claims(self, names: Iterable[str]) -> None:
         for name in names:
-            self._old_claims[name] = None
+            self._stale_claims[name] = None
 
     def _refresh(self, pods: Mapping[str, tuple[Pod, ...]], marked: AbstractSet[str]) -> None:
-        for name in self._old_nodes:
+        for name in self._stale_nodes:
             node = self._nodes.get(name)
             found = join(node, self._claim_of(node), pods, marked) if node is not None else None
-            self._keep((name, False), found)
-        for name in self._old_claims:
+            self._store_joined((name, False), found)
+        for name in self._stale_claims:
             claim = self._claims.get(name)
             alone = claim is not None and bool(claim.status.provider_id) and not self._has_node(claim)
-            self._keep((name, True), join(None, claim, pods, marked) if alone else None)
-        self._old_nodes.clear()
-        self._old_claims.clear()
+            self._store_joined((name, True), join(None, claim, pods, marked) if alone else None)
+        self._stale_nodes.clear()
+        self._stale_claims.clear()
 
-    def _keep(self, entry: tuple[str, bool], found: StateNode | None) -> None:
+    def _store_joined(self, entry: tuple[str, bool], found: StateNode | None) -> None:
         place = bisect_left(self._order, entry)
-        held = place < len(self._order) and self._order[place] == entry
+        stored = place < len(self._order) and self._order[place] == entry
         if found is None:
-            if held:
+            if stored:
                 del self._order[place], self._joined[place]
-        elif held:
+        elif stored:
             self._joined[place] = found
         else:
             self._order.insert(place, entry)
             self._joined.insert(place, found)
 
     def _claim_of(self, node: Node) -> NodeClaim | None:
-        # A node that does not say which machine it is may still be the one that a claim names.
+        # The cloud controller manager may set spec.providerID after the kubelet has registered the Node:
+        # until then the Node is known only by the name in the NodeClaim's status.
         provider = node.spec.provider_id
         names = self._claims_of.get(provider, ()) if provider else self._claims_on.get(node.name, ())
         return self._claims[next(reversed(tuple(names)))] if names else None
@@ -325,79 +331,75 @@ def _drop(index: dict[str, _Names], value: str, name: str) -> None:
 
 
 class ObjectUpdated(msgspec.Struct, frozen=True):
-    """An object is there, as it is now."""
+    """An object was added or modified."""
 
     object: Resource | NodeClass
 
 
 class ObjectDeleted(msgspec.Struct, frozen=True):
-    """An object is there no longer; this is what was known of it last."""
+    """An object was deleted; `object` is its last known state."""
 
     object: Resource | NodeClass
 
 
 StateEvent: TypeAlias = ObjectUpdated | ObjectDeleted
 StateListener: TypeAlias = "Callable[[StateEvent, Resource | NodeClass | None], None]"
-"""Told of an event, and of what was known before it, after it was taken in."""
+"""Called after an event was applied, with the event and the object's state before it."""
 
 
 class ClusterState:
-    """What is known of the cluster."""
+    """The cluster as the informers have reported it, with one writer."""
 
     def __init__(self, *, serves: Iterable[tuple[str, str]]) -> None:
         """
-        Begin with nothing.
+        Start empty.
 
-        `serves` names the group and kind of each node class that is ours: pools and claims of other classes
-        are somebody else's and are not taken in.
+        `serves` names the group and kind of each node class of our provider. NodePools and NodeClaims of
+        other node classes belong to another Karpenter and are ignored.
         """
         self._serves = frozenset(serves)
         self._objects: dict[str, dict[Any, Any]] = {}
         self._copies: dict[str, Mapping[Any, Any]] = {}
         self._changed: set[str] = set()
-        self._fleet = StateNodeIndex()
+        self._index = StateNodeIndex()
         self._marked: frozenset[str] = frozenset()
-        self._promised: dict[str, datetime] = {}
+        self._nominated_until: dict[str, datetime] = {}
         self._seen_at: dict[str, datetime] = {}
         self._unlaunched: set[str] = set()
         self._view: ClusterView | None = None
         self._listeners: list[StateListener] = []
         self.complete = False
-        """Whether everything that the API server has was taken in at least once."""
+        """Whether every informer has listed its kind once."""
 
-        self.stamp = 0
-        """Rises with every change that could make a consolidation possible."""
-
-    # What changes
+        self.consolidation_state = 0
+        """Rises with every change that can make a consolidation possible."""
 
     def apply(self, event: StateEvent) -> None:
-        """Take in one event."""
+        """Apply one event."""
         if isinstance(event, ObjectUpdated) and self._is_ours(event.object):
-            self._put(event.object)
+            self._upsert(event.object)
         else:
-            self._remove(event.object)
+            self._delete(event.object)
 
     def subscribe(self, listener: StateListener) -> None:
-        """Tell `listener` of every event from now on, once it was taken in."""
+        """Call `listener` after every event from now on."""
         self._listeners.append(listener)
 
-    def mark(self, claims: Iterable[str]) -> None:
-        """Count these claims as leaving from now on."""
+    def mark_for_deletion(self, claims: Iterable[str]) -> None:
+        """Mark these NodeClaims for deletion."""
         self._set_marked(self._marked.union(claims))
 
-    def unmark(self, claims: Iterable[str]) -> None:
-        """Count these claims as staying again."""
+    def unmark_for_deletion(self, claims: Iterable[str]) -> None:
+        """Remove the mark for deletion from these NodeClaims."""
         self._set_marked(self._marked.difference(claims))
 
     def nominate(self, node: str, until: datetime) -> None:
-        """Promise a node, or a claim that will be one, to a waiting pod until a time."""
-        self._promised[node] = max(until, self._promised.get(node, until))
+        """Nominate a Node or NodeClaim for a pending pod until a time."""
+        self._nominated_until[node] = max(until, self._nominated_until.get(node, until))
 
     def acknowledge(self, pod: str, now: datetime) -> datetime:
-        """Note that a waiting pod was seen, and return when that was for the first time."""
+        """Note that a pending pod was seen, and return when it was first seen."""
         return self._seen_at.setdefault(pod, now)
-
-    # What is known
 
     def view(self) -> ClusterView:
         """Return the state as a value; the same value until something changes."""
@@ -406,39 +408,40 @@ class ClusterState:
                 self._copies[field] = MappingProxyType(self._objects[field].copy())
             self._changed.clear()
             view = ClusterView(marked=self._marked, **self._copies)
-            view.__dict__["pods_by_node"] = self._fleet.pods_by_node(self._marked)
-            set_state_nodes(view, self._fleet.nodes())
+            view.__dict__["pods_by_node"] = self._index.pods_by_node(self._marked)
+            set_state_nodes(view, self._index.nodes())
             self._view = view
         return self._view
 
     @property
     def synced(self) -> bool:
-        """Whether a decision may be made: all is known, and no claim waits for its machine's identity."""
+        """Whether a decision may be made: every kind was listed, and every NodeClaim has a provider id."""
         return self.complete and not self._unlaunched
 
     @property
     def unlaunched(self) -> frozenset[str]:
-        """The claims that have no machine yet."""
+        """Names of the NodeClaims that have no provider id yet."""
         return frozenset(self._unlaunched)
 
     @property
     def marked(self) -> frozenset[str]:
-        """The claims that are about to go."""
+        """Names of the NodeClaims that are marked for deletion."""
         return self._marked
 
     def nominated(self, now: datetime) -> frozenset[str]:
-        """Return the names of nodes that are promised to waiting pods."""
-        self._promised = {name: until for name, until in self._promised.items() if until > now}
-        if not self._promised:
+        """Return the names of the nodes that are nominated for pending pods."""
+        self._nominated_until = {name: until for name, until in self._nominated_until.items() if until > now}
+        if not self._nominated_until:
             return frozenset()
         return frozenset(
             node.name
             for node in state_nodes(self.view())
-            if node.name in self._promised or (node.claim is not None and node.claim.name in self._promised)
+            if node.name in self._nominated_until
+            or (node.claim is not None and node.claim.name in self._nominated_until)
         )
 
     def first_seen(self, pod: str) -> datetime | None:
-        """Return when a waiting pod was first seen."""
+        """Return when a pending pod was first seen."""
         return self._seen_at.get(pod)
 
     def claim(self, name: str) -> NodeClaim | None:
@@ -462,14 +465,12 @@ class ClusterState:
         return found
 
     def nodes_of(self, provider_id: str) -> tuple[Node, ...]:
-        """Return the nodes that say they are one machine; more than one is somebody's mistake."""
-        return self._fleet.nodes_by_provider(provider_id)
+        """Return the Nodes with a provider id; more than one is a duplicate registration."""
+        return self._index.nodes_by_provider(provider_id)
 
     def claims_of(self, provider_id: str) -> tuple[NodeClaim, ...]:
-        """Return the claims of one machine; more than one is somebody's mistake."""
-        return self._fleet.claims_by_provider(provider_id)
-
-    # How it is kept
+        """Return the NodeClaims with a provider id; more than one is an error of a provider."""
+        return self._index.claims_by_provider(provider_id)
 
     def _is_ours(self, item: Resource | NodeClass) -> bool:
         if isinstance(item, NodeClaim):
@@ -480,86 +481,86 @@ class ClusterState:
             return True
         return (ref.group, ref.kind) in self._serves
 
-    def _put(self, item: Resource | NodeClass) -> None:
-        field, key = _place(item)
+    def _upsert(self, item: Resource | NodeClass) -> None:
+        field, key = _location(item)
         if not field:
             return
-        held = self._objects.setdefault(field, {})
-        before = held.get(key)
-        held[key] = item
-        self._note(field, item, before)
-        self._tell(ObjectUpdated(item), before)
+        stored = self._objects.setdefault(field, {})
+        before = stored.get(key)
+        stored[key] = item
+        self._changed_object(field, item, before)
+        self._notify(ObjectUpdated(item), before)
 
-    def _remove(self, item: Resource | NodeClass) -> None:
-        field, key = _place(item)
+    def _delete(self, item: Resource | NodeClass) -> None:
+        field, key = _location(item)
         before = self._objects.get(field, {}).pop(key, None)
         if before is None:
             return
-        self._note(field, None, before)
-        self._tell(ObjectDeleted(before), before)
+        self._changed_object(field, None, before)
+        self._notify(ObjectDeleted(before), before)
 
-    def _note(self, field: str, item: Any, before: Any) -> None:
-        """Keep what is derived from the objects up to date with one change."""
+    def _changed_object(self, field: str, item: Any, before: Any) -> None:
+        """Update everything that is derived from the objects after one change."""
         self._changed.add(field)
         self._view = None
         kind = type(item if item is not None else before)
         if kind is Pod:
-            self._note_pod(item, before)
+            self._pod_changed(item, before)
         elif kind is Node:
-            self._fleet.put_node(item, before)
-            self.stamp += _openness(item) != _openness(before)
+            self._index.update_node(item, before)
+            self.consolidation_state += _node_inputs(item) != _node_inputs(before)
         elif kind is NodeClaim:
-            self._note_claim(item, before)
+            self._claim_changed(item, before)
         elif kind is NodePool or kind is NodeOverlay:
-            self.stamp += _wish(item) != _wish(before)
+            self.consolidation_state += _spec_inputs(item) != _spec_inputs(before)
 
-    def _note_pod(self, pod: Pod | None, before: Pod | None) -> None:
-        self._fleet.put_pod(pod, before)
+    def _pod_changed(self, pod: Pod | None, before: Pod | None) -> None:
+        self._index.update_pod(pod, before)
         last = pod or before
         assert last is not None
         bound = pod is not None and bool(pod.spec.node_name)
         if pod is None or bound or is_terminal(pod):
             self._seen_at.pop(last.key, None)
-        self.stamp += pod is None or (bound and _stay(pod) != _stay(before))
+        self.consolidation_state += pod is None or (bound and _pod_inputs(pod) != _pod_inputs(before))
 
-    def _note_claim(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
-        self._fleet.put_claim(claim, before)
+    def _claim_changed(self, claim: NodeClaim | None, before: NodeClaim | None) -> None:
+        self._index.update_claim(claim, before)
         last = claim or before
         assert last is not None
         if claim is None:
             self._marked -= {last.name}
         waits = claim is not None and not claim.status.provider_id and not claim.metadata.deletion_timestamp
         (self._unlaunched.add if waits else self._unlaunched.discard)(last.name)
-        self.stamp += _standing(claim) != _standing(before)
+        self.consolidation_state += _claim_inputs(claim) != _claim_inputs(before)
 
     def _set_marked(self, marked: frozenset[str]) -> None:
         for name in marked ^ self._marked:
-            self._fleet.touch_claim(name)
+            self._index.invalidate_claim(name)
         if marked != self._marked:
             self._marked = marked
             self._view = None
-            self.stamp += 1
+            self.consolidation_state += 1
 
-    def _tell(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
+    def _notify(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         for listener in self._listeners:
             listener(event, before)
 
 
-def _place(item: Resource | NodeClass) -> tuple[str, Any]:
+def _location(item: Resource | NodeClass) -> tuple[str, Any]:
     if isinstance(item, NodeClass):
         return _CLASSES, (item.group, item.kind, item.name)
     return view_field(type(item)), item.key
 
 
-def _wish(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
-    """Return what of a pool or an overlay a consolidation depends on."""
+def _spec_inputs(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
+    """Return the fields of a NodePool or NodeOverlay that consolidation depends on."""
     if item is None:
         return 0, False
     return item.metadata.generation, is_status_condition_true(item.status.conditions, "Ready")
 
 
-def _openness(node: Node | None) -> tuple[object, ...]:
-    """Return what of a node decides whether it may go, and who may come to it."""
+def _node_inputs(node: Node | None) -> tuple[object, ...]:
+    """Return the fields of a Node that decide whether it is a candidate and which pods fit it."""
     if node is None:
         return ()
     meta, spec = node.metadata, node.spec
@@ -573,15 +574,15 @@ def _openness(node: Node | None) -> tuple[object, ...]:
     )
 
 
-def _stay(pod: Pod | None) -> tuple[object, ...]:
-    """Return what of a pod decides whether its node may go, and what that costs."""
+def _pod_inputs(pod: Pod | None) -> tuple[object, ...]:
+    """Return the fields of a pod that decide whether its node is a candidate, and at what disruption cost."""
     if pod is None or not pod.spec.node_name:
         return ()
     return is_terminal(pod), is_terminating(pod), pod.metadata.annotations.get(DO_NOT_DISRUPT)
 
 
-def _standing(claim: NodeClaim | None) -> tuple[bool, ...]:
-    """Return what of a claim a consolidation depends on, the clock and its pods aside."""
+def _claim_inputs(claim: NodeClaim | None) -> tuple[bool, ...]:
+    """Return the fields of a NodeClaim that consolidation depends on."""
     if claim is None:
         return ()
     conditions = claim.status.conditions

@@ -1,9 +1,11 @@
 """
-PodDisruptionBudgets: which pods may be evicted now, and which never.
+PodDisruptionBudget limits: which pods can be evicted now, and which are fully blocked.
 
-A budget whose status nobody has written yet (in manifests) is worked out from its spec and
-the pods there are, as the disruption controller of Kubernetes would. A budget that cannot
-be read protects everything that it might mean.
+The disruption controller of Kubernetes writes ``status.disruptionsAllowed``. A budget without a status, as
+in manifests, is computed from its spec and the pods of the view, as that controller does. A budget whose
+selector cannot be parsed covers every pod of its namespace.
+
+See https://kubernetes.io/docs/tasks/run-application/configure-pdb/.
 """
 
 from __future__ import annotations
@@ -24,70 +26,72 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
 
-_SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
+_INT_OR_PERCENT: Final = re.compile(r"([0-9]{1,9})(%?)")
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
-_UNWRITTEN: Final = PodDisruptionBudgetStatus()
+_NO_STATUS: Final = PodDisruptionBudgetStatus()
 
 
 class PdbItem(msgspec.Struct, frozen=True):
-    """One budget, ready to be asked."""
+    """One PodDisruptionBudget with its parsed selector."""
 
     budget: PodDisruptionBudget
     selector: Selector
     allowed: int
-    """How many of its pods may go now."""
+    """How many of its pods may be evicted now."""
 
     @property
-    def blocks_for_good(self) -> bool:
-        """Whether the budget never lets a pod go, however healthy its pods are."""
+    def is_fully_blocking(self) -> bool:
+        """Whether the budget allows no eviction, however many of its pods are healthy."""
         spec = self.budget.spec
         return spec.max_unavailable in {0, "0", "0%"} or spec.min_available == "100%"
 
     def covers(self, pod: Pod) -> bool:
-        """Whether the budget is about this pod."""
+        """Whether the budget selects this pod."""
         return pod.metadata.namespace == self.budget.namespace and self.selector.matches(pod.metadata.labels)
 
     def blocks(self, pod: Pod) -> bool:
-        """Whether the budget keeps this pod from going now."""
+        """Whether the budget prevents the eviction of this pod now."""
         if self.budget.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW and not _is_healthy(pod):
             return False
         return self.allowed <= 0
 
 
 class PdbLimits:
-    """Every budget of a cluster."""
+    """The PodDisruptionBudgets of a cluster."""
 
     def __init__(self, view: ClusterView) -> None:
         self._by_namespace: dict[str, list[PdbItem]] = {}
-        unwritten = [each for each in view.disruption_budgets.values() if each.status == _UNWRITTEN]
-        pods = _by_namespace(view.pods.values(), {each.namespace for each in unwritten})
+        without_status = [each for each in view.disruption_budgets.values() if each.status == _NO_STATUS]
+        pods = _by_namespace(view.pods.values(), {each.namespace for each in without_status})
         for budget in view.disruption_budgets.values():
             selector = _selector(budget)
-            guard = PdbItem(budget, selector, _allowed(budget, selector, pods.get(budget.namespace, ())))
-            self._by_namespace.setdefault(budget.namespace, []).append(guard)
+            item = PdbItem(budget, selector, _allowed(budget, selector, pods.get(budget.namespace, ())))
+            self._by_namespace.setdefault(budget.namespace, []).append(item)
 
-    def of(self, pod: Pod) -> list[PdbItem]:
-        """Return the budgets that cover a pod."""
-        return [g for g in self._by_namespace.get(pod.metadata.namespace, ()) if g.covers(pod)]
+    def covering(self, pod: Pod) -> list[PdbItem]:
+        """Return the budgets that select a pod."""
+        return [item for item in self._by_namespace.get(pod.metadata.namespace, ()) if item.covers(pod)]
 
-    def obstacle(self, pod: Pod, now: datetime) -> str:
-        """Return which budget keeps a pod from being evicted now, as a sentence; nothing when none does."""
-        guards = self.of(pod)
-        if not guards or not is_evictable(pod, now):
+    def eviction_blocked_by(self, pod: Pod, now: datetime) -> str:
+        """Return which budget prevents the eviction of a pod now, as a sentence; empty if none does."""
+        pdbs = self.covering(pod)
+        if not pdbs or not is_evictable(pod, now):
             return ""
-        if len(guards) > 1:
-            names = ", ".join(sorted(g.budget.name for g in guards))
+        # The eviction API refuses a pod that more than one budget selects:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+        if len(pdbs) > 1:
+            names = ", ".join(sorted(item.budget.name for item in pdbs))
             return f"pod {pod.key} cannot be evicted: several PodDisruptionBudgets cover it ({names})"
-        if guards[0].blocks(pod):
-            return f"PodDisruptionBudget {guards[0].budget.key} prevents the eviction of pod {pod.key}"
+        if pdbs[0].blocks(pod):
+            return f"PodDisruptionBudget {pdbs[0].budget.key} prevents the eviction of pod {pod.key}"
         return ""
 
-    def holds_for_good(self, pod: Pod, now: datetime) -> bool:
-        """Whether no amount of waiting will let this pod be evicted."""
-        guards = self.of(pod)
-        if not guards or not is_evictable(pod, now):
+    def is_fully_blocked(self, pod: Pod, now: datetime) -> bool:
+        """Whether this pod can never be evicted, however long Karpenter waits."""
+        pdbs = self.covering(pod)
+        if not pdbs or not is_evictable(pod, now):
             return False
-        return len(guards) > 1 or guards[0].blocks_for_good
+        return len(pdbs) > 1 or pdbs[0].is_fully_blocking
 
 
 def _by_namespace(pods: Iterable[Pod], namespaces: set[str]) -> dict[str, list[Pod]]:
@@ -110,24 +114,24 @@ def _selector(budget: PodDisruptionBudget) -> Selector:
 
 
 def _allowed(budget: PodDisruptionBudget, selector: Selector, pods: Sequence[Pod]) -> int:
-    if budget.status != _UNWRITTEN:
+    if budget.status != _NO_STATUS:
         return budget.status.disruptions_allowed
     mine = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     healthy = sum(1 for pod in mine if _is_healthy(pod))
-    return max(0, healthy - _needed(budget, len(mine)))
+    return max(0, healthy - _desired_healthy(budget, len(mine)))
 
 
-def _needed(budget: PodDisruptionBudget, total: int) -> int:
-    """Return how many healthy pods a budget wants to keep."""
+def _desired_healthy(budget: PodDisruptionBudget, total: int) -> int:
+    """Return how many pods of a budget must stay healthy."""
     most, least = budget.spec.max_unavailable, budget.spec.min_available
     if most is not None:
-        return max(0, total - _share(most, total, otherwise=0))
-    return _share(1 if least is None else least, total, otherwise=total)
+        return max(0, total - _scaled(most, total, otherwise=0))
+    return _scaled(1 if least is None else least, total, otherwise=total)
 
 
-def _share(value: int | str, total: int, *, otherwise: int) -> int:
+def _scaled(value: int | str, total: int, *, otherwise: int) -> int:
     """Return a count, or a percentage of `total` rounded up; `otherwise` when it is neither."""
-    match = _SHARE.fullmatch(str(value))
+    match = _INT_OR_PERCENT.fullmatch(str(value))
     if match is None:
         return otherwise
     number = int(match[1])
@@ -135,5 +139,5 @@ def _share(value: int | str, total: int, *, otherwise: int) -> int:
 
 
 def _is_healthy(pod: Pod) -> bool:
-    """Whether a pod counts as up; a manifest that says nothing about a bound pod means that it is."""
+    """Whether a pod is ready; a bound pod of a manifest without a status counts as ready."""
     return is_ready(pod) or (not pod.status.conditions and bool(pod.spec.node_name))

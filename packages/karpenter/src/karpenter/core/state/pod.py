@@ -1,8 +1,7 @@
 """
-What a pod is to us: waiting, running, leaving, a daemon, protected.
+Predicates on one pod: unscheduled, terminal, reschedulable, evictable, do-not-disrupt.
 
-Small questions about one pod, each a function. Whether anything follows from the answer
-is decided elsewhere; the time is an argument.
+Each is a pure function, and the time is an argument. What follows from the answer is decided by the callers.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ _DISRUPTED: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether the pod has run to its end."""
+    """Whether the phase of the pod is Succeeded or Failed."""
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether the pod has been asked to go."""
+    """Whether the pod has a deletion timestamp."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod runs or will run, and stays."""
+    """Whether the pod is neither terminal nor terminating."""
     return not is_terminal(pod) and not is_terminating(pod)
 
 
 def is_owned_by_daemonset(pod: Pod) -> bool:
-    """Whether the pod belongs to a DaemonSet."""
+    """Whether a DaemonSet owns the pod."""
     return any(
         owner.kind == "DaemonSet" and owner.api_version.startswith("apps/")
         for owner in pod.metadata.owner_references
@@ -47,17 +46,23 @@ def is_owned_by_daemonset(pod: Pod) -> bool:
 
 
 def is_owned_by_node(pod: Pod) -> bool:
-    """Whether the pod is a node's own."""
+    """Whether the pod is a static pod, whose mirror pod a Node owns."""
     return any(owner.kind == "Node" and owner.api_version == "v1" for owner in pod.metadata.owner_references)
 
 
 def is_owned_by_statefulset(pod: Pod) -> bool:
-    """Whether the pod is one of a StatefulSet."""
+    """Whether a StatefulSet owns the pod."""
     return any(o.kind == "StatefulSet" for o in pod.metadata.owner_references)
 
 
 def is_unscheduled(pod: Pod) -> bool:
-    """Whether the pod wants a node and neither has one nor waits for others to make room for it."""
+    """
+    Whether the pod has no node and needs one.
+
+    A pod with a nominated node is preempting others and gets their room, and kube-scheduler does not look
+    at a pod with scheduling gates:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/.
+    """
     return (
         not pod.spec.node_name
         and is_active(pod)
@@ -69,24 +74,29 @@ def is_unscheduled(pod: Pod) -> bool:
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Whether the pod would run again elsewhere if its node went away."""
+    """
+    Whether the pod needs room elsewhere when its node is deleted.
+
+    A terminating pod of a StatefulSet counts: its controller creates the next pod of that name only after
+    this one is gone, so the room is needed again.
+    """
     stays = is_active(pod) or (is_owned_by_statefulset(pod) and is_terminating(pod) and not is_terminal(pod))
     return stays and not is_owned_by_daemonset(pod) and not is_owned_by_node(pod)
 
 
 def has_dra_requirements(pod: Pod) -> bool:
-    """Whether the pod needs devices that are claimed, not counted."""
+    """Whether the pod has resource claims (dynamic resource allocation)."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     return bool(pod.spec.resource_claims) or any(each.resources.claims for each in containers)
 
 
 def tolerates_disrupted_taint(pod: Pod) -> bool:
-    """Whether the pod stays on a node that is being emptied."""
+    """Whether the pod tolerates the taint karpenter.sh/disrupted, so that a drain leaves it alone."""
     return tolerates(pod.spec.tolerations, [_DISRUPTED])
 
 
 def do_not_disrupt_reason(pod: Pod, now: datetime) -> str:
-    """Return why the pod may not be disrupted by its own wish, or nothing."""
+    """Return what the do-not-disrupt annotation says if it applies now; empty if it does not."""
     value = pod.metadata.annotations.get(DO_NOT_DISRUPT)
     if value is None:
         return ""
@@ -102,25 +112,25 @@ def do_not_disrupt_reason(pod: Pod, now: datetime) -> str:
 
 
 def do_not_disrupt_until(pod: Pod) -> datetime | None:
-    """Return when the pod's own wish not to be disrupted ends by itself; None when it has no such end."""
+    """Return when the do-not-disrupt annotation ends by itself; None when it does not end."""
     seconds = _seconds(pod.metadata.annotations.get(DO_NOT_DISRUPT, ""))
     start = pod.status.start_time
     return None if seconds is None or start is None else start + timedelta(seconds=seconds)
 
 
 def has_do_not_disrupt(pod: Pod, now: datetime) -> bool:
-    """Whether the pod may not be disrupted by its own wish."""
+    """Whether the do-not-disrupt annotation applies now."""
     return bool(do_not_disrupt_reason(pod, now))
 
 
 def is_evictable(pod: Pod, now: datetime) -> bool:
-    """Whether emptying its node would evict the pod."""
+    """Whether a drain of its node may evict the pod now."""
     stays = tolerates_disrupted_taint(pod) or is_owned_by_node(pod) or has_do_not_disrupt(pod, now)
     return is_active(pod) and not stays
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod serves."""
+    """Whether the condition Ready of the pod is True."""
     return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
 
 

@@ -1,10 +1,9 @@
 """
-Nodes as we mean them: a Node, its NodeClaim and its pods, joined into one.
+StateNode: a Node, its NodeClaim and its pods, joined by provider id.
 
-While a machine is on its way the claim speaks for it; once its node has registered, the
-node does. A node without a claim is somebody else's: it takes pods, but is never touched.
-
-Joined by provider id. Room, taints and labels are worked out here and nowhere else.
+Labels, taints and resources come from the NodeClaim until the Node has registered, and from the Node after
+that. A Node without a NodeClaim is not managed: pods may be scheduled to it, but Karpenter never disrupts it.
+Available resources, taints and labels of a node are computed here and nowhere else.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ if TYPE_CHECKING:
 
     from karpenter.core.state.cluster import ClusterView
 
-_KNOWN: Final = "state_nodes"
+_STATE_NODES: Final = "state_nodes"
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
 class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A node that is there, or one on its way."""
+    """A Node with its NodeClaim and pods, or a launched NodeClaim whose Node has not joined yet."""
 
     node: Node | None = None
     claim: NodeClaim | None = None
     pods: tuple[Pod, ...] = ()
     marked: bool = False
-    """Whether it was decided that the machine goes, though nobody has deleted anything yet."""
+    """Whether it is marked for deletion by a disruption command."""
 
     @property
     def name(self) -> str:
-        """The node's name, or its claim's while there is no node."""
+        """The name of the Node, or of the NodeClaim while there is no Node."""
         if self.node is not None:
             return self.node.name
         assert self.claim is not None
@@ -52,26 +51,26 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_managed(self) -> bool:
-        """Whether the machine is ours to remove."""
+        """Whether it has a NodeClaim of ours."""
         return self.claim is not None
 
     @cached_property
     def is_registered(self) -> bool:
-        """Whether the node has taken over from its claim; other people's nodes always have."""
+        """Whether the Node is registered; always true for nodes that are not managed."""
         return not self.is_managed or self._is_labelled(REGISTERED)
 
     @cached_property
     def is_initialized(self) -> bool:
-        """Whether the node is complete; other people's nodes always are."""
+        """Whether the Node is initialized; always true for nodes that are not managed."""
         return not self.is_managed or self._is_labelled(INITIALIZED)
 
     @cached_property
-    def is_leaving(self) -> bool:
-        """Whether the machine is being removed."""
+    def is_deleting(self) -> bool:
+        """Whether it is marked for deletion, or its Node, NodeClaim or machine is being deleted."""
         if self.marked:
             return True
-        halves = (self.node, self.claim)
-        if any(half is not None and half.metadata.deletion_timestamp is not None for half in halves):
+        objects = (self.node, self.claim)
+        if any(each is not None and each.metadata.deletion_timestamp is not None for each in objects):
             return True
         return self.claim is not None and is_status_condition_true(
             self.claim.status.conditions, "InstanceTerminating"
@@ -79,23 +78,23 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_being_replaced(self) -> bool:
-        """Whether it was decided that the machine goes, and it waits for what replaces it."""
+        """Whether it is marked for deletion and its NodeClaim waits for replacements."""
         return self.marked and self.claim is not None and self.claim.metadata.deletion_timestamp is None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the kubelet says that the node is ready."""
+        """Whether the kubelet reports Ready."""
         conditions = self.node.status.conditions if self.node is not None else ()
         return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
     @cached_property
     def pool(self) -> str:
-        """The pool this machine was launched for; empty for other people's nodes."""
+        """The NodePool it was launched for; empty for nodes that are not managed."""
         return self.labels.get(NODEPOOL, "") if self.is_managed else ""
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """The labels that pods can count on."""
+        """The labels that pods can select."""
         if self.node is not None and self.is_registered:
             own = self.node.metadata.labels
         else:
@@ -105,7 +104,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations in force."""
+        """The annotations of the Node, or of the NodeClaim before registration."""
         if self.node is not None and self.is_registered:
             return self.node.metadata.annotations
         assert self.claim is not None
@@ -113,7 +112,12 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that keep pods off; those that pass by themselves do not while the node starts."""
+        """
+        The taints that pods must tolerate.
+
+        Startup taints and the taints that Kubernetes removes by itself count only after initialization:
+        https://karpenter.sh/docs/concepts/nodepools/.
+        """
         if self.claim is not None and (self.node is None or not self.is_registered):
             found = self.claim.spec.taints
         else:
@@ -127,22 +131,22 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def capacity(self) -> Mapping[str, int]:
-        """What the machine has, itself counted as one of ``nodes``."""
+        """The capacity of the machine, which counts as one of the resource ``nodes``."""
         return {**self._amounts("capacity"), NODES: 1}
 
     @cached_property
     def allocatable(self) -> Mapping[str, int]:
-        """What pods may use in all."""
+        """The resources that pods may use."""
         return self._amounts("allocatable")
 
     @cached_property
     def available(self) -> Mapping[str, int]:
-        """What is left beside the pods that are bound."""
+        """The allocatable resources less the requests of bound pods."""
         return subtract(self.allocatable, merge(pod_requests(pod) for pod in self.pods))
 
     @cached_property
     def daemon_requests(self) -> Mapping[str, int]:
-        """What the daemons that are here already use."""
+        """The requests of the DaemonSet pods that are bound."""
         return merge(pod_requests(pod) for pod in self.pods if is_owned_by_daemonset(pod))
 
     def _is_labelled(self, key: str) -> bool:
@@ -162,23 +166,23 @@ def join(
     pods: Mapping[str, tuple[Pod, ...]],
     marked: AbstractSet[str],
 ) -> StateNode:
-    """Return a node and its claim, or one of them, with the pods that are there."""
+    """Return the StateNode of a Node, of a NodeClaim, or of both."""
     name = node.name if node is not None else claim.status.node_name if claim is not None else ""
-    going = claim is not None and claim.name in marked
-    return StateNode(node=node, claim=claim, pods=pods.get(name, ()), marked=going)
+    is_marked = claim is not None and claim.name in marked
+    return StateNode(node=node, claim=claim, pods=pods.get(name, ()), marked=is_marked)
 
 
 def state_nodes(view: ClusterView) -> tuple[StateNode, ...]:
-    """Return every node and every launched claim of a view, by name; worked out once per view."""
-    known: tuple[StateNode, ...] | None = view.__dict__.get(_KNOWN)
+    """Return every Node and every launched NodeClaim of a view, by name; computed once per view."""
+    known: tuple[StateNode, ...] | None = view.__dict__.get(_STATE_NODES)
     if known is None:
-        known = view.__dict__[_KNOWN] = tuple(sorted(_joined(view), key=lambda each: each.name))
+        known = view.__dict__[_STATE_NODES] = tuple(sorted(_joined(view), key=lambda each: each.name))
     return known
 
 
 def set_state_nodes(view: ClusterView, nodes: tuple[StateNode, ...]) -> None:
-    """Let a view know its nodes, joined beforehand by whoever keeps the state, in order of their names."""
-    view.__dict__[_KNOWN] = nodes
+    """Store the StateNodes of a view that were joined before, in order of their names."""
+    view.__dict__[_STATE_NODES] = nodes
 
 
 def _joined(view: ClusterView) -> Iterator[StateNode]:
@@ -187,7 +191,8 @@ def _joined(view: ClusterView) -> Iterator[StateNode]:
     by_name = {c.status.node_name: c for c in claims if c.status.node_name}
     joined = set()
     for node in view.nodes.values():
-        # A node that does not say which machine it is may still be the one that a claim names.
+        # The cloud controller manager may set spec.providerID after the kubelet has registered the Node:
+        # until then the Node is known only by the name in the NodeClaim's status.
         known = by_provider.get(node.spec.provider_id) if node.spec.provider_id else by_name.get(node.name)
         if known is not None:
             joined.add(known.name)

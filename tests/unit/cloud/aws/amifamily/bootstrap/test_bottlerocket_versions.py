@@ -25,7 +25,7 @@ TERMS: dict[str, list[dict[str, Any]]] = {
             "any", "bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-abc", "v1.46.0", id="the image says it"
         ),
         pytest.param("any", "other-v1.46.0", "", id="another image says nothing"),
-        pytest.param("any", "bottlerocket-nothing", "", id="nobody says it"),
+        pytest.param("any", "bottlerocket-nothing", "", id="it is not named"),
     ],
 )
 def test_find_version(terms: str, image: str, expected: str) -> None:

@@ -199,7 +199,7 @@ class ImageChoice:
         self._images = [(each, Requirements.from_entries(each.requirements)) for each in images]
 
     def image_of(self, kind: InstanceType) -> AMI | None:
-        """Return the AMI of an instance type: the first, and so the newest, that is for it; None when none is."""
+        """Return the AMI of an instance type: the first, and so the newest, that is for it."""
         return next(
             (image for image, needed in self._images if kind.requirements.conflict(needed) is None), None
         )

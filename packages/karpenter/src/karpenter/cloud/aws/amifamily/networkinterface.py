@@ -20,8 +20,8 @@ def network_interfaces(template: LaunchTemplate) -> Iterator[dict[str, Any]]:
     """
     Yield the network interfaces of a launch template.
 
-    Those of the node class, if it names any; else one EFA interface per network card, if pods ask for EFA; else
-    the primary interface alone.
+    Those of the node class, if it names any; else one EFA interface per network card, if pods ask for EFA;
+    else the primary interface alone.
     """
     groups = {"Groups": list(template.security_groups)}
     if template.interfaces:

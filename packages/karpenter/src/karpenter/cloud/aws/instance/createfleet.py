@@ -1,9 +1,9 @@
 """
 Asks EC2 for instances: one CreateFleet request for all NodeClaims that ask for the same at the same moment.
 
-A request names launch templates and, for each, every instance type and zone that satisfies the claim, with its
-price. EC2 picks. Requests that differ only in the claim are sent as one, as Karpenter does; each claim then
-gets one instance of the response, and all of its errors.
+A request names launch templates and, for each, every instance type and zone that satisfies the claim, with
+its price. EC2 picks. Requests that differ only in the claim are sent as one, as Karpenter does; each claim
+then gets one instance of the response, and all of its errors.
 
 A response can be lost, and then nothing but the instances themselves tells for which claims they were
 launched. So every instance is tagged at launch with a digest of the uid of each claim of its request. The

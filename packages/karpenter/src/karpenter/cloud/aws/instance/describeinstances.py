@@ -15,13 +15,14 @@ import structlog
 from karpenter.base.batcher import BatchWindow
 from karpenter.cloud.aws.batcher import RequestBatcher, measured
 from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
-from karpenter.cloud.aws.instance.types import ALIVE, Instance, instance_from_response
+from karpenter.cloud.aws.instance.types import ALIVE, instance_from_response
 from karpenter.cloud.aws.subnet import where
 from karpenter.cloud.errors import CloudError, MachineNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from karpenter.cloud.aws.instance.types import Instance
     from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.sdk import AwsApi
 

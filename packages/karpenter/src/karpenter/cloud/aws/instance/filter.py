@@ -122,7 +122,7 @@ def _reservation_kind(offering: Offering) -> tuple[str, bool]:
 
 
 def _capacity_reservation_type_filter(options: list[InstanceOption]) -> list[InstanceOption]:
-    """Keep the type of capacity reservation with the cheapest offering; everything if there is no reservation."""
+    """Keep the type of capacity reservation with the cheapest offering; everything if none is reserved."""
     prices: dict[tuple[str, bool], float] = {}
     for option in options:
         for each in option.offerings:
@@ -185,7 +185,7 @@ def _is_exotic(kind: InstanceType) -> bool:
 
 
 def _spot_offering_filter(options: list[InstanceOption], wanted: Requirements) -> list[InstanceOption]:
-    """Leave out spot offerings that cost more than the cheapest on-demand one, where the claim allows both."""
+    """Leave out spot offerings that cost more than the cheapest on-demand one, if both are allowed."""
     allowed = wanted[CAPACITY_TYPE]
     if not (allowed.allows(SPOT) and allowed.allows(ON_DEMAND)):
         return options

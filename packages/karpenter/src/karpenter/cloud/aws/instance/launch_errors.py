@@ -77,7 +77,7 @@ def is_spread_limit(error: FleetError) -> bool:
     """
     Return whether a spread placement group is full in a zone.
 
-    A rack-level spread group takes seven running instances per zone; EC2 reports the limit as missing capacity:
+    It takes seven running instances per zone, and EC2 reports the limit as missing capacity:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
     """
     message = error.message.lower()

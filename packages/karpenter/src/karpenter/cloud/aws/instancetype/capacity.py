@@ -2,8 +2,8 @@
 The memory that nodes of an instance type have reported.
 
 What the hypervisor and the kernel take of the memory is estimated until a node of the type has registered
-(VM_MEMORY_OVERHEAD_PERCENT). From then on its figure is used, for as long as nodes start from the same AMIs. A
-figure is never raised, since a node that is smaller than expected cannot hold its pods.
+(VM_MEMORY_OVERHEAD_PERCENT). From then on its figure is used, for as long as nodes start from the same AMIs.
+A figure is never raised, since a node that is smaller than expected cannot hold its pods.
 
 https://karpenter.sh/docs/reference/settings/
 """

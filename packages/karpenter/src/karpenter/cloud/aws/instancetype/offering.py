@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.catalogs.kwok import Interner
 
 RESERVED_DIVISOR: Final = 10_000_000
-"""A capacity reservation is paid for whether it is used or not, so its price is next to zero: it is used first."""
+"""A capacity reservation is paid for whether it is used or not: its price is next to zero."""
 
 
 class InstanceTypeBuilder:

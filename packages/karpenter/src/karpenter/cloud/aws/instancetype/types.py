@@ -240,7 +240,7 @@ def resolve_kubelet(info: InstanceTypeInfo, traits: Traits) -> ResolvedKubelet:
 def node_resources(
     info: InstanceTypeInfo, traits: Traits, resolved: ResolvedKubelet, *, discovered: int | None = None
 ) -> NodeResources:
-    """Return capacity and overhead of a node; `discovered` is the memory that nodes of its type have reported."""
+    """Return capacity and overhead of a node; `discovered` is the memory that nodes like it reported."""
     memory = memory_mib(info.facts, overhead=traits.memory_overhead) * _MIB
     storage = ephemeral_storage(info, traits)
     capacity = {

@@ -3,8 +3,8 @@ The kubelet settings that change what fits on a node, and CEL expressions in the
 
 ``maxPods`` may be an expression, and so may amounts of kubeReserved and systemReserved (feature gate
 NodeClassCEL). An expression sees the instance type: ``vcpus``, ``memory_mib``, ``default_enis``,
-``ips_per_eni``, ``max_pods`` and ``instance_type``; beside the functions of CEL there are ``min`` and ``max`` of
-two numbers. Its value must be a number. CEL is described at https://cel.dev
+``ips_per_eni``, ``max_pods`` and ``instance_type``; beside the functions of CEL there are ``min`` and ``max``
+of two numbers. Its value must be a number. CEL is described at https://cel.dev
 
 Every other kubelet setting of a node class is passed on as it is.
 """

@@ -1,11 +1,10 @@
 """
-The hash of each class, written on it; claims that carry one of an older version are stamped anew.
+The hash of an EC2NodeClass, which drift is detected by, and the controller that writes it.
 
-The hash of a node class: machines whose class has another hash than theirs have drifted.
-
-It covers what machines are made of and what is not looked up: tags, disks, user data, kubelet settings, the
-role, and so on. What is selected (subnets, security groups, images, reservations) is compared one by one
-elsewhere. The family of images counts as it is resolved, and the cluster's CA bundle counts too.
+The hash covers the fields that are not selectors: tags, volumes, user data, kubelet settings, the role, and
+so on. What is selected (subnets, security groups, AMIs, capacity reservations) is compared in
+:mod:`karpenter.cloud.aws.drift`. The AMI family counts as it is resolved, and the cluster's CA bundle counts
+too.
 
 The number equals the one that Karpenter 1.14 writes under the same version, for every spec. The declarations
 below are Go's: the names, the order, the types and the tags of the fields are all part of the hash.
@@ -194,7 +193,7 @@ def _family(spec: Mapping[str, Any]) -> str:
 
 
 class NodeClassHashController:
-    """Stamps classes, and their claims when the way of hashing has changed."""
+    """Annotates node classes with their hash, and claims when the version of the hash has changed."""
 
     name = "nodeclass.hash"
     workers = 10
@@ -213,7 +212,7 @@ class NodeClassHashController:
             yield event.object.name
 
     async def reconcile(self, key: str) -> Step:
-        """Stamp one class."""
+        """Annotate one class."""
         node_class = await self._objects.get(EC2NodeClass, key)
         if node_class is None or node_class.metadata.deletion_timestamp is not None:
             return NOTHING

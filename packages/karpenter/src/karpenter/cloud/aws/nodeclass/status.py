@@ -107,7 +107,7 @@ class NodeClassStatusResolver:
         )
 
     def _with_queue(self, condition_set: ConditionSet) -> ConditionSet:
-        """Return the conditions with one that says why the interruption queue cannot be used, if that is so."""
+        """Return the conditions, with one that says why the interruption queue cannot be used."""
         error = self._services.sqs.error if self._services.sqs is not None else None
         if error is None:
             return condition_set.clear(QUEUE)
@@ -261,7 +261,7 @@ class _Resolution:
         self.waits.append(again)
 
     def failed(self, kind: str, error: CloudError) -> None:
-        """Note that AWS did not answer about a part; its condition stays, or becomes Unknown with the reason."""
+        """Note an error of AWS about a part: its condition stays, or is Unknown with the reason."""
         self.errors.append(error)
         if self.condition_set.status(kind) == "Unknown":
             reason = _REASONS.get(type(error), "LookupFailed")

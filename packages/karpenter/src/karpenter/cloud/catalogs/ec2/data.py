@@ -5,9 +5,9 @@ What EC2 describes about instance types, and the file of it that ships with the 
 record of that API, a plain dictionary as boto3 returns it. What Kubernetes makes of them is in
 :mod:`.instancetypes`.
 
-The file is compressed JSON, written by ``tools/ec2/build.py``: a row per instance type, its on-demand price in
-us-east-1 where one is known, and for each region its zones, its price level, and which types are offered in
-which zone. GovCloud and China have price lists of their own. Its date is part of it.
+The file is compressed JSON, written by ``tools/ec2/build.py``: a row per instance type, its on-demand price
+in us-east-1 where one is known, and for each region its zones, its price level, and which types are offered
+in which zone. GovCloud and China have price lists of their own. Its date is part of it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
 The EC2 catalogue of one region: labels, resources and prices of its instance types.
 
-Every type that the region offers for a known price is in it; types that Amazon Linux 2023 does not run on are,
-too, with offerings that are not available. Zones and capacity types of a type are those of its available
+Every type that the region offers for a known price is in it; types that Amazon Linux 2023 does not run on
+are, too, with offerings that are not available. Zones and capacity types of a type are those of its available
 offerings.
 
-Labels are those of nodes of a type. A label that a type cannot have is stated as absent, so that selecting for
-it, or against it, works. Resources are those of a node whose EC2NodeClass says nothing special: Amazon Linux
-2023, a root volume of 20 GiB, pod addresses from the VPC, kubelet defaults.
+Labels are those of nodes of a type. A label that a type cannot have is stated as absent, so that selecting
+for it, or against it, works. Resources are those of a node whose EC2NodeClass says nothing special: Amazon
+Linux 2023, a root volume of 20 GiB, pod addresses from the VPC, kubelet defaults.
 
 On-demand prices of us-east-1 ship with the product; other regions are dearer by a factor of their own. Spot
 prices change all day, so they are modelled: a share of the on-demand price that depends on the instance

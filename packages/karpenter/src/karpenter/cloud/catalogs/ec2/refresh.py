@@ -2,8 +2,8 @@
 The EC2 catalogue of a region as AWS describes it now.
 
 One function asks for each part, page by page, and :func:`refresh` puts them together. Types without a price
-are left out. The number of branch network interfaces of a type is in no API: it comes from the file that ships
-with the product, and is zero for types newer than that.
+are left out. The number of branch network interfaces of a type is in no API: it comes from the file that
+ships with the product, and is zero for types newer than that.
 
 boto3 is an optional dependency, so it is imported here only when AWS is asked. It finds credentials, profiles
 and endpoints where it documents; its errors become one sentence each.

@@ -1,7 +1,9 @@
 """
-Several documents in one: the MIME archives that cloud-init reads.
+MIME multipart archives of user data, as cloud-init reads them.
 
 Reads archives that users wrote and writes ours, with the boundary ``//`` and without carriage returns.
+https://cloudinit.readthedocs.io/en/latest/explanation/format.html
+
 Archives are read as Go's ``mime/multipart`` reads them, so that whatever Karpenter could merge can be merged
 here: the last line may be a boundary without its closing dashes, and a part that is an archive itself stays
 as it is written. https://pkg.go.dev/mime/multipart

@@ -1,7 +1,8 @@
 """
-User data for Amazon Linux 2023: a MIME archive with NodeConfig documents, ours last.
+User data for Amazon Linux 2023: a MIME archive with NodeConfig documents, Karpenter's last.
 
-The tool that reads them merges the documents in their order, so that what we say wins.
+nodeadm merges the documents in their order, so that Karpenter's values win.
+https://awslabs.github.io/amazon-eks-ami/nodeadm/
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def render_al2023(told: Bootstrap) -> str:
     Return the archive.
 
     Raises:
-        BadUserData: what the user wrote says that it is MIME, and is not.
+        BadUserData: the user data of the node class is not a valid MIME archive.
     """
     config = _MARK + yaml.safe_dump(node_config(told), default_flow_style=False, width=10**6)
     return render_archive((*_custom(told.custom), Part.of(NODE_CONFIG, config)))

@@ -1,6 +1,4 @@
-"""
-Renders the user data of an AMI family, and checks its size.
-"""
+"""Renders the user data of an AMI family, and checks its size."""
 
 from __future__ import annotations
 

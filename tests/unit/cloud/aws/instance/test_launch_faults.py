@@ -28,15 +28,15 @@ from karpenter.cloud.errors import (
     Throttled,
 )
 from karpenter_local.aws.account import Shelf
-from karpenter_local.aws.faults import LoseAnswer, Refuse
+from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from tests.unit.cloud.aws.world import World, claim, requirement
 
 NUMBERS = count(1)
 ON_DEMAND = requirement("karpenter.sh/capacity-type", "In", "on-demand")
 M5 = requirement("node.kubernetes.io/instance-type", "In", "m5.large")
-BUSY = Refuse(code="RequestLimitExceeded", status=503)
-BROKEN = Refuse(code="InternalError", status=500)
-UNSEEN = Refuse(code="InvalidInstanceID.NotFound")
+BUSY = RefuseCall(code="RequestLimitExceeded", status=503)
+BROKEN = RefuseCall(code="InternalError", status=500)
+UNSEEN = RefuseCall(code="InvalidInstanceID.NotFound")
 
 
 @cache
@@ -97,7 +97,7 @@ def test_a_lost_answer_is_not_paid_twice() -> None:
 
 
 def test_a_lost_answer_for_many_claims_gives_each_a_machine_of_its_own() -> None:
-    """They were all asked for with one call; each takes one that nobody else has."""
+    """They were all launched with one call; each claim takes an instance of its own."""
     claims = [wanting() for _ in range(5)]
 
     async def work(provider: AwsProvider) -> Any:
@@ -146,7 +146,7 @@ def test_a_request_that_was_not_carried_out_is_sent_again_after_a_while() -> Non
 
 
 def test_a_launch_that_is_cancelled_is_found_again() -> None:
-    """Whoever waited may have given up while EC2 was at it."""
+    """The caller may be cancelled while EC2 launches."""
     wanted = wanting()
 
     async def work(provider: AwsProvider) -> Any:
@@ -302,7 +302,7 @@ def test_a_refusal_in_between_is_told_and_the_next_try_works() -> None:
     wanted = wanting()
 
     async def work(provider: AwsProvider) -> Any:
-        world().account.faults.next("CreateFleet", Refuse(code="InvalidParameterValue", message="no"))
+        world().account.faults.next("CreateFleet", RefuseCall(code="InvalidParameterValue", message="no"))
         first = await tried(provider, wanted)
         assert isinstance(first, LaunchRefused)
         return first.reason, isinstance(await tried(provider, wanted), Machine), running(wanted)

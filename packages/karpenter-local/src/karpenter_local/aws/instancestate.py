@@ -1,8 +1,9 @@
 """
 The states of an instance, and how it gets from one to the next.
 
-Where nobody operates the account, an instance runs as soon as it is launched and is gone as soon as its end
-begins. Where somebody does, it is pending and shutting down in between, for as long as they say.
+Without an operator of instances (:mod:`.room`), an instance runs as soon as it is launched and is
+terminated as soon as its termination begins. With one, it is pending and shutting down in between. See
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
 """
 
 from __future__ import annotations

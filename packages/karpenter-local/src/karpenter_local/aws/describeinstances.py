@@ -1,8 +1,9 @@
 """
-How EC2 tells of instances: late, if so wished, and with what is wrong with them.
+DescribeInstances and DescribeInstanceStatus: with a lag where one is set, and with impaired instances.
 
-EC2 forgets for a moment what it has just launched. Here it does not, unless somebody wants it to. Each
-function is a method of a response class of the imitation, put in its place by :mod:`.answers`.
+EC2 is eventually consistent: an instance may be missing from answers right after its launch
+(https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html). Here it is missing only for the
+lag that was set. Each function is a method of a response class of moto, installed by :mod:`.answers`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 
 from karpenter_local.aws.account import ACCOUNTS
-from karpenter_local.aws.power import RUNNING
+from karpenter_local.aws.instancestate import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

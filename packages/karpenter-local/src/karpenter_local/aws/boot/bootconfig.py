@@ -1,4 +1,4 @@
-"""What a machine was told by its user data, whatever the words."""
+"""The boot configuration of a machine: what its user data says, whatever the format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class CannotJoin(ValueError):  # noqa: N818  says what is the case
     """The machine does not become a node; the text is what its console says about that."""
 
 
-class Kubelet(msgspec.Struct, frozen=True, kw_only=True):
+class KubeletArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a kubelet that decide how much room its node has."""
 
     max_pods: int | None = None
@@ -25,8 +25,8 @@ class Kubelet(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what is said is merged with the defaults of the image, entry by entry, or replaces them."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine was told."""
+class BootConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster, labels, taints and kubelet settings that user data states."""
 
     cluster: str
     endpoint: str
@@ -35,5 +35,5 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    kubelet: Kubelet = Kubelet()
+    kubelet: KubeletArguments = KubeletArguments()
     raid0: bool = False

@@ -17,7 +17,7 @@ from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudError, InsufficientCapacity, LaunchRefused
 from karpenter.telemetry.metrics import Metrics
 from karpenter_local.aws.account import Shelf, Trouble
-from karpenter_local.aws.faults import Refuse
+from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import World, claim, node_class, requirement
 
 KIND = "karpenter.sh/capacity-type"
@@ -140,8 +140,8 @@ def test_everything_is_tagged() -> None:
         for number in range(1, 7)
     }
     assert kinds == ["instance", "volume", "fleet"]
-    tickets = tags.pop("karpenter.k8s.aws/launched-for-0")
-    assert len(tickets) == 8
+    digests = tags.pop("karpenter.k8s.aws/launched-for-0")
+    assert len(digests) == 8
     assert tags == {
         "team": "a",
         "kubernetes.io/cluster/test-cluster": "owned",
@@ -290,7 +290,7 @@ def test_a_missing_permission_is_named(operation: str) -> None:
     async def work(provider: AwsProvider) -> LaunchRefused:
         for each in world().ec2.describe_launch_templates()["LaunchTemplates"]:
             world().ec2.delete_launch_template(LaunchTemplateName=each["LaunchTemplateName"])
-        world().account.faults.always(operation, Refuse(code="UnauthorizedOperation", status=403))
+        world().account.faults.always(operation, RefuseCall(code="UnauthorizedOperation", status=403))
         with pytest.raises(LaunchRefused) as caught:
             await provider.launch(wanting(SPOT, M5))
         return caught.value

@@ -1,4 +1,4 @@
-"""Launch templates that nobody needs any longer."""
+"""Launch templates that are not used any longer."""
 
 from collections.abc import Mapping
 from typing import Any

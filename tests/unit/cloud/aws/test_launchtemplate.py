@@ -19,7 +19,7 @@ class TestNames:
     """What templates are called."""
 
     def test_the_same_recipe_has_the_same_name(self) -> None:
-        """Whoever needs it finds it, also after a restart."""
+        """It is found again, also after a restart."""
         first, second = cooked()[0].template.name, cooked()[0].template.name
 
         assert first == second
@@ -72,7 +72,7 @@ def test_labels_that_a_kubelet_may_set(key: str, kept: bool) -> None:
 
 @pytest.mark.parametrize("marks", [True, False])
 def test_images_that_register_with_all_taints_say_so(marks: bool) -> None:
-    """So that nobody adds them a second time."""
+    """So that they are not synced a second time."""
     labels = node_labels(claim(), "spot", marks_taints=marks)
 
     assert labels.get("karpenter.sh/do-not-sync-taints") == ("true" if marks else None)
@@ -103,6 +103,6 @@ def test_the_kubelet_is_told_what_was_worked_out() -> None:
 
 @pytest.mark.parametrize("key", ["karpenter.sh/nodeclaim", "kubernetes.io/cluster/x", "eks:eks-cluster-name"])
 def test_tags_that_are_ours_are_refused(key: str) -> None:
-    """Whoever finds a machine by them must find the right one."""
+    """An instance that is found by them must be the right one."""
     with pytest.raises(NodeClassNotReady, match="may not be set"):
         tags_of(node_class(tags={key: "x"}), cluster="ours", pool="default")
