@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from karpenter.cli import main
 from karpenter.cli.errors import CommandError
 from karpenter.cli.run import refused
-from karpenter.cloud.aws.options import KNOBS
+from karpenter.cloud.aws.options import AWS_SETTINGS
 from karpenter.kube.errors import NotFound, Status
 from karpenter.kube.transport import Request
 from karpenter.operator.options import SETTINGS
@@ -31,7 +31,7 @@ def test_help_documents_every_setting() -> None:
     """Every setting is a flag, with its variable and its default."""
     told = "".join(run("--help").stdout.split())  # where lines are broken does not matter
 
-    for setting in (*SETTINGS, *KNOBS):
+    for setting in (*SETTINGS, *AWS_SETTINGS):
         value = "[true|false]" if setting.is_switch else "VALUE"
         assert f"--{setting.name}{value}" in told
         assert f"[env:{setting.variable};default:{setting.default or 'empty'}]" in told

@@ -1,4 +1,4 @@
-"""Calls that are put together, and what was found and is remembered."""
+"""Requests that are sent together, and values that are cached."""
 
 import asyncio
 from collections.abc import Sequence
@@ -141,7 +141,7 @@ def test_what_is_put_together_is_measured() -> None:
     assert [(round(seconds, 3), size) for seconds, size in sender.measured] == [(0.15, 2)]
 
 
-def test_whoever_gives_up_is_not_asked_for() -> None:
+def test_a_cancelled_request_is_not_sent() -> None:
     """Their question is not sent, if there is time."""
 
     async def main(clock: VirtualClock) -> Any:
@@ -156,7 +156,7 @@ def test_whoever_gives_up_is_not_asked_for() -> None:
     assert virtually(main) == ("B", [(0.1, ("b",))])
 
 
-def test_whoever_gives_up_later_does_not_harm_the_others() -> None:
+def test_a_request_that_is_cancelled_later_does_not_affect_the_others() -> None:
     """The result of a cancelled request is dropped."""
 
     async def main(clock: VirtualClock) -> Any:
@@ -178,14 +178,14 @@ def test_three_hundred_at_once() -> None:
     assert len(sender.sent) == 60
 
 
-class TestMemory:
+class TestTTLCache:
     """What was found, remembered for a while."""
 
-    def remembered(self, work: Any) -> Any:
-        """Run work with a memory of ten seconds, and a finder that counts."""
+    def cached(self, work: Any) -> Any:
+        """Run work with a cache of ten seconds, and a finder that counts."""
 
         async def main(clock: VirtualClock) -> Any:
-            memory: TTLCache[str, int] = TTLCache(seconds=10.0, monotonic=clock.monotonic)
+            cache: TTLCache[str, int] = TTLCache(seconds=10.0, monotonic=clock.monotonic)
             found: list[int] = []
 
             async def find() -> int:
@@ -195,68 +195,68 @@ class TestMemory:
                     raise ConnectionError
                 return found[-1]
 
-            return await work(memory, find, clock)
+            return await work(cache, find, clock)
 
         return virtually(main)
 
     def test_it_is_found_once(self) -> None:
         """And again when the time is over."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
-            first = [await memory.get("a", find) for _ in range(2)]
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
+            first = [await cache.get("a", find) for _ in range(2)]
             await clock.sleep(10.1)
-            return [*first, await memory.get("a", find)]
+            return [*first, await cache.get("a", find)]
 
-        assert self.remembered(work) == [1, 1, 2]
+        assert self.cached(work) == [1, 1, 2]
 
     def test_those_who_ask_at_once_share_the_search(self) -> None:
         """It is looked for once."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> list[int]:
             del clock
-            return list(await asyncio.gather(*(memory.get("a", find) for _ in range(5))))
+            return list(await asyncio.gather(*(cache.get("a", find) for _ in range(5))))
 
-        assert self.remembered(work) == [1] * 5
+        assert self.cached(work) == [1] * 5
 
-    def test_whoever_gives_up_does_not_end_the_search(self) -> None:
+    def test_a_cancelled_caller_does_not_end_the_load(self) -> None:
         """The others still wait for it."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
-            first = asyncio.ensure_future(memory.get("a", find))
-            second = asyncio.ensure_future(memory.get("a", find))
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
+            first = asyncio.ensure_future(cache.get("a", find))
+            second = asyncio.ensure_future(cache.get("a", find))
             await clock.sleep(0.5)
             first.cancel()
             return await second
 
-        assert self.remembered(work) == 1
+        assert self.cached(work) == 1
 
     def test_what_cannot_be_found_is_looked_for_again(self) -> None:
         """An error is not remembered."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> int:
             del clock
 
             async def fail() -> int:
                 raise ConnectionError
 
             with pytest.raises(ConnectionError):
-                await memory.get("a", fail)
-            found: int = await memory.get("a", find)
+                await cache.get("a", fail)
+            found: int = await cache.get("a", find)
             return found
 
-        assert self.remembered(work) == 1
+        assert self.cached(work) == 1
 
     def test_it_can_be_looked_at_put_and_forgotten(self) -> None:
         """Without looking for anything."""
 
-        async def work(memory: TTLCache[str, int], find: Any, clock: VirtualClock) -> Any:
+        async def work(cache: TTLCache[str, int], find: Any, clock: VirtualClock) -> Any:
             del find
-            memory.put("a", 1)
-            memory.put("b", 2, seconds=100.0)
-            before = memory.peek("a")
+            cache.put("a", 1)
+            cache.put("b", 2, seconds=100.0)
+            before = cache.peek("a")
             await clock.sleep(11.0)
-            left = dict(memory.items())
-            memory.forget("b")
-            return before, memory.peek("a"), left, memory.peek("b")
+            left = dict(cache.items())
+            cache.forget("b")
+            return before, cache.peek("a"), left, cache.peek("b")
 
-        assert self.remembered(work) == (1, None, {"b": 2}, None)
+        assert self.cached(work) == (1, None, {"b": 2}, None)

@@ -155,7 +155,7 @@ def test_pod_identity(
     assert tokens == [TOKEN]
 
 
-def test_nobody_is_let_in_without_credentials(account: Account) -> None:
+def test_a_call_without_credentials_is_refused(account: Account) -> None:
     """Roles of accounts that do not exist cannot be assumed."""
     keys = account.credentials["aws_access_key_id"]
     sts = session().client("sts", aws_access_key_id=keys, aws_secret_access_key=keys)

@@ -170,7 +170,7 @@ def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wai
         pytest.param(False, False, 3599, True, id="one that was just made stays"),
     ],
 )
-def test_profiles_that_nobody_has_go(
+def test_profiles_that_are_not_used_are_deleted(
     world: World, used_by_class: bool, used_by_claim: bool, wait: float, expected: bool
 ) -> None:
     """A profile is deleted when no class gives it, no machine has it, and none may be about to have it."""

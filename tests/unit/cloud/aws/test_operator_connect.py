@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.operator import connect
-from karpenter.cloud.aws.options import SETTINGS, BadAwsSetting, read_settings
+from karpenter.cloud.aws.options import AWS_SETTINGS, BadAwsSetting, read_settings
 from karpenter.cloud.cloudprovider import HasControllers, HoldsRegistration, Interruptible, ProviderContext
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import find_provider
@@ -138,7 +138,7 @@ def test_without_a_cluster_it_says_so() -> None:
 
 def test_defaults_are_those_that_are_documented() -> None:
     """Stating every default changes nothing."""
-    stated = {knob.variable: knob.default for knob in SETTINGS}
+    stated = {knob.variable: knob.default for knob in AWS_SETTINGS}
 
     assert read_settings("a", stated) == read_settings("a", {})
 

@@ -29,7 +29,7 @@ async def running() -> AsyncIterator[tuple[SecureServer, aiohttp.ClientSession]]
 
 
 async def test_it_listens_on_loopback_with_a_certificate_of_its_own() -> None:
-    """Whoever trusts the generated authority can verify the server."""
+    """A client that trusts the generated authority can verify the server."""
     async with running() as (front, session), session.get("/version") as answer:
         assert front.url.startswith("https://127.0.0.1:")
         assert answer.status == 200

@@ -69,7 +69,7 @@ async def test_headers_of_the_connection_are_added() -> None:
 
 
 async def test_leaving_a_stream_closes_it() -> None:
-    """The handler learns that nobody listens any more."""
+    """The handler learns that the client has gone."""
     handler = Echo()
 
     async with InProcess(handler).stream(WATCH) as answer:

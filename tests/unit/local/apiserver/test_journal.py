@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC240  the files are small, and nobody else waits for the loop
+# ruff: noqa: ASYNC240  the files are small, and no other task waits for the loop
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -184,7 +184,7 @@ def test_news_go_to_the_queue(world: World, control: Control, wish: Any, kind: s
 
 
 def test_happenings_are_told(world: World, control: Control) -> None:
-    """Whoever listens hears of launches, warnings and ends, until they have heard enough."""
+    """Subscribers get launches, interruptions and ends, until they unsubscribe."""
     heard: list[object] = []
     stop = world.account.subscribe(heard.append)
     instance = launch(world)
@@ -295,7 +295,7 @@ def test_an_end_does_not_begin_twice(world: World, control: Control) -> None:
 
 
 def test_operated_accounts_take_their_time(world: World, control: Control) -> None:
-    """Where somebody powers instances up and down, they are pending and shutting down in between."""
+    """Instances that are operated are pending and shutting down in between."""
     world.account.operated = True
     instance = launch(world)
     (begun,) = control.instances()
@@ -372,7 +372,7 @@ def test_instances_are_asked_for_by_several_keys(world: World, control: Control)
 def test_instances_can_be_unwell(
     world: World, control: Control, what: str, question: tuple[str, str]
 ) -> None:
-    """Whoever asks for instances that something is wrong with finds them, until they are well again."""
+    """DescribeInstanceStatus filters find impaired instances, until they are healed."""
     instance = launch(world)
     name, value = question
 
@@ -456,7 +456,9 @@ def test_commands_over_http(world: World, control: Control) -> None:
     [
         pytest.param("commands", {"do": "fly"}, 400, "this is no command: ", id="an unknown command"),
         pytest.param("commands", None, 415, "a command is sent with POST", id="a command that is read"),
-        pytest.param("commands", {"do": "kill", "instance": "i-0"}, 422, "there is no instance", id="nobody"),
+        pytest.param(
+            "commands", {"do": "kill", "instance": "i-0"}, 422, "there is no instance", id="no such instance"
+        ),
         pytest.param("instances", {}, 405, "/_karpenter/instances can only be read", id="a list written to"),
         pytest.param("moon", None, 404, "there is nothing at /_karpenter/moon", id="a place that is none"),
     ],

@@ -48,7 +48,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_answers_are_refused_and_lost_as_over_a_wire() -> None:
-    """The SDK raises what it would raise, once: whoever wants to try again does so himself."""
+    """The SDK raises what it would raise, once: callers retry themselves."""
     with AwsInProcess(seed="1") as server:
         made = site(server)
         ec2 = made.clients.by_name["ec2"]

@@ -78,7 +78,9 @@ def run(*arguments: str) -> Result:
         ),
         pytest.param("limit 2 --type m5.large", commands.Limit(count=2, instance_type="m5.large"), id="few"),
         pytest.param(
-            "sell-out --code VcpuLimitExceeded", commands.SellOutOfferings(code="VcpuLimitExceeded"), id="a quota"
+            "sell-out --code VcpuLimitExceeded",
+            commands.SellOutOfferings(code="VcpuLimitExceeded"),
+            id="a quota",
         ),
         pytest.param("restock --zone a", commands.Restock(zone="a"), id="in stock again"),
         pytest.param("interrupt i-1", commands.Interrupt(instance="i-1", notice=120), id="an interruption"),

@@ -83,17 +83,17 @@ def storage_class(provisioner: str = "driver", mode: str = "Immediate") -> Stora
             Next.PROVISIONER,
             id="a pod has come",
         ),
-        pytest.param(claim(), storage_class(binding.NO_PROVISIONER), Next.VOLUME, id="nobody makes any"),
+        pytest.param(claim(), storage_class(binding.NO_PROVISIONER), Next.VOLUME, id="no provisioner"),
         pytest.param(
             claim(),
             storage_class(binding.NO_PROVISIONER, binding.WAIT),
             Next.CONSUMER,
-            id="nobody, and it waits",
+            id="no provisioner, and it waits",
         ),
     ],
 )
 def test_what_next(asks: PersistentVolumeClaim, chosen: StorageClass | None, expected: Next) -> None:
-    """A claim without a volume waits for a pod, a driver, or somebody to make one."""
+    """A claim without a volume waits for a pod, a driver, or a volume made by hand."""
     assert binding.what_next(asks, chosen) is expected
 
 

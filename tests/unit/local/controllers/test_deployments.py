@@ -61,7 +61,7 @@ def test_next_revision(present: int | None, others: list[int], expected: int) ->
 
 @pytest.mark.parametrize("text", ["", "x", "-1"])
 def test_a_revision_that_is_no_number(text: str) -> None:
-    """An annotation somebody spoilt counts as none."""
+    """An annotation that cannot be read counts as none."""
     spoilt = replica_set()
     spoilt["metadata"]["annotations"] = {REVISION: text}
 

@@ -90,7 +90,11 @@ async def test_two_owners(small: Small) -> None:
 
 async def test_an_owner_that_never_was(small: Small) -> None:
     """An object whose owner does not exist is collected; one whose owner is of an unknown kind is not."""
-    ghost = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "ghost", "uid": "nobody"}}
+    ghost = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "ghost", "uid": "unknown"},
+    }
     alien = {"apiVersion": "other.com/v1", "kind": "Alien", "metadata": {"name": "alien", "uid": "unknown"}}
     await small.make(CONFIG_MAPS, owned("haunted", ghost))
     await small.make(CONFIG_MAPS, owned("strange", alien))
@@ -109,7 +113,7 @@ async def test_a_namesake_is_no_owner(small: Small) -> None:
 
 
 async def test_left_behind_on_purpose(small: Small) -> None:
-    """What is orphaned stays, and belongs to nobody."""
+    """What is orphaned stays, without owner references."""
     boss = await small.make(WIDGETS, {"metadata": {"name": "boss"}})
     await small.make(CONFIG_MAPS, owned("mine", boss))
     await small.delete(WIDGETS, "boss", propagation="Orphan")
@@ -133,7 +137,7 @@ async def test_the_owner_waits(small: Small) -> None:
 
 
 async def test_a_kind_that_goes(small: Small) -> None:
-    """When a custom kind is removed its objects go, and nobody stumbles over it."""
+    """When a custom kind is removed its objects are deleted, and the collector goes on."""
     boss = await small.make(WIDGETS, {"metadata": {"name": "boss"}})
     await small.make(CONFIG_MAPS, owned("mine", boss))
     await small.client.delete(DEFINITIONS, "widgets.example.com")

@@ -44,7 +44,7 @@ WAITING = node("boss", finalizers=(FOREGROUND,), leaving=True)
 @pytest.mark.parametrize(
     ("known", "about", "absent", "expected"),
     [
-        pytest.param([node("a")], "a", [], [], id="nobody's"),
+        pytest.param([node("a")], "a", [], [], id="no owner"),
         pytest.param([node("boss"), node("a", "boss")], "a", [], [], id="its owner is there"),
         pytest.param([node("a", "boss")], "a", [], [], id="its owner is not known, and not known to be gone"),
         pytest.param([node("a", "boss")], "a", ["boss"], ["delete Background"], id="its owner is gone"),
@@ -84,7 +84,7 @@ WAITING = node("boss", finalizers=(FOREGROUND,), leaving=True)
             id="one of two owners waits",
         ),
         pytest.param([WAITING, node("a", "boss")], "boss", [], [], id="an owner waits"),
-        pytest.param([WAITING], "boss", [], [f"unhold {FOREGROUND}"], id="until nobody is left"),
+        pytest.param([WAITING], "boss", [], [f"unhold {FOREGROUND}"], id="until no dependent is left"),
         pytest.param(
             [WAITING, node("a", "boss", blocks=False)],
             "boss",

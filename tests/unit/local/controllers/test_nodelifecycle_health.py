@@ -161,7 +161,7 @@ def tolerates(seconds: int | None = None, key: str = "gone") -> Toleration:
 @pytest.mark.parametrize(
     ("taints", "tolerations", "expected"),
     [
-        pytest.param([], [], None, id="nobody drives"),
+        pytest.param([], [], None, id="no taints"),
         pytest.param([Taint(key="gone", effect="NoSchedule")], [], None, id="a taint that only keeps out"),
         pytest.param([drives()], [], 0.0, id="at once"),
         pytest.param([drives()], [tolerates()], None, id="tolerated for good"),

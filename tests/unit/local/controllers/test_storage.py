@@ -41,7 +41,7 @@ def claim(name: str = "data", kind: str = "later", **spec: Any) -> Plain:
 
 
 def volume(name: str, kind: str = "", **spec: Any) -> Plain:
-    """Return a volume of 1Gi that somebody made by hand."""
+    """Return a volume of 1Gi that was made by hand."""
     body = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
@@ -98,7 +98,7 @@ async def test_only_in_the_allowed_zones(small: Small) -> None:
 
 
 async def test_a_volume_that_is_there(small: Small) -> None:
-    """A claim without a class finds a volume that somebody made, now or later."""
+    """A claim without a class finds a volume that was made by hand, now or later."""
     await small.make(PersistentVolumeClaim, claim(kind=""))
     assert await phase(small) == "Pending"
     assert await small.told("FailedBinding")

@@ -36,7 +36,7 @@ async def small() -> AsyncIterator[Small]:
 
 
 async def test_a_stray_pod_is_adopted(small: Small) -> None:
-    """A pod that matches and is nobody's counts as one of the set's own."""
+    """A pod that matches and has no controller counts as one of the set's own."""
     stray = {"metadata": {"name": "stray", "labels": {"app": "web"}}, "spec": template("web")["spec"]}
     await small.make(Pod, stray)
     await small.make(REPLICA_SETS, workload("web", replicas=2))
@@ -60,7 +60,7 @@ async def test_a_pod_that_no_longer_matches_is_let_go(small: Small) -> None:
 
 
 async def test_a_stray_set_is_adopted(small: Small) -> None:
-    """A replica set that matches and is nobody's becomes the deployment's own, and may be let go again."""
+    """A replica set that matches and has no controller is adopted, and may be released again."""
     labels = {"app": "web", templates.HASH_LABEL: "old"}
     old = workload("web-old", replicas=1)
     old["spec"]["selector"] = {"matchLabels": labels}
@@ -284,7 +284,7 @@ async def test_an_eviction_that_came_to_nothing(small: Small) -> None:
 
 
 async def test_a_service_account_is_made_again(small: Small) -> None:
-    """Every namespace has a default service account, also after somebody deleted it."""
+    """Every namespace has a default service account, also after it was deleted."""
     before = await small.get(SERVICE_ACCOUNTS, "default")
     await small.delete(SERVICE_ACCOUNTS, "default")
     after = await small.get(SERVICE_ACCOUNTS, "default")

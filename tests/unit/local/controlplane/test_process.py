@@ -47,7 +47,7 @@ async def test_stopping_waits_for_the_end(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_will_not_go_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever ignores the request is ended without one."""
+    """A process that ignores the signal is killed."""
     monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
     ready = tmp_path / "ready"
     worker = await start(

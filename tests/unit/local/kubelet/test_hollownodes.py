@@ -97,7 +97,7 @@ async def test_a_node_says_where_volumes_are_reached(cluster: LocalCluster) -> N
 
 
 async def test_a_lease_is_renewed(cluster: LocalCluster) -> None:
-    """A lease is renewed every ten seconds, and made again if somebody deletes it."""
+    """A lease is renewed every ten seconds, and made again if it is deleted."""
     before = await cluster.client.get(Lease, "node-1", namespace="kube-node-lease")
     await asyncio.sleep(10)
     after = await cluster.client.get(Lease, "node-1", namespace="kube-node-lease")
@@ -273,7 +273,7 @@ async def test_a_slow_node(cluster: LocalCluster) -> None:
 
 
 async def test_a_static_pod(cluster: LocalCluster) -> None:
-    """A static pod is mirrored, runs, and is mirrored anew when somebody deletes the mirror."""
+    """A static pod is mirrored, runs, and is mirrored again when the mirror is deleted."""
     manifest = {"metadata": {"name": "proxy"}, "spec": {"containers": [{"name": "main", "image": "pause"}]}}
     key = cluster.hollow_nodes.run_static("node-1", manifest)
     await asyncio.sleep(3)

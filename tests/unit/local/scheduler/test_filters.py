@@ -296,7 +296,7 @@ class TestAffinity:
 
     def test_near_nobody(self, world: World) -> None:
         """Where there is no such neighbour, there is no place."""
-        asks = pod(affinity=affinity("podAffinity", near("nobody")))
+        asks = pod(affinity=affinity("podAffinity", near("missing")))
 
         assert world.where(asks) == "3 node(s) didn't match pod affinity rules"
 
@@ -395,7 +395,7 @@ class TestAffinity:
         }
 
     def test_a_node_without_the_label(self, world: World) -> None:
-        """A node outside the topology is near nobody, and far from everybody."""
+        """A node without the topology label satisfies anti-affinity, and no affinity."""
         bare = NodeInfo(name="bare", labels={}, taints=(), unschedulable=False, room={}, most_pods=9)
         world.table.set_node(bare)
         world.put("bare", pod("there", app="cache"))

@@ -122,7 +122,7 @@ def test_a_budget_counts_down() -> None:
             ranked("new", 1),
             "0/2 nodes are available: 1 No preemption victims found for incoming pod, "
             "1 Preemption is not helpful for scheduling.",
-            id="nobody is less important",
+            id="no pod on the node has a lower priority",
         ),
         pytest.param(
             ranked("new", 10, cpu="9"),
@@ -133,12 +133,12 @@ def test_a_budget_counts_down() -> None:
             ranked("new", 0),
             "0/2 nodes are available: 1 No preemption victims found for incoming pod, "
             "1 Preemption is not helpful for scheduling.",
-            id="nobody in the cluster is less important",
+            id="no pod in the cluster has a lower priority",
         ),
     ],
 )
 def test_nobody(asks: Pod, expected: str) -> None:
-    """Where nobody can be displaced, the message says why."""
+    """Where there are no victims, the message says why."""
     world = World(node("full"), node("off", unschedulable=True))
     world.put("full", ranked("a", 1, cpu="4"))
 
@@ -161,7 +161,7 @@ def test_anti_affinity_of_a_victim() -> None:
 
 
 def test_waiting_for_a_victim_to_leave() -> None:
-    """A pod for which room is being made displaces nobody else meanwhile."""
+    """A pod for which room is being made preempts no other pod meanwhile."""
     world = World(node("n")).put("n", ranked("leaving", 1, cpu="4"), living=False)
 
     found = ask(world, ranked("new", 10), nominated="n")

@@ -173,7 +173,7 @@ def test_preemption(scheduler: ScheduleOne) -> None:
 
 
 def test_a_lesser_nomination_is_withdrawn(scheduler: ScheduleOne) -> None:
-    """Whoever makes room on the same node for a more important pod can find those it outranks."""
+    """Pods of lower priority that are nominated to a node can be found."""
     scheduler.see_pod(bound(pod("low", cpu="4", priority=1)), None, 0.0)
     scheduler.see_pod(pod("mid", cpu="4", priority=5), None, 0.0)
     turn(scheduler)

@@ -198,7 +198,7 @@ async def test_a_claim_that_goes_while_it_is_bound(cluster: LocalCluster) -> Non
 
 
 async def test_services_spread_their_pods(cluster: LocalCluster) -> None:
-    """Pods behind one service keep apart though nobody owns them."""
+    """Pods behind one service are spread though they have no owner."""
     await cluster.client.create(
         Service,
         {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}},

@@ -62,7 +62,7 @@ def test_a_discouraging_taint() -> None:
     [
         pytest.param([prefer(1, "ssd")], {"b"}, id="a label that one has"),
         pytest.param([prefer(1, "ssd"), prefer(2, "gpu")], {"a"}, id="the heavier preference wins"),
-        pytest.param([prefer(1, "none")], {"a", "b"}, id="a label that nobody has"),
+        pytest.param([prefer(1, "none")], {"a", "b"}, id="a label that no node has"),
     ],
 )
 def test_preferred_nodes(terms: list[dict[str, Any]], expected: set[str]) -> None:
@@ -77,7 +77,7 @@ def test_preferred_nodes(terms: list[dict[str, Any]], expected: set[str]) -> Non
     [
         pytest.param("podAffinity", [lean(1, "cache")], {"a"}, id="towards a neighbour"),
         pytest.param("podAntiAffinity", [lean(1, "cache")], {"b"}, id="away from it"),
-        pytest.param("podAffinity", [lean(1, "nobody")], {"a", "b"}, id="towards nobody"),
+        pytest.param("podAffinity", [lean(1, "missing")], {"a", "b"}, id="towards no pod"),
     ],
 )
 def test_preferred_neighbours(kind: str, terms: list[dict[str, Any]], expected: set[str]) -> None:

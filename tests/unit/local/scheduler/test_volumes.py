@@ -104,7 +104,7 @@ HELD: dict[str, Any] = {
         pytest.param(
             [claim(storageClassName="")],
             "pod has unbound immediate PersistentVolumeClaims. not found",
-            id="nobody will make a volume",
+            id="no provisioner",
         ),
         pytest.param(
             [claim(storageClassName="now"), storage_class("now", waits=False)],
@@ -325,7 +325,7 @@ def test_a_volume_for_one_pod_only(world: World) -> None:
             (DRIVER, "vol-1"),
             id="from before drivers",
         ),
-        pytest.param({"csi": None, "hostPath": {"path": "/data"}}, ("", "vol"), id="nobody's"),
+        pytest.param({"csi": None, "hostPath": {"path": "/data"}}, ("", "vol"), id="no driver"),
     ],
 )
 def test_what_a_volume_is_to_its_driver(

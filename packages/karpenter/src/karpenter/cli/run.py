@@ -11,7 +11,7 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError, notes
-from karpenter.cloud.aws.options import KNOBS, check_flags
+from karpenter.cloud.aws.options import AWS_SETTINGS, check_flags
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.cloud.errors import CloudError
@@ -37,7 +37,7 @@ _INSTALL = "karpenter crds | kubectl apply --server-side -f - installs the Custo
 
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for every setting of the operator."""
-    for setting in reversed((*SETTINGS, *KNOBS)):
+    for setting in reversed((*SETTINGS, *AWS_SETTINGS)):
         of_aws = " For aws only." if isinstance(setting, ProviderSetting) else ""
         told = f"env: {setting.variable}; default: {setting.default or 'empty'}"
         bare: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.is_switch else {}
@@ -94,7 +94,7 @@ def run(
 
     Exits 0 when it was stopped by a signal, 1 when it lost its lease, and 2 when it cannot start.
     """
-    own = {knob.variable: text for knob in KNOBS if (text := given.pop(knob.field)) is not None}
+    own = {each.variable: text for each in AWS_SETTINGS if (text := given.pop(each.field)) is not None}
     with refused():
         check_flags(own)
     settings = _settings(given)

@@ -317,7 +317,7 @@ def test_aliases_that_are_none(text: str) -> None:
         parse_alias(text)
 
 
-def test_a_family_that_nobody_publishes() -> None:
+def test_a_family_that_is_not_published() -> None:
     """It is told, and not looked for."""
     with pytest.raises(UnsupportedAlias, match="ubuntu"):
         published(Alias("ubuntu", "latest"), "1.33")

@@ -242,7 +242,7 @@ def test_failures_are_counted_once_for_all_claims_of_a_fleet() -> None:
     assert world().launching(work) == 1.0
 
 
-def test_a_template_that_somebody_has_deleted_is_made_again() -> None:
+def test_a_template_that_was_deleted_is_created_again() -> None:
     """EC2 says that it is missing, and the launch is tried once more."""
 
     async def work(provider: AwsProvider) -> list[str]:

@@ -93,7 +93,7 @@ def test_an_offering_is_available_if_some_pool_could_buy_it() -> None:
     assert shown(provider, "a", "b")[OFFERING_AVAILABLE].value(**labels("spot")) == 1.0
 
 
-def test_an_offering_that_nobody_could_buy_is_shown_as_zero() -> None:
+def test_an_offering_that_no_pool_can_use_is_shown_as_zero() -> None:
     """It is there, but cannot be had."""
     provider = Sellers(a=catalog(offering("spot", available=False, price=0.3)))
 

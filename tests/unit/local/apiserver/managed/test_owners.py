@@ -60,7 +60,7 @@ def applied(live: dict[str, Any], manager: str, *, force: bool = False, **spec: 
 
 
 def test_a_creator_owns_what_it_wrote() -> None:
-    """Everything that is not in a blank object is the creator's; its name is nobody's."""
+    """Everything that is not in a blank object is the creator's; its name has no owner."""
     blank = {"kind": "Thing", "apiVersion": "v1"}
 
     entries = after_create(thing(size=1, parts=[{"name": "a"}]), blank, writing("maker", UPDATE))
@@ -102,7 +102,7 @@ def test_agreement_is_no_conflict() -> None:
 
 
 def test_force_takes_ownership_away() -> None:
-    """Whoever forces a value is its only owner."""
+    """A manager that forces a value is its only owner."""
     forced = applied(applied(thing(), "a", size=1), "b", force=True, size=2)
 
     assert forced["spec"] == {"size": 2}
@@ -110,7 +110,7 @@ def test_force_takes_ownership_away() -> None:
 
 
 def test_what_is_said_no_more_goes() -> None:
-    """Leaving a field out of a configuration removes it, if nobody else owns it."""
+    """Leaving a field out of a configuration removes it, if no other manager owns it."""
     live = applied(applied(thing(), "a", size=1, color="red"), "b", color="red")
 
     left = applied(live, "a")
@@ -156,7 +156,7 @@ def test_applying_the_same_again_changes_nothing() -> None:
 
 
 def test_an_object_from_before_has_an_owner() -> None:
-    """What nobody is noted for belongs to those who came before."""
+    """Fields without a manager belong to before-first-apply."""
     live = thing(size=1)
 
     with pytest.raises(Conflicts) as caught:

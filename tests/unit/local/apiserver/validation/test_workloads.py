@@ -32,7 +32,9 @@ def a_set(mounted: str) -> dict[str, Any]:
     [
         pytest.param("data", [], id="a claim of the set"),
         pytest.param(
-            "cache", ["spec.template.spec.containers[0].volumeMounts[0].name"], id="a volume that nobody has"
+            "cache",
+            ["spec.template.spec.containers[0].volumeMounts[0].name"],
+            id="a volume that does not exist",
         ),
     ],
 )

@@ -199,7 +199,7 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 """Environment variable to the field, and how its text is read."""
 
 
-SETTINGS: Final = (
+AWS_SETTINGS: Final = (
     ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
     ProviderSetting(
         "cluster-ca-bundle",

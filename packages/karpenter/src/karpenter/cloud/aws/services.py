@@ -86,8 +86,8 @@ def new_services(
     Return the services; nothing has been asked of AWS yet.
 
     A simulation passes a `long_poll` of zero: its virtual time stands still while AWS is waited for.
-    `version` asks the API server for its version, and `ca_bundle` is what our client trusts; without them, EKS
-    is asked.
+    `version` asks the API server for its version, and `ca_bundle` is what our client trusts; without them,
+    EKS is asked.
     """
     monotonic = clock.monotonic
     metrics = ProviderMetrics()

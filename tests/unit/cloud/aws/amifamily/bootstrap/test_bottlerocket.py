@@ -54,7 +54,7 @@ class TestBottlerocketMerging:
             "karpenter.sh/capacity-type": "spot",
         }
 
-    def test_settings_that_nobody_knows_go(self, found: dict[str, Any]) -> None:
+    def test_unknown_settings_are_dropped(self, found: dict[str, Any]) -> None:
         """Bottlerocket would refuse to start with them."""
         assert "unheard-of" not in found["kubernetes"]
 

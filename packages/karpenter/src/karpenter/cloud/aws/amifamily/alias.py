@@ -6,7 +6,7 @@ with Nvidia GPUs, those with Neuron accelerators.
 
 https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html,
 https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id-bottlerocket.html and
-https://docs.aws.amazon.com/eks/latest/userguide/retrieve-windows-ami-id.html
+https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LATEST: Final = "latest"
 
-# https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html
+# https://github.com/awslabs/amazon-eks-ami/issues/2545
 _LAST_AL2: Final = 32
 _FIRST_WINDOWS_2025: Final = 35
 _EKS: Final = "/aws/service/eks/optimized-ami"

@@ -3,8 +3,8 @@ An instance type as one node class sees it: its requirements, its resources and 
 
 There is an offering for every zone that has the type and a subnet of the class. One without a price is not
 available, but its nodes are kept. A type that none of the class's zones has is offered in all of them, but
-not available, because its nodes are kept as well. Which offerings failed lately, and how much of a capacity reservation is
-left, is marked later, in :mod:`karpenter.cloud.aws.unavailableofferings`.
+not available, because its nodes are kept as well. Which offerings failed lately, and how much of a capacity
+reservation is left, is marked later, in :mod:`karpenter.cloud.aws.unavailableofferings`.
 """
 
 from __future__ import annotations
