@@ -11,7 +11,7 @@ import pytest
 
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION
 from karpenter.api.nodepool import NodePool
-from karpenter.kube.verbs import MergePatch
+from karpenter.kube.rest import MergePatch
 from tests.integration.world import in_world
 
 if TYPE_CHECKING:

@@ -166,6 +166,53 @@ def test_json_and_yaml_say_the_same(catalogue: Any) -> None:
     assert [each["pod"] for each in as_json["unscheduled"]] == ["default/huge"]
 
 
+def test_pods_that_no_pool_may_serve_are_skipped(catalogue: Any) -> None:
+    """The operator leaves them alone, so they are neither placed nor without a place; the page says why."""
+    expressions = [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    objects = [POOL, pod("own", affinity=affinity), pod("a")]
+    file = catalogue()
+    data = json.loads(run("--catalog", file, "-o", "json", objects=objects).stdout)
+    page = run("--catalog", file, "--strict", objects=objects)
+
+    message = "the pod requires a node without karpenter.sh/nodepool, so no NodePool may serve it"
+    assert data["skipped"] == [{"pod": "default/own", "message": message}]
+    assert data["unscheduled"] == []
+    assert page.exit_code == 0
+    assert "Skipped" in page.stdout
+    assert message in " ".join(page.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("status", "used"),
+    [
+        pytest.param(None, True, id="the class has no status"),
+        pytest.param("True", True, id="the class is ready"),
+        pytest.param("Unknown", True, id="it is not known whether the class is ready"),
+        pytest.param("False", False, id="the class is not ready"),
+    ],
+)
+def test_a_node_class_is_read_as_the_operator_reads_it(
+    catalogue: Any, status: str | None, used: bool
+) -> None:
+    """A pool is left out only because of a class that says that it is not ready."""
+    conditions = [{"type": "Ready", "status": status, "reason": "Why", "message": "no subnets"}]
+    own = {
+        "apiVersion": "example.com/v1",
+        "kind": "OtherNodeClass",
+        "metadata": {"name": "default"},
+        "status": {"conditions": conditions if status else []},
+    }
+    ours = json.loads(json.dumps(POOL))
+    reference = {"group": "example.com", "kind": "OtherNodeClass", "name": "default"}
+    ours["spec"]["template"]["spec"]["nodeClassRef"] = reference
+    result = run("--catalog", catalogue(), objects=[ours, own, pod("a")])
+
+    assert ("1 pod on 1 new machine" in result.stdout) == used
+    assert ("its OtherNodeClass default is not ready: no subnets" in result.stdout) == (not used)
+
+
 def test_strict_is_for_scripts() -> None:
     """With --strict a pod without a place makes the exit code 1; the plan is printed all the same."""
     assert run("--strict", objects=[POOL, pod("a")]).exit_code == 0

@@ -7,7 +7,7 @@ from random import Random
 
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import Loop, Requeue
+from karpenter.controllers.controller import Controller, Requeue
 from karpenter_local.virtual import run_virtual
 
 
@@ -34,7 +34,7 @@ def looks(*errors: Exception, queue: WorkQueue[str] | None = None) -> list[float
     failing = Failing(*errors)
 
     async def main() -> None:
-        loop = Loop(failing, workers=2, backoff=Backoff(first=1.0, cap=60.0), queue=queue)
+        loop = Controller(failing, workers=2, backoff=Backoff(first=1.0, cap=60.0), queue=queue)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
             loop.start(supervisor)
             loop.queue.add("key")
@@ -81,7 +81,7 @@ def test_keys_are_worked_on_side_by_side_up_to_a_number() -> None:
             return None
 
     async def main() -> float:
-        loop = Loop(Slow(), workers=3)
+        loop = Controller(Slow(), workers=3)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
             loop.start(supervisor)
             for number in range(7):
@@ -104,7 +104,7 @@ def test_a_queue_that_is_shared_is_used_though_it_is_empty() -> None:
         queue: WorkQueue[str] = WorkQueue()
         failing = Failing()
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
-            Loop(failing, queue=queue).start(supervisor)
+            Controller(failing, queue=queue).start(supervisor)
             queue.add("key")
             await asyncio.sleep(1)
         return failing.times

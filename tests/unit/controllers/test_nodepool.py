@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.nodepool import COUNTED_EVERY, UNSYNCED, RegistrationOutcomes, NodePoolCounter, NodePoolController
+from karpenter.controllers.nodepool import COUNTER_PERIOD, UNSYNCED, RegistrationOutcomes, NodePoolCounter, NodePoolController
 from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
@@ -146,7 +146,7 @@ def test_counts() -> None:
         assert await found.look() == UNSYNCED
         assert shell.performer.effects == []
         shell.store.complete = True
-        assert await found.look() == COUNTED_EVERY
+        assert await found.look() == COUNTER_PERIOD
         (written,) = shell.performer.effects
         assert isinstance(written, Amend)
         assert written.status["nodes"] == 1

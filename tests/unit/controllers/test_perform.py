@@ -102,7 +102,7 @@ class Scene:
         self.sky = Sky()
         self.metrics = Metrics(clock=clock)
         self.recorder = Recorder(client, clock=clock)
-        self.departures, self.outcomes = Heap(), Heap()
+        self.evictions, self.outcomes = Heap(), Heap()
         self.heard: list[Effect] = []
         self.performer = Performer(
             client=client,
@@ -112,7 +112,7 @@ class Scene:
             recorder=self.recorder,
             metrics=self.metrics,
             clock=clock,
-            departures=self.departures,
+            evictions=self.evictions,
             outcomes=self.outcomes,
         )
         self.performer.subscribe(self.heard.append)
@@ -297,7 +297,7 @@ async def test_what_is_handed_on(found: Scene) -> None:
     await found.performer.perform(effects)
     await found.recorder.flush()
 
-    assert found.departures.found == effects[:1]
+    assert found.evictions.found == effects[:1]
     assert found.outcomes.found == effects[1:2]
     assert found.metrics[node_metrics.LIFETIME_DURATION].count(nodepool="default") == 1
     assert [each.reason for each in (await found.client.list(Event)).items] == ["Told"]

@@ -34,7 +34,7 @@ ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests":
 CLOSED = {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}
 
 
-class Shop:
+class FixedCatalogs:
     """Sells small machines."""
 
     async def of(self, pools: Any) -> Catalog:
@@ -43,7 +43,7 @@ class Shop:
         return MARKET
 
 
-class Stage(Shell):
+class Harness(Shell):
     """A provisioner and its surroundings."""
 
     def __init__(self, *objects: Any) -> None:
@@ -53,7 +53,7 @@ class Stage(Shell):
         self.provisioner = Provisioner(
             store=self.store,
             performer=self.performer,
-            catalogs=Shop(),  # type: ignore[arg-type]
+            catalogs=FixedCatalogs(),  # type: ignore[arg-type]
             worker=InlineExecutor(),
             clock=self.time,
             metrics=self.metrics,
@@ -75,43 +75,43 @@ class Stage(Shell):
         return sum(isinstance(each, CreateClaim) for each in self.performer.effects)
 
 
-def play(test: Callable[[Stage], Awaitable[None]], *objects: Any) -> Stage:
+def play(test: Callable[[Harness], Awaitable[None]], *objects: Any) -> Harness:
     """Let a provisioner run while something happens."""
 
-    async def main() -> Stage:
-        stage = Stage(*objects)
+    async def main() -> Harness:
+        harness = Harness(*objects)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
-            supervisor.start("provisioner", stage.provisioner.run)
-            supervisor.start("remind", stage.provisioner.remind)
-            await test(stage)
-        return stage
+            supervisor.start("provisioner", harness.provisioner.run)
+            supervisor.start("remind", harness.provisioner.remind)
+            await test(harness)
+        return harness
 
     return run_virtual(main())
 
 
-async def _wait(stage: Stage) -> None:
-    del stage
+async def _wait(harness: Harness) -> None:
+    del harness
     await asyncio.sleep(5)
 
 
 def test_a_waiting_pod_gets_a_claim() -> None:
     """After a second without another pod one decision is made, its claim is created, and the pod is told."""
-    stage = play(_wait, pool(Ready="True"), waiting(**ASKS))
+    harness = play(_wait, pool(Ready="True"), waiting(**ASKS))
 
-    assert stage.decided == [(1.0, 1)]
-    assert stage.created == 1
-    told = [each.reason for each in stage.performer.effects if isinstance(each, Announce)]
+    assert harness.decided == [(1.0, 1)]
+    assert harness.created == 1
+    told = [each.reason for each in harness.performer.effects if isinstance(each, Announce)]
     assert told == ["Nominated"]
-    assert stage.metrics[scheduler.SCHEDULING_DURATION].count(controller="provisioner") == 1
-    assert stage.provisioner.search is None
+    assert harness.metrics[scheduler.SCHEDULING_DURATION].count(controller="provisioner") == 1
+    assert harness.provisioner.search is None
 
 
 def test_wishes_that_hinder_consolidation_are_told_once() -> None:
     """A pod that would rather be spread is told of at its first decision, and not at the ones after it."""
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 
-    async def happens(stage: Stage) -> None:
-        del stage
+    async def happens(harness: Harness) -> None:
+        del harness
         await asyncio.sleep(25)
 
     with capture_logs() as logs:
@@ -124,28 +124,28 @@ def test_wishes_that_hinder_consolidation_are_told_once() -> None:
 def test_a_claim_without_a_machine_holds_up_the_next_decision() -> None:
     """Until every claim has its machine nothing is decided; then what waits is looked at again."""
 
-    async def happens(stage: Stage) -> None:
+    async def happens(harness: Harness) -> None:
         await asyncio.sleep(5)
-        assert stage.decided == []
-        stage.put(launched())
+        assert harness.decided == []
+        harness.put(launched())
         await asyncio.sleep(3)
 
-    stage = play(happens, pool(Ready="True"), claim(), waiting(**ASKS))
-    assert len(stage.decided) == 1
+    harness = play(happens, pool(Ready="True"), claim(), waiting(**ASKS))
+    assert len(harness.decided) == 1
 
 
 def test_whatever_still_waits_is_looked_at_again() -> None:
     """A pod without a place is looked at every ten seconds, until it is gone."""
 
-    async def happens(stage: Stage) -> None:
+    async def happens(harness: Harness) -> None:
         await asyncio.sleep(25)
-        assert len(stage.decided) == 3
-        stage.drop(waiting(**ASKS))
+        assert len(harness.decided) == 3
+        harness.drop(waiting(**ASKS))
         await asyncio.sleep(30)
 
-    stage = play(happens, waiting(**ASKS))
-    assert len(stage.decided) == 3
-    assert stage.created == 0
+    harness = play(happens, waiting(**ASKS))
+    assert len(harness.decided) == 3
+    assert harness.created == 0
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_whatever_still_waits_is_looked_at_again() -> None:
         pytest.param(pod(), False, id="a pod that runs"),
         pytest.param(node(spec=CLOSED), True, id="a node that leaves"),
         pytest.param(node(), False, id="a node that stays"),
-        pytest.param(pool(), False, id="a pool, while nobody waits"),
+        pytest.param(pool(), False, id="a pool, while no pod waits"),
         pytest.param(complete(), False, id="a claim"),
     ],
 )
@@ -165,11 +165,11 @@ def test_who_triggers(item: Any, triggers: bool) -> None:
 
 
 def test_a_new_pool_is_a_reason_to_look_again() -> None:
-    """Where somebody waits, a pool that comes is tried at once."""
+    """Where a pod waits, a pool that comes is tried at once."""
 
-    async def happens(stage: Stage) -> None:
+    async def happens(harness: Harness) -> None:
         await asyncio.sleep(3)
-        stage.store.apply(ObjectUpdated(pool(Ready="True")))
+        harness.store.apply(ObjectUpdated(pool(Ready="True")))
         await asyncio.sleep(2)
 
     assert play(happens, waiting(**ASKS)).created == 1
@@ -184,15 +184,16 @@ def test_a_new_pool_is_a_reason_to_look_again() -> None:
             id="the pool is being deleted",
         ),
         pytest.param(
-            lambda: ObjectUpdated(pool(Ready="True", spec={"limits": {"nodes": "-1"}})), id="a limit is passed"
+            lambda: ObjectUpdated(pool(Ready="True", spec={"limits": {"nodes": "-1"}})),
+            id="a limit is exceeded",
         ),
     ],
 )
 def test_what_has_changed_since_the_decision(meanwhile: Callable[[], Any]) -> None:
     """A claim is created only if its pool is still there and within its limits."""
 
-    async def happens(stage: Stage) -> None:
-        stage.provisioner.subscribe(lambda _: stage.store.apply(meanwhile()))
+    async def happens(harness: Harness) -> None:
+        harness.provisioner.subscribe(lambda _: harness.store.apply(meanwhile()))
         await asyncio.sleep(3)
 
     assert play(happens, pool(Ready="True"), waiting(**ASKS)).created == 0
@@ -201,12 +202,12 @@ def test_what_has_changed_since_the_decision(meanwhile: Callable[[], Any]) -> No
 def test_a_claim_that_cannot_be_created_is_tried_again() -> None:
     """A failure of the API server is no end: the pod asks again."""
 
-    async def happens(stage: Stage) -> None:
+    async def happens(harness: Harness) -> None:
         await asyncio.sleep(0.5)
-        stage.performer.error = Unreachable("no", request=Request(method="POST", path="/"))
+        harness.performer.error = Unreachable("no", request=Request(method="POST", path="/"))
         await asyncio.sleep(3)
-        assert stage.created == 0
-        stage.performer.error = None
+        assert harness.created == 0
+        harness.performer.error = None
         await asyncio.sleep(10)
 
     assert play(happens, pool(Ready="True"), waiting(**ASKS)).created == 1

@@ -367,7 +367,7 @@ async def test_a_client_beside_another_has_a_rate_of_its_own(toy: Toy, chance: R
     busy = Client(InProcess(toy), chance=chance, bucket=TokenBucket(rate=0.001, burst=1), manager="me")
     toy.put("nodes", "n1")
     await busy.get(Node, "n1")
-    other = busy.beside(TokenBucket(rate=1.0, burst=2))
+    other = busy.with_bucket(TokenBucket(rate=1.0, burst=2))
     began = now()
     await other.get(Node, "n1")
 

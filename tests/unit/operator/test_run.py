@@ -40,7 +40,7 @@ def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> Operato
     stated = {name.replace("_", "-"): value for name, value in settings.items()}
     return OperatorProcess(
         InProcess(cluster.server),
-        which=OperatorTarget(),
+        target=OperatorTarget(),
         settings=parse_settings({**FREE_PORTS, **stated}),
         namespace="kube-system",
         clock=cluster.clock,
@@ -161,7 +161,7 @@ async def test_memory(cluster: LocalCluster) -> None:
         task = await leading(replica)
         await cancelled(task)
 
-    assert [each["limit"] for each in logs if each["event"] == "memory.short"] == [1]
+    assert [each["limit"] for each in logs if each["event"] == "memory.nearly_exhausted"] == [1]
 
 
 async def test_a_signal_ends_it(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_a_signal_ends_it(tmp_path: Path) -> None:
         "operator.leads",
         "lease.released",
         "operator.stopped",
-        "operator.was_told_to_stop",
+        "operator.signalled",
     ]
 
 

@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 
 from karpenter.api.meta import ObjectReference
 from karpenter.controllers.controller import InlineExecutor, RecordingExecutor
-from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
+from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
-from karpenter.core.state.cluster import ObjectDeleted, NodeClass, ObjectUpdated, ClusterState
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.operator.operator import flight_recorder
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.replay import recorder as recording
@@ -27,6 +27,8 @@ from tests.unit.telemetry.clocks import HandClock
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from karpenter.core.disruption.disrupt import DisruptionDecision
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True)

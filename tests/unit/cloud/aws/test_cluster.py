@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.cloud.aws.cluster import Cluster
+from karpenter.cloud.aws.cluster import EksCluster
 from karpenter.cloud.aws.options import AwsSettings
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from tests.unit.cloud.aws.scripted import ScriptedAws, virtually
@@ -46,7 +46,7 @@ def test_the_ca_of_the_cluster(
 
     async def main(clock: VirtualClock) -> tuple[tuple[str, str], int]:
         aws = ScriptedAws(EKS)
-        cluster = Cluster(
+        cluster = EksCluster(
             aws,
             AwsSettings(cluster="c", **settings),
             ObjectsInMemory(),

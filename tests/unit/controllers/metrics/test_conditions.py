@@ -81,7 +81,7 @@ def test_each_change_counts_and_is_told() -> None:
     assert next(s.value for s in timed.samples() if s.suffix == "_sum") == 7.0
     (told,) = found.told
     assert (told.about.kind, told.reason, told.type, told.minor) == ("NodeClaim", "Launched", "Normal", True)
-    assert told.message == "The condition Launched went from Unknown to True (Launched)."
+    assert told.message == "Status condition transitioned: Launched is True, was Unknown (Launched)."
 
 
 def test_conditions_that_are_new() -> None:
@@ -100,8 +100,8 @@ def test_conditions_that_are_new() -> None:
     assert found.told == []
     found.see(node(), node(status={"conditions": [{"type": "New", "status": "True"}]}))
     assert [each.message for each in found.told] == [
-        "The condition Ready went from False to True.",
-        "The condition New went from nothing to True.",
+        "Status condition transitioned: Ready is True, was False.",
+        "Status condition transitioned: New is True.",
     ]
 
 

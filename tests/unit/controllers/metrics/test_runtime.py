@@ -11,7 +11,7 @@ import structlog
 
 from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import AnswerTimeout, Loop, Requeue, start_singleton
+from karpenter.controllers.controller import AnswerTimeout, Controller, Requeue, start_singleton
 from karpenter.controllers.metrics.runtime import client_request_metrics, request_labels
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
@@ -52,13 +52,13 @@ class Scripted:
         return 1000.0
 
 
-def measured(scripted: Scripted, scenario: Callable[[Loop, Metrics], Awaitable[None]]) -> Metrics:
+def measured(scripted: Scripted, scenario: Callable[[Controller, Metrics], Awaitable[None]]) -> Metrics:
     """Run a controller for a while, and return what was counted."""
 
     async def main() -> Metrics:
         clock = VirtualClock()
         metrics = Metrics(clock=clock)
-        loop = Loop(scripted, workers=2, backoff=Backoff(first=1.0, cap=60.0))
+        loop = Controller(scripted, workers=2, backoff=Backoff(first=1.0, cap=60.0))
         loop.measure(metrics, clock)
         async with Supervisor(chance=Random(1)) as supervisor:  # noqa: S311  jitter
             loop.start(supervisor)
@@ -71,7 +71,7 @@ def measured(scripted: Scripted, scenario: Callable[[Loop, Metrics], Awaitable[N
 def test_how_steps_end() -> None:
     """Success, failure, another look at once and another look later are told apart."""
 
-    async def scenario(loop: Loop, metrics: Metrics) -> None:
+    async def scenario(loop: Controller, metrics: Metrics) -> None:
         del metrics
         loop.queue.add("key")
         await asyncio.sleep(300)
@@ -109,7 +109,7 @@ def test_how_steps_end() -> None:
 def test_work_under_way() -> None:
     """What waits and what is being worked on is shown as it is when somebody reads."""
 
-    async def scenario(loop: Loop, metrics: Metrics) -> None:
+    async def scenario(loop: Controller, metrics: Metrics) -> None:
         for key in ("a", "b", "c"):
             loop.queue.add(key)
         await asyncio.sleep(1.5)

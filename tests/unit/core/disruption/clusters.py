@@ -184,7 +184,7 @@ def facts(more: dict[str, Any], policy: SchedulingPolicy | None = None) -> Disru
     """Return a context with what is in `more`."""
     names = DisruptionSettings.__struct_fields__
     settings = DisruptionSettings(**{name: value for name, value in more.items() if name in names})
-    own = ("nominated", "buffered", "destinations", "stop", "tried")
+    own = ("nominated", "buffered", "destinations", "fingerprint", "stop", "tried")
     rest = {name: more[name] for name in own if name in more}
     return DisruptionContext(
         settings=settings, options=Options(), policy=policy or SchedulingPolicy(), **rest

@@ -12,8 +12,8 @@ from karpenter.core.disruption.churn import (
     LASTING,
     SHORTEST,
     Payback,
-    expected_lifetimes,
     end_savings,
+    expected_lifetimes,
     record_savings,
 )
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool

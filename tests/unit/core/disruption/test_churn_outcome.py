@@ -11,7 +11,7 @@ import pytest
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.churn import (
     GRACE,
-    PATIENCE,
+    JUDGED_AFTER,
     Payback,
     RestPeriod,
     expected_outcome,
@@ -100,7 +100,7 @@ def test_pods_on_new_machines_are_expected_there() -> None:
         pytest.param(GRACE, True, False, id="pods have some time to come back"),
         pytest.param(GRACE + MOMENT, True, True, id="then it is judged"),
         pytest.param(GRACE + MOMENT, False, False, id="while a machine is being emptied it is not"),
-        pytest.param(PATIENCE + MOMENT, False, True, id="but not for ever"),
+        pytest.param(JUDGED_AFTER + MOMENT, False, True, id="but not for ever"),
     ],
 )
 def test_when_an_effect_is_judged(later: timedelta, gone: bool, expected: bool) -> None:

@@ -97,7 +97,7 @@ def _volumed() -> tuple[SimulatedCluster, Pod]:
         problem=problem,
         moving={moved.key: moved},
         waiting=(),
-        company=RunningPods([BoundPod(moved, "node-1")], {}),
+        running=RunningPods([BoundPod(moved, "node-1")], {}),
     )
     return standing, moved
 
@@ -112,7 +112,7 @@ def test_pods_take_room_ports_and_volumes_with_them() -> None:
     assert node.free == {"cpu": 3000, "memory": 2**30 - 2**28, "pods": 8}
     assert node.volumes == {"csi": frozenset({"data"})}
     assert [port.port for port in node.ports] == [80]
-    assert after.homes == {moved.key: "node-2"}
+    assert after.locations == {moved.key: "node-2"}
     assert after.gone == {"node-1"}
 
 
@@ -154,7 +154,7 @@ def test_when_the_future_can_be_told(
     )
     command = Command(reason=UNDERUTILIZED, candidates=("node-1",), replacements=(_replacement(**purchase),))
 
-    assert standing.foretells(command) is expected
+    assert standing.can_simulate(command) is expected
 
 
 def test_a_cluster_in_which_pods_wait_is_not_foretold() -> None:

@@ -19,8 +19,8 @@ from karpenter.api.workloads import (
     UpdateStrategy,
 )
 from karpenter.core.disruption.surge import (
-    PATIENCE,
     RESTARTED,
+    SUCCESSOR_TIMEOUT,
     adds_first,
     deployment_of,
     surge_step,
@@ -171,5 +171,5 @@ def test_successors_may_not_take_for_ever() -> None:
     view = wasteful(deployment(), replica_set())
     begun = surge_step(keys(view), "node-1", view, {}, NOW)
 
-    assert not surge_step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE).late
-    assert surge_step(keys(view), "node-1", view, begun.asked, NOW + PATIENCE + MOMENT).late
+    assert not surge_step(keys(view), "node-1", view, begun.asked, NOW + SUCCESSOR_TIMEOUT).late
+    assert surge_step(keys(view), "node-1", view, begun.asked, NOW + SUCCESSOR_TIMEOUT + MOMENT).late

@@ -12,8 +12,6 @@ from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Com
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.scheduling.build.build import SchedulingPolicy
-from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from tests.unit.core.disruption.clusters import MARKET, NOW, decided, facts, kind, machine, pod, pool
 

@@ -90,7 +90,7 @@ def test_a_claim_whose_class_is_not_ready_is_given_up() -> None:
 
     assert isinstance(said, Announce)
     assert (said.type, said.reason) == ("Warning", "NodeClassNotReady")
-    assert said.message == "The claim is given up, since its node class is not ready: no"
+    assert said.message == "Node class is not ready, the NodeClaim is deleted: no"
     assert isinstance(deleted, DeleteObject)
     assert isinstance(counted, Count)
     assert counted.labels["reason"] == "nodeclass_not_ready"

@@ -20,8 +20,8 @@ from karpenter.core.provisioning.static import (
     PERIOD,
     ClaimCounts,
     count_claims,
-    scale_up,
     is_static,
+    scale_up,
 )
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, at, claim, pool
 

@@ -93,7 +93,7 @@ async def test_an_owner_that_never_was(small: Small) -> None:
     ghost = {
         "apiVersion": "example.com/v1",
         "kind": "Widget",
-        "metadata": {"name": "ghost", "uid": "unknown"},
+        "metadata": {"name": "ghost", "uid": "missing"},
     }
     alien = {"apiVersion": "other.com/v1", "kind": "Alien", "metadata": {"name": "alien", "uid": "unknown"}}
     await small.make(CONFIG_MAPS, owned("haunted", ghost))

@@ -10,9 +10,7 @@ LABELS = {"app": "web"}
 
 
 def test_sort_pods() -> None:
-    """
-    A set manages its own that match, adopts what has no controller, and releases what no longer matches.
-    """
+    """A set manages its own that match, adopts the uncontrolled, and releases what no longer matches."""
     owner, other = workload("ReplicaSet", "web"), workload("ReplicaSet", "other")
     candidates = [
         pod("mine", owner=owner, labels=LABELS),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.views import ResponseView
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
+# SimpleNameGenerator of k8s.io/apiserver: five letters behind at most 58 of the prefix.
 _SUFFIX_LENGTH = 5
 _LONGEST_GENERATED = 63
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.field_errors import FieldError
     from karpenter_local.apiserver.resources import APIResource
 
+# The request limit of kube-apiserver; etcd's is 1.5 MiB:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request body beyond which the API refuses it."""
 

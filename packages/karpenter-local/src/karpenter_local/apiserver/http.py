@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _KEPT_HEADERS = ("accept", "content-type", "user-agent", "impersonate-user")
+# kube-apiserver compresses responses from 128 KiB on:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 _WORTH_PACKING = 128 * 1024
 """Bytes from which on a body is compressed for clients that can unpack it."""
 

@@ -25,6 +25,7 @@ _KINDS = {
     "delete": "DeleteOptions",
     "deletecollection": "DeleteOptions",
 }
+# FieldManagerMaxLength of k8s.io/apimachinery.
 _LONGEST_MANAGER = 128
 _GROUP = "meta.k8s.io"
 

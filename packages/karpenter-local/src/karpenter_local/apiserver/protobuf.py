@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition
 
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 MAGIC = b"k8s\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

@@ -6,6 +6,7 @@ from typing import Any
 
 from karpenter.base.quantity import parse_quantity
 
+# Only these two resources decide: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 _COUNTED = ("cpu", "memory")
 
 

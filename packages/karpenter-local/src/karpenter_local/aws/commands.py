@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 NOTICE: float = 120.0
 """Seconds between the warning and the end of a spot instance, as on AWS."""
 

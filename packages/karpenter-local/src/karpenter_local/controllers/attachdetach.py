@@ -35,6 +35,7 @@ class WantedAttachment(msgspec.Struct, frozen=True, order=True):
     node: str
 
 
+# getAttachmentName of the CSI plugin: csi- and a SHA-256.
 def attachment_name(wanted: WantedAttachment, driver: str) -> str:
     """Return the name of an attachment: the same for the same volume, driver and node."""
     digest = hashlib.sha256(f"{wanted.volume}{driver}{wanted.node}".encode()).hexdigest()

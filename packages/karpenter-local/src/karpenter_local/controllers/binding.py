@@ -7,6 +7,7 @@ from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, Stora
 from karpenter.core.model.resources import parse_amount
 from karpenter.kube.rest import Plain
 
+# https://kubernetes.io/docs/reference/labels-annotations-taints/
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"

@@ -25,7 +25,7 @@ from karpenter_local.controllers.tainteviction import TaintEviction
 from karpenter_local.controllers.writer import Writer
 
 if TYPE_CHECKING:
-    from karpenter_local.controllers.loop import Controller, PeriodicController
+    from karpenter_local.controllers.loop import KubeController, PeriodicController
 
 WORKERS = 3
 """Keys of one controller that are looked at at a time."""
@@ -36,7 +36,7 @@ class ControllerManager:
 
     def __init__(self, informers: Informers, writer: Writer, clock: Clock, *, chance: Random) -> None:
         self._clock = clock
-        self._controllers: tuple[Controller, ...] = (
+        self._controllers: tuple[KubeController, ...] = (
             DeploymentController(informers, writer, clock),
             ReplicaSetController(informers, writer, clock),
             StatefulSetController(informers, writer, clock),

@@ -16,6 +16,7 @@ from karpenter.kube.rest import Plain
 from karpenter_local.controllers import job_plan, plain
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+# https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/
 MOST_MISSED = 100
 """More missed times than this are not counted one by one."""
 

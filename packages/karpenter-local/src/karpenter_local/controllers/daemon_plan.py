@@ -21,6 +21,7 @@ from karpenter_local.controllers import plain, pods
 from karpenter_local.controllers.history import HASH
 from karpenter_local.scheduler import nodeterms
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/
 _ALWAYS_TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),

@@ -17,9 +17,12 @@ from karpenter.api.pod import Pod
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, job_policy, plain, pods
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
+# DefaultJobPodFailureBackOff and MaxJobPodFailureBackOff; the delay doubles in between:
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/
 _FIRST_BACKOFF = 10.0
 _LONGEST_BACKOFF = 600.0
 

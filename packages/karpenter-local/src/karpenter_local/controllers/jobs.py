@@ -13,6 +13,7 @@ from karpenter_local.controllers.loop import batch_delay, wake
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
+# MaxPodCreateDeletePerSync of the Job controller.
 BURST = 500
 
 

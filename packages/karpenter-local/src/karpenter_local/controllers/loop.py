@@ -33,7 +33,7 @@ _BATCH_DELAY_PER_POD = (
 )
 
 
-class Controller(Protocol):
+class KubeController(Protocol):
     """A controller that reconciles one key at a time."""
 
     name: str
@@ -100,7 +100,7 @@ def batch_delay(pods: int) -> float:
     return _MIN_BATCH_DELAY + pods * _BATCH_DELAY_PER_POD
 
 
-def start(controller: Controller, supervisor: Supervisor, *, workers: int = 1) -> WorkQueue[str]:
+def start(controller: KubeController, supervisor: Supervisor, *, workers: int = 1) -> WorkQueue[str]:
     """Begin to run a controller; its informers must be synced."""
     queue: WorkQueue[str] = WorkQueue(backoff=RETRIES)
     controller.watch(queue)
@@ -109,7 +109,7 @@ def start(controller: Controller, supervisor: Supervisor, *, workers: int = 1) -
     return queue
 
 
-async def _work(controller: Controller, queue: WorkQueue[str]) -> None:
+async def _work(controller: KubeController, queue: WorkQueue[str]) -> None:
     pace = HotLoopDetector()
     while True:
         async with queue.item() as key:
@@ -139,7 +139,7 @@ class HotLoopDetector:
         return self._times >= HOT_LOOP
 
 
-async def _handle(controller: Controller, queue: WorkQueue[str], key: str) -> None:
+async def _handle(controller: KubeController, queue: WorkQueue[str], key: str) -> None:
     try:
         again = await controller.reconcile(key)
     except (Conflict, NotFound) as error:

@@ -18,6 +18,8 @@ from karpenter.api.node import Node, NodeCondition, Taint
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.plain import render_time
 
+# --node-monitor-grace-period and --node-startup-grace-period:
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kube-controller-manager/
 GRACE = 40.0
 """Seconds of silence after which a node is not heard of."""
 STARTUP_GRACE = 60.0

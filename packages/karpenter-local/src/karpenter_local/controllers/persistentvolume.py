@@ -15,6 +15,7 @@ from karpenter_local.controllers.informers import BY_CLAIM, Informers
 from karpenter_local.controllers.loop import wake
 from karpenter_local.controllers.writer import Writer
 
+# https://kubernetes.io/docs/concepts/storage/persistent-volumes/
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 

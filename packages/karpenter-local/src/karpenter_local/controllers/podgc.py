@@ -14,8 +14,10 @@ from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.plain import render_time
 from karpenter_local.controllers.writer import Writer
 
+# kube-controller-manager waits 40 s before it takes a Node for gone.
 QUARANTINE = timedelta(seconds=40)
 """How long a node must have been gone before its pods go too: it may only be on its way."""
+# --terminated-pod-gc-threshold: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 MOST_FINISHED = 12_500
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 

@@ -22,6 +22,7 @@ from karpenter_local.controllers.ownership import ControllerRefManager, sort_pod
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
+# BurstReplicas of the ReplicaSet controller, so that a refusal is noticed early.
 BURST = 500
 """Pods made or deleted at most in one go."""
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 YIELD_EVERY = 16
 """Writes after which the other tasks get a turn: in process, a write is answered without waiting."""
+# https://github.com/kubernetes/client-go/blob/master/tools/record/events_cache.go
 EVENT_BURST = 25
 """
 Events about one object in quick succession; after that, one every five minutes, as client-go's spam filter.

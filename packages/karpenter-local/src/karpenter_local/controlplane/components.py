@@ -16,6 +16,7 @@ from karpenter_local.controlplane.binaries import Binaries
 
 Command = tuple[str | Path, ...]
 
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 SERVICE_RANGE = "10.96.0.0/16"
 ISSUER = "https://kubernetes.default.svc"
 

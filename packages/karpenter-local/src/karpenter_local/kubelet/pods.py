@@ -31,6 +31,7 @@ RETRY = 1.0
 """Seconds after which a step that failed, or waits for a volume, is tried again."""
 
 _OVER = frozenset({"stopping", "ended"})
+# CrashLoopBackOff: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 _FIRST_RESTART = 10.0
 _LONGEST_RESTART = 300.0
 

@@ -23,6 +23,7 @@ from karpenter_local.kubelet.hollownode import HollowNode
 
 log = structlog.stdlib.get_logger(__name__)
 
+# https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/
 MIRROR = "kubernetes.io/config.mirror"
 AGAIN = 1.0
 """Seconds after which a mirror that was deleted is made again."""

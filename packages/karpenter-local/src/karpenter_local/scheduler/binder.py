@@ -16,6 +16,7 @@ from karpenter_local.scheduler.place import Placed
 from karpenter_local.scheduler.storage import SELECTED_NODE
 from karpenter_local.scheduler.volumes import Binding
 
+# bindTimeoutSeconds: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
 LONGEST_WAIT = 600.0
 """Seconds for which the volumes of a pod may take to be bound."""
 

@@ -29,10 +29,12 @@ from karpenter_local.scheduler.podselector import PodLabels, PodSelector, PodSel
 MAX_POD_INFOS = 16384
 """Templates remembered at a time."""
 
+# GetNonzeroRequests of kube-scheduler: pods without requests must not all go to one node.
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 2**20
 """What a pod that asks for nothing counts for when nodes are compared by load."""
 
+# hardPodAffinityWeight: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
 HARD_AFFINITY_WEIGHT = 1
 """How much the required affinity of a placed pod draws incoming pods that match it."""
 

@@ -21,6 +21,8 @@ from karpenter_local.scheduler.place import draw
 from karpenter_local.scheduler.podinfo import PodInfo
 from karpenter_local.scheduler.storage import NO_CLAIMS, PodVolumeClaims
 
+# minCandidateNodesAbsolute and minCandidateNodesPercentage:
+# https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
 FEWEST_CANDIDATES = 100
 """Nodes compared before the best so far is taken, or a tenth of all nodes if that is more."""
 

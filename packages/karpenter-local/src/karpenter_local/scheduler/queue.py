@@ -16,6 +16,8 @@ import msgspec
 
 from karpenter_local.scheduler.reasons import Filter
 
+# podInitialBackoffSeconds and podMaxBackoffSeconds; unschedulable pods are tried again after five minutes:
+# https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
 FIRST_BACKOFF = 1.0
 LONGEST_BACKOFF = 10.0
 LONGEST_PARKED = 300.0

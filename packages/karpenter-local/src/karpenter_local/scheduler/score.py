@@ -16,6 +16,8 @@ from karpenter_local.scheduler.rows import Ints, Mask
 
 BEST = 100
 
+# The default weights of kube-scheduler's plugins:
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/apis/config/v1/default_plugins.go
 TAINTS_WEIGHT = 3
 NODE_AFFINITY_WEIGHT = 2
 SPREAD_WEIGHT = 2

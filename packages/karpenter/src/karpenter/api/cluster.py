@@ -56,6 +56,7 @@ class LeaseSpec(Wire, frozen=True, kw_only=True):
     lease_transitions: int | None = None
 
 
+# https://kubernetes.io/docs/concepts/architecture/leases/
 class Lease(Resource, frozen=True, kw_only=True):
     """A lock that has to be renewed."""
 
@@ -103,6 +104,7 @@ class Event(Resource, frozen=True, kw_only=True):
     last_timestamp: Timestamp | None = None
 
 
+# https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
     """How many of the selected pods must stay, or may go, at once."""
 

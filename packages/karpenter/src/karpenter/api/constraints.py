@@ -15,6 +15,7 @@ import msgspec
 REQUIRED = "x-karpenter-required"
 """Marks a field that the definition requires although decoding can do without; never written out."""
 
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?"
     r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
@@ -22,10 +23,12 @@ QUALIFIED_NAME = (
 """A label key: a name of letters, digits, ``-_.``, with a DNS prefix or without."""
 
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
+# Go durations of whole seconds, minutes and hours, as Karpenter's definitions allow them.
 DURATION = r"^([0-9]+(s|m|h))+$"
 DURATION_OR_NEVER = r"^(([0-9]+(s|m|h))+|Never)$"
 

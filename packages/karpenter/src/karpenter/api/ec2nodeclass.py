@@ -23,6 +23,8 @@ from karpenter.api.meta import Resource
 from karpenter.api.nodeclaim import NodeClassReference
 from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, Wire
 
+# The limits and rules below are those of Karpenter's own definition: manifests must be accepted and refused
+# alike. https://karpenter.sh/docs/concepts/nodeclasses/
 MOST_TERMS = 30
 FAMILY_OF_ALIAS = {
     "al2": "AL2",
@@ -194,6 +196,7 @@ IMAGE_RULES = (
 GROUP_RULES = (rule("has(self.name) != has(self.id)", "exactly one of 'name' and 'id' must be set"),)
 
 
+# https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 VOLUME_SIZE = (
     r"^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi"
@@ -242,6 +245,7 @@ class BlockDevice(Wire, frozen=True, kw_only=True):
     """What kind of disk it is."""
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html
 BLOCK_DEVICE_RULES = (
     rule(
         "has(self.snapshotID) || has(self.volumeSize)",
@@ -288,6 +292,8 @@ class NetworkInterface(Wire, frozen=True, kw_only=True):
     """An ordinary interface, or one that only speaks EFA and has no address."""
 
 
+# EFA-only interfaces have no IP address, so the primary interface must be an ordinary one:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html
 INTERFACE_RULES = (
     rule(
         "self.size() == 0 ||"
@@ -327,6 +333,8 @@ class MetadataOptions(Wire, frozen=True, kw_only=True):
     """Whether a session token is needed, as IMDSv2 demands."""
 
 
+# IMDSv2 with one hop, so that pods without host networking cannot read the credentials of the node:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 METADATA_DEFAULT = {
     "httpEndpoint": ENABLED,
     "httpProtocolIPv6": DISABLED,
@@ -350,6 +358,7 @@ class ConnectionTracking(Wire, frozen=True, kw_only=True):
     """For other UDP flows."""
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
 TRACKING_RULES = (
     rule(
         "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
@@ -373,6 +382,7 @@ WINDOWS = ("Windows2019", "Windows2022", "Windows2025")
 FAMILIES = (AL2, AL2023, BOTTLEROCKET, CUSTOM, *WINDOWS)
 RAID0 = "RAID0"
 
+# Karpenter finds its own instances by these tags, so users may not set them.
 RESERVED_TAGS = (
     "eks:eks-cluster-name",
     "karpenter.sh/nodepool",

@@ -9,9 +9,11 @@ from karpenter.api.meta import Condition, Timestamp
 from karpenter.api.pod import NodeSelectorRequirement
 from karpenter.api.wire import Wire, always
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
 ACTIVE = "active"
 EXPIRING = "expiring"
 DEFAULT_RESERVATION = "default"
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 CAPACITY_BLOCK = "capacity-block"
 
 

@@ -26,6 +26,7 @@ CAPACITY_TYPE = "karpenter.sh/capacity-type"
 REGISTERED = "karpenter.sh/registered"
 INITIALIZED = "karpenter.sh/initialized"
 DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"
+# Well-known labels of Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -33,6 +34,7 @@ ARCH = "kubernetes.io/arch"
 OS = "kubernetes.io/os"
 HOSTNAME = "kubernetes.io/hostname"
 WINDOWS_BUILD = "node.kubernetes.io/windows-build"
+# https://kubernetes.io/docs/reference/labels-annotations-taints/ has what load balancers do with it.
 EXCLUDE_FROM_LOAD_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
 """Added with the value ``karpenter`` while a node leaves."""
 
@@ -62,6 +64,7 @@ CAPACITY_OVERLAY_APPLIED = "karpenter.sh/capacity-overlay-applied"
 BUFFER_FAKE_POD = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
+# https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/ defines the order of scale-down.
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 DELETION_COST_SET = "karpenter.sh/deletion-cost-set"
 """The deletion cost that Karpenter has set. A pod whose cost differs from it was given its cost by a user."""
@@ -82,9 +85,14 @@ EMPTYING = "karpenter.sh/emptying"
 UNREGISTERED = "karpenter.sh/unregistered"
 """With NoExecute: the machine has booted but its node is not ours yet."""
 
+# Taints that Kubernetes sets by conditions of the node, and that new nodes lose by themselves:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+# Set by kubelets with an external cloud provider until its controller has seen the node:
+# https://kubernetes.io/docs/tasks/administer-cluster/running-cloud-controller/
 CLOUD_UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+# Taints of node readiness rules; their controller removes them once the node is ready for pods.
 READINESS_TAINT_PREFIX = "readiness.k8s.io/"
 
 NO_SCHEDULE = "NoSchedule"
@@ -106,6 +114,7 @@ WELL_KNOWN_VALUES: Mapping[str, frozenset[str]] = MappingProxyType({CAPACITY_TYP
 RESTRICTED_DOMAINS = frozenset({GROUP})
 """Domains whose labels (and those of their subdomains) users may not set, well-known ones aside."""
 
+# A hostname is known only once the node exists, so no NodePool may require it.
 RESTRICTED_LABELS = frozenset({HOSTNAME})
 """Labels users may not set, whatever their domain."""
 
@@ -268,6 +277,7 @@ def well_known_to(groups: Iterable[str]) -> frozenset[str]:
 
 
 _DOMAIN = "find('^([^/]+)')"
+# The message of a rule lists at most so many labels.
 _FEW = 4
 
 

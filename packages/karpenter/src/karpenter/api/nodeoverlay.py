@@ -19,6 +19,7 @@ from karpenter.api.nodeclaim import BOUNDS_NEED_ONE_INTEGER, IN_NEEDS_VALUES, OP
 from karpenter.api.pod import NodeSelectorRequirement
 from karpenter.api.wire import ResourceList, Wire, always
 
+# The pattern of Karpenter's own definition: a price may fall by 100 % at most, and rise without a limit.
 _ADJUSTMENT = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"
 
 

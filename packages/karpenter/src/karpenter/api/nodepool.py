@@ -31,6 +31,7 @@ REASONS = ("Underutilized", "Empty", "Drifted")
 POLICIES = ("WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced")
 """When consolidation acts."""
 
+# The pattern of Karpenter's own definition, which is approximate: https://karpenter.sh/docs/concepts/disruption/
 _SCHEDULE = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
 _WINDOW = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"
 

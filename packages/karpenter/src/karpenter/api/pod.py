@@ -129,6 +129,8 @@ class Affinity(Wire, frozen=True, kw_only=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
+# Lt and Gt are alpha since Kubernetes 1.35:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 class Toleration(Wire, frozen=True, kw_only=True):
     """A taint that the pod tolerates; an empty key or effect matches any."""
 
@@ -141,6 +143,7 @@ class Toleration(Wire, frozen=True, kw_only=True):
     toleration_seconds: int | None = None
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 class TopologySpreadConstraint(Wire, frozen=True, kw_only=True):
     """How evenly pods like this one are to be spread over the values of a label."""
 
@@ -205,12 +208,14 @@ class PodResourceClaim(Wire, frozen=True, kw_only=True):
     resource_claim_template_name: str | None = None
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
 class PodSchedulingGate(Wire, frozen=True, kw_only=True):
     """A reason not to schedule the pod yet."""
 
     name: str
 
 
+# https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 class PodReadinessGate(Wire, frozen=True, kw_only=True):
     """A condition besides its containers that the pod waits for to be ready."""
 

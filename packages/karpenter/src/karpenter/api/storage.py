@@ -42,6 +42,8 @@ class CSIPersistentVolumeSource(Wire, frozen=True, kw_only=True):
     volume_handle: str = ""
 
 
+# The in-tree plugin was removed in Kubernetes 1.27; volumes of it are served by the EBS CSI driver:
+# https://kubernetes.io/docs/concepts/storage/volumes/
 class AWSElasticBlockStoreSource(Wire, frozen=True, kw_only=True):
     """An EBS volume in the spelling from before CSI."""
 
@@ -115,6 +117,7 @@ class StorageClass(Resource, frozen=True, kw_only=True):
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
+# https://kubernetes.io/docs/concepts/storage/storage-limits/
 class VolumeNodeResources(Wire, frozen=True, kw_only=True):
     """How many volumes of a driver a node can hold; absent means no limit."""
 

@@ -119,6 +119,7 @@ def _binding(kind: str, meta: dict[str, Any]) -> Tree:
     }
 
 
+# Karpenter's chart sets it for the knative libraries that older versions used.
 KUBERNETES_MIN_VERSION: Final = "1.19.0-0"
 """Read by libraries of older operators; charts have carried it ever since."""
 
@@ -231,6 +232,8 @@ def _gates(path: str, names: dict[str, str]) -> Concatenation:
     return Concatenation(tuple(parts))
 
 
+# A numeric user, because runAsNonRoot cannot be checked against a name:
+# https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
 USER: Final = 65532
 """The user id of ``nonroot`` in distroless images, which Karpenter's own image uses as well."""
 

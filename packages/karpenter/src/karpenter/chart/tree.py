@@ -166,6 +166,8 @@ def is_set(path: str, then: Tree) -> When:
 
 
 CHART: Final = "karpenter"
+# Names become label values, which have at most 63 characters:
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 _LONGEST_NAME: Final = 63
 
 _LEFT_OUT: Final = object()

@@ -344,6 +344,7 @@ def _object(also: str) -> dict[str, Any]:
 
 _WORD: Final = re.compile(r"((?:\\.|[^\\.\[\]])+)((?:\[\d+\])*)")
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)")
+# An index such as a[999999999]=x must not fill the memory; Helm has such a limit, too.
 _LONGEST_LIST: Final = 1000
 _SORTS: Final[dict[type, str]] = {
     type(None): "null",

@@ -66,6 +66,7 @@ COMMANDS: dict[str, CommandEntry] = {
 GROUP = "karpenter.commands"
 """The entry-point group in which ``karpenter-local`` names its commands."""
 
+# 128 + SIGPIPE.
 _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
 

@@ -1,5 +1,5 @@
 """
-The shell: look, ask the core, perform, wait.
+Controllers: they read the cluster state, call the core, perform its effects, and requeue.
 
-One small file per loop, none with an opinion: whatever is decided is decided in ``karpenter.core``.
+Every decision is made in :mod:`karpenter.core`; one module per controller, named as upstream names it.
 """

@@ -1,4 +1,4 @@
-"""Buffers: what they come down to as things change, and a decision about their room now and then."""
+"""The controller of CapacityBuffers: writes their status, and triggers the provisioner for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CapacityBufferController:
-    """Keeps what buffers say about themselves up to date."""
+    """Keeps the status of CapacityBuffers current."""
 
     name = "capacitybuffer"
 
@@ -40,52 +40,52 @@ class CapacityBufferController:
         self._provisioner = provisioner
         self._clock = clock
         self._fits: dict[str, bool] = {}
-        self._asked: dict[str, tuple[float, object]] = {}
+        self._triggered: dict[str, tuple[float, object]] = {}
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the buffers that an event is about."""
+        """Return the buffers to reconcile after an event."""
         del before
         item = event.object
         if isinstance(item, CapacityBuffer):
             yield item.key
         elif isinstance(item, PodTemplate | Deployment | ReplicaSet | StatefulSet):
             for buffer in self._store.view().buffers.values():
-                if buffer.namespace == item.namespace and _measured_by(buffer, item):
+                if buffer.namespace == item.namespace and _refers_to(buffer, item):
                     yield buffer.key
 
     def decided(self, decision: ProvisioningDecision) -> None:
-        """Take note of where the room of buffers was found."""
+        """Store whether the virtual pods of each buffer fit existing nodes."""
         for key, fits in decision.buffers.items():
             if self._fits.get(key) != fits:
                 self._fits[key] = fits
                 self._queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what is due for one buffer."""
+        """Reconcile one buffer."""
         view = self._store.view()
         buffer = view.buffers.get(key)
         if buffer is None:
             self._fits.pop(key, None)
-            self._asked.pop(key, None)
+            self._triggered.pop(key, None)
             return None
         due = buffer_status(buffer, view, self._clock.now(), fits=self._fits.get(key))
         await self._performer.perform(due.effects)
-        self._ask(key)
+        self._trigger(key)
         return due.again
 
-    def _ask(self, key: str) -> None:
-        """Ask for a decision about a buffer's room: when it has changed, and once in a while."""
+    def _trigger(self, key: str) -> None:
+        """Trigger the provisioner when a buffer has changed, and periodically."""
         buffer = self._store.view().buffers.get(key)
         if buffer is None or not buffer.status.replicas:
             return
-        now, known = self._clock.monotonic(), self._asked.get(key)
-        wish = (buffer.metadata.generation, buffer.status.replicas, buffer.status.pod_template_generation)
-        if known is None or known[1] != wish or now - known[0] >= PERIOD:
-            self._asked[key] = (now, wish)
+        now, known = self._clock.monotonic(), self._triggered.get(key)
+        resolved = (buffer.metadata.generation, buffer.status.replicas, buffer.status.pod_template_generation)
+        if known is None or known[1] != resolved or now - known[0] >= PERIOD:
+            self._triggered[key] = (now, resolved)
             self._provisioner.trigger(buffer.metadata.uid)
 
 
-def _measured_by(buffer: CapacityBuffer, item: Resource) -> bool:
+def _refers_to(buffer: CapacityBuffer, item: Resource) -> bool:
     spec = buffer.spec
     if isinstance(item, PodTemplate):
         return spec.pod_template_ref is not None and spec.pod_template_ref.name == item.name

@@ -1,22 +1,17 @@
 """
-How a controller runs: keys come in, are worked on side by side, and come back later when they failed.
+Controllers: reconcilers with a work queue, retries, metrics and timeouts.
 
-A controller says what to do about one key. Everything else (never twice at a time on one key, never too many
-at a time, waiting longer after each failure, never failing in silence, never ending) is done here, once. What
-nobody works on costs nothing: a controller may be allowed a thousand keys at a time and is one task at rest.
+A :class:`Reconciler` reconciles one key. :class:`Controller` does the rest: one reconcile per key at a
+time, at most `workers` reconciles at once, a longer wait after each failure, a log line for every error. An
+idle controller is one task, however many workers it may have. A :class:`SingletonReconciler` reconciles
+everything at once, periodically.
 
-What is not a fault but an answer: not yet, ask again, more and more slowly.
+:func:`call_cloud` limits how long a call of the cloud provider may take, because a call that never returns
+would block its key forever. Every call can be repeated (a launch is idempotent per NodeClaim), so a timeout
+is safe whether or not the call was carried out.
 
-How long the cloud may take to answer, before we take it that no answer will come.
-
-Whoever waits for ever holds up everything behind it: a claim that nobody looks at again, a decision that
-nobody makes. Every call of a provider can be repeated (a launch is idempotent per claim), so giving up on an
-answer is safe, whether or not what was asked for has happened.
-
-Where long computations run: beside the event loop, or in it.
-
-In production a decision may take seconds and runs in a thread, so that watches, leases and probes go on. In a
-simulation it runs at once: there, time must not pass while somebody thinks.
+An :class:`Executor` runs decisions, which may take seconds: in a thread in production, so that watches,
+leases and probes continue, and inline in a simulation, where time must not pass meanwhile.
 """
 
 from __future__ import annotations
@@ -50,46 +45,53 @@ if TYPE_CHECKING:
     from karpenter.telemetry.metrics import Metrics
 
 
-class Requeue(Exception):  # noqa: N818  an answer, not a fault
-    """Something cannot be done now and is to be tried again."""
-
-
 log = structlog.stdlib.get_logger(__name__)
 
-RETRIES = Backoff(first=0.1, cap=60.0)
+T = TypeVar("T")
+
+RETRIES: Final = Backoff(first=0.1, cap=60.0)
+CLOUD_TIMEOUT: Final = 60.0
+"""Seconds for a call of the cloud provider."""
+
+LAUNCH_CALL_TIMEOUT: Final = 120.0
+"""Seconds for a launch, which may have to try many offerings."""
+
+
+class Requeue(Exception):  # noqa: N818  a result, not an error
+    """Something cannot be done now; the key is requeued with backoff."""
 
 
 class Reconciler(Protocol):
-    """Something that puts one object right at a time."""
+    """Reconciles one object at a time."""
 
     name: str
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one key and do what is due; return after how many seconds to look again, if at all."""
+        """Reconcile one key; return after how many seconds to requeue it, None for not at all."""
         ...
 
 
 class SingletonReconciler(Protocol):
-    """Something that goes over everything once in a while."""
+    """Reconciles everything at once, periodically."""
 
     name: str
 
     async def look(self) -> float:
-        """Go over everything once; return after how many seconds to do so again."""
+        """Reconcile once; return after how many seconds to do so again."""
         ...
 
 
 @runtime_checkable
 class WaitsForWork(Protocol):
-    """A round that has nothing to go over at times, and then sleeps until it has."""
+    """A singleton that has no work at times."""
 
-    async def doze(self) -> None:
-        """Wait until there is something to go over."""
+    async def wait_for_work(self) -> None:
+        """Wait until there is work."""
         ...
 
 
-class Loop:
-    """Runs one reconciler."""
+class Controller:
+    """Runs one reconciler on a work queue."""
 
     def __init__(
         self,
@@ -102,17 +104,19 @@ class Loop:
     ) -> None:
         self._reconciler = reconciler
         self._workers = workers
-        self._gauger: ReconcileMetrics | None = None
-        # An empty queue is false, as every empty collection is.
+        self._reconcile_metrics: ReconcileMetrics | None = None
+        # `queue or ...` would replace a queue that is empty, because an empty collection is false.
         self.queue = queue if queue is not None else WorkQueue[str](backoff=backoff, bucket=bucket)
 
     def measure(self, metrics: Metrics, clock: Clock) -> None:
-        """Keep count of what is done from now on."""
-        self._gauger = ReconcileMetrics(metrics, self._reconciler.name, clock.monotonic, self._workers)
-        self._gauger.watch(self.queue)
+        """Record metrics of every reconcile from now on."""
+        self._reconcile_metrics = ReconcileMetrics(
+            metrics, self._reconciler.name, clock.monotonic, self._workers
+        )
+        self._reconcile_metrics.watch(self.queue)
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin to work off the queue."""
+        """Start reconciling the keys of the queue."""
         supervisor.start(self._reconciler.name, self._run)
 
     async def _run(self) -> None:
@@ -140,20 +144,22 @@ class Loop:
                 await asyncio.wait(under_way)
 
     async def _step(self, key: str) -> None:
-        if self._gauger is None:
+        if self._reconcile_metrics is None:
             await self._handle(key, ReconcileResult())
             return
-        with self._gauger.step() as ending:
-            ending.result = await self._handle(key, ending)
+        with self._reconcile_metrics.step() as outcome:
+            outcome.result = await self._handle(key, outcome)
 
-    async def _handle(self, key: str, ending: ReconcileResult) -> str:
-        """Do what is due for one key, and return how that ended; errors of ours and lateness are noted."""
+    async def _handle(self, key: str, outcome: ReconcileResult) -> str:
+        """Reconcile one key, and return the result as metrics name it; crashes and timeouts are noted."""
         facts = {"controller": self._reconciler.name, "key": key}
         try:
             again = await self._reconciler.reconcile(key)
         except (Conflict, NotFound) as error:
-            # Somebody else wrote first, or it is gone: the next look sees the newer state.
-            log.debug("object.changed_meanwhile", **facts, error=str(error))
+            # Optimistic concurrency: the object was written by another client, or is gone. The next reconcile
+            # reads the newer state.
+            # https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+            log.debug("object.conflicted", **facts, error=str(error))
             self.queue.retry(key)
             return REQUEUE
         except Throttled as error:
@@ -166,11 +172,11 @@ class Loop:
             return REQUEUE
         except (KubeError, CloudError) as error:
             log.warning("object.not_reconciled", **facts, error=str(error))
-            ending.timed_out = isinstance(error, AnswerTimeout)
+            outcome.timed_out = isinstance(error, AnswerTimeout)
             self.queue.retry(key)
         except Exception:
             log.exception("reconciler.crashed", **facts)
-            ending.crashed = True
+            outcome.crashed = True
             self.queue.retry(key)
         else:
             self.queue.forget(key)
@@ -189,25 +195,25 @@ def start_singleton(
     metrics: Metrics,
     after_failure: float = 5.0,
 ) -> None:
-    """Begin to run something that goes over everything once in a while."""
-    gauger = ReconcileMetrics(metrics, each.name, clock.monotonic, workers=1)
-    doze = each.doze if isinstance(each, WaitsForWork) else None
+    """Start a singleton."""
+    reconcile_metrics = ReconcileMetrics(metrics, each.name, clock.monotonic, workers=1)
+    wait_for_work = each.wait_for_work if isinstance(each, WaitsForWork) else None
 
-    async def rounds() -> None:
+    async def run() -> None:
         while True:
-            with gauger.step() as ending:
+            with reconcile_metrics.step() as outcome:
                 try:
                     wait = await each.look()
-                    ending.result = REQUEUE_AFTER
+                    outcome.result = REQUEUE_AFTER
                 except (KubeError, CloudError) as error:
-                    log.warning("round.failed", controller=each.name, error=str(error))
-                    ending.timed_out = isinstance(error, AnswerTimeout)
+                    log.warning("singleton.failed", controller=each.name, error=str(error))
+                    outcome.timed_out = isinstance(error, AnswerTimeout)
                     wait = after_failure
-            if doze is not None:
-                await doze()
+            if wait_for_work is not None:
+                await wait_for_work()
             await clock.sleep(wait)
 
-    supervisor.start(each.name, rounds)
+    supervisor.start(each.name, run)
 
 
 T = TypeVar("T")
@@ -224,10 +230,10 @@ LAUNCH_CALL_TIMEOUT: Final = 120.0
 
 async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:
     """
-    Return what a call of the cloud returns.
+    Return the result of a call of the cloud provider.
 
     Raises:
-        AnswerTimeout: no answer came in time; whether the call was carried out is not known.
+        AnswerTimeout: the call timed out; it may have been carried out.
     """
     try:
         async with asyncio.timeout(within):
@@ -237,38 +243,38 @@ async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:
 
 
 class Executor(Protocol):
-    """Somebody who computes."""
+    """Runs a computation."""
 
     async def run(self, compute: Callable[[], T]) -> T:
-        """Return what `compute` returns."""
+        """Return the result of `compute`."""
         ...
 
 
 class ThreadExecutor:
-    """Computes in a thread."""
+    """Runs computations in a thread."""
 
     async def run(self, compute: Callable[[], T]) -> T:
-        """Compute while the event loop goes on."""
+        """Run `compute` while the event loop continues."""
         return await asyncio.to_thread(compute)
 
 
 class InlineExecutor:
-    """Computes at once."""
+    """Runs computations in the event loop."""
 
     async def run(self, compute: Callable[[], T]) -> T:
-        """Compute while everybody waits."""
+        """Run `compute` at once."""
         return compute()
 
 
 class RecordingExecutor:
-    """Lets another compute, and has every decision written down."""
+    """Runs computations with another executor, and writes every decision to the flight record."""
 
     def __init__(self, inner: Executor, flight: FlightRecorder) -> None:
         self._inner = inner
         self._flight = flight
 
     async def run(self, compute: Callable[[], T]) -> T:
-        """Compute, and write down what was asked and what came out."""
+        """Run `compute`, and record its arguments and its result."""
         number = self._flight.asked(compute) if isinstance(compute, partial) else 0
         if not number:
             return await self._inner.run(compute)

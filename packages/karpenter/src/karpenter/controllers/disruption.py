@@ -1,9 +1,10 @@
 """
 Disruption: look, decide, validate, carry out.
 
-One loop decides; commands that have begun are carried to their end by another (:mod:`.disruption_queue`), so
-that waiting for a replacement never holds up a decision. The decisions are ``core.disruption.disrupt.disrupt``
-and ``core.disruption.validation.validate``; what they remember is a value that this controller holds.
+One loop decides; commands that have begun are carried to their end by another (:mod:`.disruption_queue`),
+so that waiting for a replacement never holds up a decision. The decisions are
+``core.disruption.disrupt.disrupt`` and ``core.disruption.validation.validate``; what they remember is a
+value that this controller holds.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class Disruption:
     def _at(self, now: datetime, timer: MethodTimer | None = None) -> DisruptionContext:
         """Return the facts that decisions of this moment share; a `timer` limits the time for each reason."""
         nominated, buffered = self._store.nominated(now), self._buffered()
-        # The budgets themselves are compared, not their address: another mapping may have it by the next look.
+        # The budgets themselves, not their address, which may be that of another mapping by the next look.
         budgets = self._store.view().disruption_budgets
         resting = self.memory.pools_at_rest(now)
         return msgspec.structs.replace(

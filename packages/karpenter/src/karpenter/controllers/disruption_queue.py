@@ -1,9 +1,10 @@
 """
-The queue of disruption commands that have begun: tainted nodes, replacements on their way, and the end of both.
+The queue of disruption commands that have begun: tainted nodes, replacements on their way, and the end of
+both.
 
-A command that cannot be finished is undone: its nodes are untainted, and replacements that were launched stay
-for other pods. Nothing here survives a restart; taints that it has left are removed by the next look of
-:mod:`.disruption`. What is due at each step is decided in ``core.disruption.queue``.
+A command that cannot be finished is undone: its nodes are untainted, and replacements that were launched
+stay for other pods. Nothing here survives a restart; taints that it has left are removed by the next look
+of :mod:`.disruption`. What is due at each step is decided in ``core.disruption.queue``.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class DisruptionQueue:
             self._busy.clear()
         return PERIOD
 
-    async def doze(self) -> None:
+    async def wait_for_work(self) -> None:
         """Wait until a command has begun."""
         await self._busy.wait()
 

@@ -1,4 +1,4 @@
-"""Pods that do not want to be disrupted: told what becomes of that."""
+"""The controller that publishes Events about the do-not-disrupt annotation of pods."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class DoNotDisruptController:
-    """Tells pods on nodes of ours until when they are not disrupted."""
+    """Publishes until when pods on managed nodes are not disrupted."""
 
-    name = "pod.wishes"
+    name = "pod.donotdisrupt"
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -29,17 +29,17 @@ class DoNotDisruptController:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the pod that an event is about, if its wish or its start has changed."""
+        """Return the pod of an event if its annotation, its node or its start time has changed."""
         pod = event.object
         if not isinstance(event, ObjectUpdated) or not isinstance(pod, Pod):
             return
         if DO_NOT_DISRUPT in pod.metadata.annotations and (
-            not isinstance(before, Pod) or _standing(before) != _standing(pod)
+            not isinstance(before, Pod) or _inputs(before) != _inputs(pod)
         ):
             yield pod.key
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one pod."""
+        """Reconcile one pod."""
         pod = self._store.pod(key)
         node = self._store.node(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or not self._store.claims_of(node.spec.provider_id):
@@ -49,5 +49,5 @@ class DoNotDisruptController:
         return due.again
 
 
-def _standing(pod: Pod) -> tuple[object, ...]:
+def _inputs(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.annotations.get(DO_NOT_DISRUPT), pod.spec.node_name, pod.status.start_time

@@ -1,8 +1,9 @@
 """
-The queue of pods that have to leave their nodes.
+The eviction queue: evicts or deletes the pods of draining nodes.
 
-Each pod is in it once, with the earliest time by which its node goes. A pod that a disruption budget holds is
-asked again, more and more slowly; what to do about a pod is decided in ``core.lifecycle.evict``.
+Each pod is in the queue once, with the earliest termination time of its node. An eviction that a
+PodDisruptionBudget refuses (429) is retried with backoff. What to do with a pod is decided in
+:mod:`karpenter.core.lifecycle.terminator`.
 """
 
 from __future__ import annotations
@@ -39,57 +40,59 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The API server answers 500 with this text when more than one budget selects the pod:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
 _SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
 
 
 class EvictionQueue:
-    """Pods that have to leave, each once, with the earliest time by which it has to be gone."""
+    """Pods to evict, each once, with the earliest time by which it must be gone."""
 
     def __init__(self, queue: WorkQueue[str]) -> None:
         self.queue = queue
-        self._wanted: dict[str, Evict] = {}
+        self._pending: dict[str, Evict] = {}
 
     def add(self, eviction: Evict) -> None:
-        """Take care that a pod leaves."""
+        """Queue the eviction of a pod."""
         key = f"{eviction.pod}/{eviction.uid}"
-        before = self._wanted.get(key)
+        before = self._pending.get(key)
         if before is not None:
             eviction = msgspec.structs.replace(eviction, by=_earliest(before.by, eviction.by))
-        self._wanted[key] = eviction
+        self._pending[key] = eviction
         if before is None or before.by != eviction.by:
             self.queue.add(key)
 
     def get(self, key: str) -> Evict | None:
-        """Return what is wanted of a pod that has not left."""
-        return self._wanted.get(key)
+        """Return the eviction of a key, if it is not done."""
+        return self._pending.get(key)
 
     def done(self, key: str) -> None:
-        """Forget a pod that has left, or was asked to."""
-        self._wanted.pop(key, None)
+        """Remove an eviction that is done."""
+        self._pending.pop(key, None)
 
 
 class EvictionController:
-    """Makes pods leave, one at a time."""
+    """Evicts or deletes one pod at a time."""
 
     name = "eviction-queue"
 
     def __init__(
         self,
-        departures: EvictionQueue,
+        evictions: EvictionQueue,
         store: ClusterState,
         client: Client,
         performer: Performer,
         clock: Clock,
     ) -> None:
-        self._departures = departures
+        self._evictions = evictions
         self._store = store
         self._client = client
         self._performer = performer
         self._clock = clock
 
     async def reconcile(self, key: str) -> float | None:
-        """Let one pod leave."""
-        eviction = self._departures.get(key)
+        """Evict or delete one pod."""
+        eviction = self._evictions.get(key)
         if eviction is None:
             return None
         pod = self._store.pod(eviction.pod)
@@ -98,16 +101,16 @@ class EvictionController:
                 pass
             case DeletePod(grace=grace):
                 assert pod is not None
-                await self._force(pod, grace)
+                await self._delete(pod, grace)
             case EvictPod():
                 assert pod is not None
-                await self._ask(pod, eviction)
+                await self._evict(pod, eviction)
             case RetryEviction():
                 raise Requeue(f"pod {eviction.pod} may not be evicted now")
-        self._departures.done(key)
+        self._evictions.done(key)
         return None
 
-    async def _force(self, pod: Pod, grace: int) -> None:
+    async def _delete(self, pod: Pod, grace: int) -> None:
         try:
             await self._client.delete(
                 Pod,
@@ -118,10 +121,10 @@ class EvictionController:
             )
         except (NotFound, Conflict):
             return
-        log.info("pod.deleted", pod=pod.key, node=pod.spec.node_name, grace=grace)
+        log.info("pod.deleted", summary="deleted pod", pod=pod.key, node=pod.spec.node_name, grace=grace)
         await self._perform(disrupted(pod, grace))
 
-    async def _ask(self, pod: Pod, eviction: Evict) -> None:
+    async def _evict(self, pod: Pod, eviction: Evict) -> None:
         code = "200"
         try:
             await self._client.evict(
@@ -139,7 +142,13 @@ class EvictionController:
         finally:
             await self._perform(Count(metric="karpenter_pods_eviction_requests_total", labels={"code": code}))
         if code == "200":
-            log.info("pod.evicted", pod=pod.key, node=eviction.node, because=eviction.because)
+            log.info(
+                "pod.evicted",
+                summary="evicted pod",
+                pod=pod.key,
+                node=eviction.node,
+                because=eviction.because,
+            )
             await self._perform(
                 evicted(pod, eviction.because),
                 Count(metric="karpenter_pods_drained_total", labels={"reason": eviction.because}),

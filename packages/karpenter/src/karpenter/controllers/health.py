@@ -1,4 +1,4 @@
-"""Nodes that are broken: look, ask the core if one is to be replaced, see to it."""
+"""The controller of node repair: deletes the NodeClaims of unhealthy Nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NodeHealth:
-    """Replaces nodes that have been broken for too long."""
+    """Deletes the NodeClaims of Nodes that have been unhealthy for too long."""
 
     name = "node.health"
 
@@ -34,9 +34,10 @@ class NodeHealth:
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """
-        Return the nodes whose conditions an event has changed, or whose claim it has made known.
+        Return the Nodes whose conditions or whose NodeClaim an event has changed.
 
-        That a node still lives is no news. That it is broken may be known before whose machine it is.
+        A heartbeat of the kubelet changes no condition and is ignored. A Node may be unhealthy before the
+        provider id of its NodeClaim is written.
         """
         item = event.object
         if not isinstance(event, ObjectUpdated):
@@ -52,7 +53,7 @@ class NodeHealth:
                     yield node.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one node."""
+        """Reconcile one Node."""
         node = self._store.node(key)
         if node is None:
             return None

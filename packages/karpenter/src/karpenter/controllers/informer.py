@@ -1,7 +1,7 @@
 """
-What the operator sees: one watch per kind, all feeding the state.
+The informers of the operator: one per kind, all updating the cluster state.
 
-Which kinds are watched depends on what is switched on: nobody pays for what no decision reads.
+Which kinds are watched depends on settings and feature gates; a kind that no decision reads is not watched.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FOR_OVERLAYS: tuple[type[Resource], ...] = (NodeOverlay,)
 
 
 class Watches:
-    """One informer per kind, and the state that they feed."""
+    """One informer per kind, and the cluster state that they update."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Watches:
         classes: Mapping[tuple[str, str], Kind[Any]],
         chance: Random,
     ) -> None:
-        """`classes` says how the node classes of each group and kind are read."""
+        """`classes` maps the group and kind of each node class to its REST target."""
         self._store = store
         self._informers: dict[str, Informer[Any]] = {}
         for kind in dict.fromkeys(kinds):
@@ -85,36 +85,36 @@ class Watches:
             )
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin to follow every kind."""
+        """Start every informer."""
         for name, informer in self._informers.items():
-            informer.subscribe(self._take_in)
+            informer.subscribe(self._apply)
             supervisor.start(f"informer/{name}", informer.run)
 
     async def wait_synced(self) -> None:
-        """Wait until everything was listed once; from then on the state is complete."""
+        """Wait until every kind was listed once; from then on the cluster state is complete."""
         for informer in self._informers.values():
             await informer.wait_synced()
         self._store.complete = True
 
     @property
     def synced(self) -> bool:
-        """Whether everything was listed once."""
+        """Whether every kind was listed once."""
         return all(informer.synced for informer in self._informers.values())
 
     def observe(self, kind: Kind[Any], item: Any) -> None:
-        """Take in the server's reply to a write of our own, so that nobody waits for the watch to say it."""
+        """Apply the server's reply to a write of ours, without waiting for its watch event."""
         informer = self._informers.get(target_of(kind).kind)
         if informer is not None:
             informer.observe(item)
 
-    def _take_in(self, event: InformerEvent[Any]) -> None:
+    def _apply(self, event: InformerEvent[Any]) -> None:
         self._store.apply(
             ObjectUpdated(event.object) if isinstance(event, InformerUpdate) else ObjectDeleted(event.object)
         )
 
 
 def node_class(item: Any, group: str, kind: str) -> NodeClass:
-    """Return as much of any provider's node class as the core needs, from a struct or from plain data."""
+    """Return the fields of a node class that the core reads, from a struct or a dictionary."""
     plain: Plain = item if isinstance(item, dict) else to_plain(item)
     meta = plain.get("metadata", {})
     ready = _ready(plain.get("status", {}).get("conditions") or [])

@@ -1,4 +1,4 @@
-"""What the cloud will take away: the claim goes first, so that its pods move in time."""
+"""The interruption controller: deletes NodeClaims whose machine the cloud will reclaim, before it does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AFTER_FAILURE = 5.0
 
 
 class InterruptionReconciler:
-    """Listens to the cloud."""
+    """Handles the interruption messages of a cloud provider."""
 
     name = "interruption"
 
@@ -34,38 +34,40 @@ class InterruptionReconciler:
         self._clock = clock
 
     async def run(self) -> None:
-        """Act on news for as long as there are any; what failed is told again."""
+        """Handle messages until cancelled; a message that failed is delivered again."""
         while True:
             try:
-                news = await self._cloud.interruptions()
+                messages = await self._cloud.interruptions()
             except CloudError as error:
-                log.warning("interruption.not_heard", error=str(error))
+                log.warning("interruption.not_received", error=str(error))
                 await self._clock.sleep(AFTER_FAILURE)
                 continue
-            failed = [error for error in await asyncio.gather(*map(self._tried, news)) if error is not None]
+            failed = [error for error in await asyncio.gather(*map(self._try, messages)) if error is not None]
             if failed:
                 log.warning("interruption.not_handled", count=len(failed), error=str(failed[0]))
                 await self._clock.sleep(AFTER_FAILURE)
 
-    async def _tried(self, news: Interruption) -> Exception | None:
-        """Act on one, and return what went wrong: it must not keep us from the others."""
+    async def _try(self, message: Interruption) -> Exception | None:
+        """Handle one message, and return its error instead of raising it, so that the others are handled."""
         try:
-            await self._act(news)
+            await self._handle(message)
         except (CloudError, KubeError) as error:
             return error
         return None
 
-    async def _act(self, news: Interruption) -> None:
-        log.info("machine.interrupted", provider_id=news.provider_id, kind=news.kind, drains=news.drains)
-        for claim in self._store.claims_of(news.provider_id):
+    async def _handle(self, message: Interruption) -> None:
+        log.info(
+            "machine.interrupted", provider_id=message.provider_id, kind=message.kind, drains=message.drains
+        )
+        for claim in self._store.claims_of(message.provider_id):
             await self._performer.perform(
                 handle_interruption(
                     claim,
-                    self._store.nodes_of(news.provider_id),
-                    kind=news.kind,
-                    drains=news.drains,
-                    forceful=news.forceful,
+                    self._store.nodes_of(message.provider_id),
+                    kind=message.kind,
+                    drains=message.drains,
+                    forceful=message.forceful,
                     now=self._clock.now(),
                 )
             )
-        await self._cloud.acknowledge(news)
+        await self._cloud.acknowledge(message)

@@ -1,17 +1,20 @@
 """
-The life of claims, one at a time: look, ask the core what is due, do it.
+Controllers of NodeClaims: lifecycle, disruption conditions, expiration, consistency, pod events, garbage
+collection.
 
-What is kept up to date on launched claims: their marks, their labels, their age, their last pod event.
-
-Once in a while: claims without a machine, and machines without a claim.
+Each reads the cluster state, calls a pure function of :mod:`karpenter.core.lifecycle`, and performs its
+effects.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import NODEPOOL
+from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
@@ -20,6 +23,7 @@ from karpenter.cloud.cloudprovider import HoldsRegistration
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
+from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED
 from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.lifecycle.garbagecollection import PERIOD, claims_without_machine, machines_without_claim
@@ -40,8 +44,11 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
+log = structlog.stdlib.get_logger(__name__)
+
+
 class NodeClaimLifecycle:
-    """Brings claims to life, and to their end."""
+    """Launches, registers, initializes and finalizes NodeClaims."""
 
     name = "nodeclaim.lifecycle"
 
@@ -54,7 +61,7 @@ class NodeClaimLifecycle:
         *,
         devices: bool = False,
     ) -> None:
-        """`devices` says whether nodes must show the devices that their pods claim."""
+        """`devices` says whether Nodes must publish the ResourceSlices of requested DRA drivers."""
         self._store = store
         self._performer = performer
         self._cloud = cloud
@@ -62,7 +69,7 @@ class NodeClaimLifecycle:
         self._devices = devices
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claims that an event is about."""
+        """Return the NodeClaims to reconcile after an event."""
         if isinstance(event.object, NodeClaim):
             yield event.object.name
         elif isinstance(event.object, Node):
@@ -76,7 +83,7 @@ class NodeClaimLifecycle:
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what is due for one claim."""
+        """Reconcile one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -91,8 +98,20 @@ class NodeClaimLifecycle:
             claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices
         )
         await self._performer.perform(due.effects)
+        self._log_progress(claim)
         waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
         return min(waits, default=None)
+
+    def _log_progress(self, before: NodeClaim) -> None:
+        """Log that a NodeClaim has been registered or initialized by the writes of this reconcile."""
+        after = self._store.claim(before.name)
+        if after is None or after.metadata.uid != before.metadata.uid:
+            return
+        facts = {"nodeclaim": after.name, "node": after.status.node_name}
+        if _became_true(before, after, REGISTERED):
+            log.info("nodeclaim.registered", summary="registered nodeclaim", **facts)
+        if _became_true(before, after, INITIALIZED):
+            log.info("nodeclaim.initialized", summary="initialized nodeclaim", **facts)
 
     async def _holds(self, claim: NodeClaim, nodes: Sequence[Node]) -> tuple[Hold, ...]:
         if len(nodes) != 1 or not isinstance(self._cloud, HoldsRegistration):
@@ -100,8 +119,14 @@ class NodeClaimLifecycle:
         return await call_cloud(self._cloud.registration_holds(claim, nodes[0]))
 
 
+def _became_true(before: NodeClaim, after: NodeClaim, kind: str) -> bool:
+    return is_status_condition_true(after.status.conditions, kind) and not is_status_condition_true(
+        before.status.conditions, kind
+    )
+
+
 class NodeClaimDisruption:
-    """Marks claims as drifted and as consolidatable."""
+    """Keeps the conditions Drifted and Consolidatable of NodeClaims current."""
 
     name = "nodeclaim.disruption"
 
@@ -120,7 +145,7 @@ class NodeClaimDisruption:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claims that an event is about."""
+        """Return the NodeClaims to reconcile after an event."""
         del before
         item = event.object
         if isinstance(item, NodeClaim):
@@ -131,7 +156,7 @@ class NodeClaimDisruption:
                     yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Mark one claim."""
+        """Reconcile the disruption conditions of one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None or not claim.status.provider_id:
             return None
@@ -147,7 +172,7 @@ class NodeClaimDisruption:
 
 
 class Expiration:
-    """Removes claims that are too old."""
+    """Deletes expired NodeClaims."""
 
     name = "nodeclaim.expiration"
 
@@ -157,12 +182,12 @@ class Expiration:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claim that an event tells of for the first time."""
+        """Return the NodeClaim of an event when it is seen for the first time."""
         if isinstance(event, ObjectUpdated) and isinstance(event.object, NodeClaim) and before is None:
             yield event.object.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at the age of one claim."""
+        """Check the age of one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -173,7 +198,7 @@ class Expiration:
 
 
 class NodeClaimConsistency:
-    """Names the class of claims and nodes, and checks that nodes are what was promised."""
+    """Adds missing node class labels (hydration), and checks that Nodes have the expected resources."""
 
     name = "nodeclaim.consistency"
 
@@ -183,7 +208,7 @@ class NodeClaimConsistency:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claims that an event is about."""
+        """Return the NodeClaims to reconcile after an event."""
         del before
         if isinstance(event.object, NodeClaim):
             yield event.object.name
@@ -192,7 +217,7 @@ class NodeClaimConsistency:
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one claim and its node."""
+        """Hydrate and check one NodeClaim and its Node."""
         claim = self._store.claim(key)
         if claim is None:
             return None
@@ -206,7 +231,7 @@ class NodeClaimConsistency:
 
 
 class PodEvents:
-    """Notes when nodes last saw a pod come or go."""
+    """Writes the last pod event time of NodeClaims."""
 
     name = "nodeclaim.podevents"
 
@@ -217,7 +242,7 @@ class PodEvents:
         self._started = clock.now()
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the claim of the node on which a pod came or went."""
+        """Return the NodeClaim of the node of a pod event."""
         if not isinstance(event.object, Pod):
             return
         assert before is None or isinstance(before, Pod)
@@ -230,7 +255,7 @@ class PodEvents:
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Write down the time of an event."""
+        """Write the time of a pod event."""
         claim = self._store.claim(key)
         if claim is not None:
             await self._performer.perform(record_pod_event(claim, self._clock.now()))
@@ -238,7 +263,7 @@ class PodEvents:
 
 
 class GarbageCollection:
-    """Removes what was left behind."""
+    """Deletes NodeClaims without a machine, and machines without a NodeClaim."""
 
     name = "nodeclaim.garbagecollection"
 
@@ -249,7 +274,7 @@ class GarbageCollection:
         self._clock = clock
 
     async def look(self) -> float:
-        """Compare what we have asked for with what there is."""
+        """Compare NodeClaims with the machines of the cloud."""
         before = tuple(self._store.view().claims.values())
         machines = await call_cloud(self._cloud.list())
         view = self._store.view()

@@ -1,4 +1,4 @@
-"""Overlays: judged together whenever one of them, a pool or a node class has changed."""
+"""The controller of NodeOverlays: validates all of them when an overlay, NodePool or node class changes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterState, StateEvent
 
 ALL: Final = "all"
-"""The only key: overlays are judged together."""
+"""The only key: overlays are validated together."""
 
 
 class NodeOverlayController:
-    """Keeps what overlays say about themselves up to date."""
+    """Keeps the conditions of NodeOverlays current."""
 
     name = "nodeoverlay.controller"
 
@@ -36,7 +36,7 @@ class NodeOverlayController:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Say whether an event can change how overlays are judged."""
+        """Return the one key if an event can change the validation of overlays."""
         item = event.object
         if isinstance(item, NodePool | NodeOverlay | NodeClass) and (
             not isinstance(event, ObjectUpdated) or before is None or _generation(before) != _generation(item)
@@ -44,7 +44,7 @@ class NodeOverlayController:
             yield ALL
 
     async def reconcile(self, key: str) -> float | None:
-        """Judge all overlays."""
+        """Validate all overlays."""
         del key
         catalog = await self._catalogs.of(self._store.view().pools.values())
         await self._performer.perform(validate_overlays(self._store.view(), catalog, self._clock.now()))

@@ -1,4 +1,4 @@
-"""Pools: conditions, hashes and registration health as things change; counts every few seconds."""
+"""Controllers of NodePools: conditions, hash, registration health, and the sum of their nodes' resources."""
 
 from __future__ import annotations
 
@@ -29,35 +29,36 @@ if TYPE_CHECKING:
     from karpenter.core.lifecycle.registrationhealth import RegistrationHistory
     from karpenter.core.state.cluster import ClusterState, StateEvent
 
-COUNTED_EVERY: Final = 5.0
+COUNTER_PERIOD: Final = 5.0
 UNSYNCED: Final = 1.0
+"""Seconds until the next check while the cluster state is not synced."""
 
 
 class RegistrationOutcomes:
-    """News of machines that became nodes, or did not, by pool."""
+    """Registration outcomes that are not recorded yet, by NodePool."""
 
     def __init__(self, queue: WorkQueue[str]) -> None:
         self.queue = queue
         self._of: dict[str, list[RegistrationOutcome]] = {}
 
     def add(self, outcome: RegistrationOutcome) -> None:
-        """Remember one."""
+        """Queue one outcome."""
         self._of.setdefault(outcome.pool, []).append(outcome)
         self.queue.add(outcome.pool)
 
     def first(self, pool: str) -> RegistrationOutcome | None:
-        """Return the oldest outcome of a pool that was not looked at."""
+        """Return the oldest outcome of a NodePool."""
         return next(iter(self._of.get(pool, ())), None)
 
     def done(self, pool: str) -> None:
-        """Forget the oldest outcome of a pool."""
+        """Remove the oldest outcome of a NodePool."""
         left = self._of.pop(pool)[1:]
         if left:
             self._of[pool] = left
 
 
 class NodePoolController:
-    """Keeps what pools say about themselves up to date."""
+    """Keeps the conditions, the hash and the registration health of NodePools current."""
 
     name = "nodepool"
 
@@ -77,7 +78,7 @@ class NodePoolController:
         self._histories: dict[str, RegistrationHistory] = {}  # by the uid of the pool
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the pools that an event is about."""
+        """Return the NodePools to reconcile after an event."""
         del before
         item = event.object
         if isinstance(item, NodePool):
@@ -89,16 +90,16 @@ class NodePoolController:
                     yield pool.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what is due for one pool."""
+        """Reconcile one NodePool."""
         pool = self._store.pool(key)
         if pool is not None:
-            await self._tend(pool)
+            await self._update_status(pool)
         while (outcome := self._outcomes.first(key)) is not None:
-            await self._note(key, outcome)
+            await self._record(key, outcome)
             self._outcomes.done(key)
         return None
 
-    async def _tend(self, pool: NodePool) -> None:
+    async def _update_status(self, pool: NodePool) -> None:
         view, ref = self._store.view(), pool.spec.template.spec.node_class_ref
         found = view.node_classes.get((ref.group, ref.kind, ref.name))
         own = [each for each in view.claims.values() if each.metadata.labels.get(NODEPOOL) == pool.name]
@@ -109,7 +110,7 @@ class NodePoolController:
         if outdated:
             self._histories[pool.metadata.uid] = NO_HISTORY
 
-    async def _note(self, key: str, outcome: RegistrationOutcome) -> None:
+    async def _record(self, key: str, outcome: RegistrationOutcome) -> None:
         pool = self._store.pool(key)
         if pool is None or pool.metadata.uid != outcome.pool_uid:
             return
@@ -120,7 +121,7 @@ class NodePoolController:
 
 
 class NodePoolCounter:
-    """Tells of every pool what its machines have together."""
+    """Writes the sum of the resources of each NodePool's nodes to its status."""
 
     name = "nodepool.counter"
 
@@ -130,7 +131,7 @@ class NodePoolCounter:
         self._counted: tuple[object, ...] = ()
 
     async def look(self) -> float:
-        """Count, once everything is known: a restart must not tell less than there is."""
+        """Write the sums once the state is synced: after a restart they would be too low before."""
         if not self._store.synced:
             return UNSYNCED
         view = self._store.view()
@@ -139,4 +140,4 @@ class NodePoolCounter:
             for pool in view.pools.values():
                 await self._performer.perform(nodepool_resources(pool, used.get(pool.name, {})))
             self._counted = nodes_and_pools(view)
-        return COUNTED_EVERY
+        return COUNTER_PERIOD

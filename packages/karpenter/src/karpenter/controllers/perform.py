@@ -1,9 +1,9 @@
 """
-Carrying out effects, and nothing else.
+Carries out effects, and nothing else.
 
-Effects are carried out in order; the first that fails ends the rest, and whoever asked looks again later.
-Every reply of the API server goes through the same door as its watches, so that the next decision sees what
-this one did, however late the watch is.
+Effects are carried out in order; the first that fails ends the rest, and the controller looks again later.
+Every reply of the API server is applied to the state as its watches are, so that the next decision sees
+what this one did, however late the watch is.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _STRUCTS: Final[dict[str, type[Resource]]] = {kind.name: kind.struct for kind in
 _DECLARED: Final = {declared.name: declared for declared in METRICS}
 
 
-class Departures(Protocol):
+class EvictionSink(Protocol):
     """Pods that have to leave."""
 
     def add(self, eviction: Evict) -> None:
@@ -72,7 +72,7 @@ class Departures(Protocol):
         ...
 
 
-class Outcomes(Protocol):
+class OutcomeSink(Protocol):
     """News of machines that became nodes, or did not."""
 
     def add(self, outcome: RegistrationOutcome) -> None:
@@ -93,8 +93,8 @@ class Performer:
         recorder: Recorder,
         metrics: Metrics,
         clock: Clock,
-        departures: Departures,
-        outcomes: Outcomes,
+        evictions: EvictionSink,
+        outcomes: OutcomeSink,
     ) -> None:
         self._client = client
         self._watches = watches
@@ -103,7 +103,7 @@ class Performer:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._departures = departures
+        self._evictions = evictions
         self._outcomes = outcomes
         self._listeners: list[Callable[[Effect], None]] = []
 
@@ -147,7 +147,7 @@ class Performer:
             case Amend():
                 done = await self._amend(effect)
             case Evict():
-                self._departures.add(effect)
+                self._evictions.add(effect)
             case Launch():
                 await self._launch(effect)
             case Terminate():

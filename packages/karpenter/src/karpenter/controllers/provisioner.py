@@ -1,9 +1,10 @@
 """
 The provisioner: collects triggers in batches, decides, creates claims.
 
-Pods and disrupted nodes trigger when they are seen, and again every ten seconds for as long as they wait, so
-that nothing depends on a single event. A decision is made only from a state in which every earlier claim has
-its instance; until then the triggers are kept. The decision is ``core.provisioning.provisioner.provision``.
+Pods and disrupted nodes trigger when they are seen, and again every ten seconds for as long as they wait,
+so that nothing depends on a single event. A decision is made only from a state in which every earlier claim
+has its instance; until then the triggers are kept. The decision is
+``core.provisioning.provisioner.provision``.
 """
 
 from __future__ import annotations

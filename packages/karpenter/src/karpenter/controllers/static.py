@@ -1,8 +1,8 @@
 """
-Pools of a fixed size: claims for what they lack, and an end for what is too much.
+Static NodePools: creates the claims that they lack, and deletes those that are too many.
 
-Both wait for whoever decides about machines at the moment: between a replacement's creation and the mark on
-what it replaces, a pool seems to have one machine too many.
+Both take the lock of decisions: between the creation of a replacement and the mark on what it replaces a
+NodePool seems to have one node too many.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNSYNCED: Final = 1.0
 
 
 class _StaticPools(ABC):
-    """What growing and shrinking share: whose turn it is, and one decision at a time."""
+    """What both share: which events are about a static NodePool, and one decision at a time."""
 
     def __init__(self, store: ClusterState, performer: Performer, deciding: asyncio.Lock) -> None:
         self._store = store
@@ -59,11 +59,11 @@ class _StaticPools(ABC):
 
     @abstractmethod
     async def _bring(self, pool: NodePool) -> float | None:
-        """Decide and act on one static pool, while nobody else decides."""
+        """Decide and act on one static NodePool, while no other decision is made."""
 
 
 class StaticProvisioning(_StaticPools):
-    """Lets static pools grow: creates the claims that one lacks, as many at a time as it lacks."""
+    """Creates the claims that static NodePools lack."""
 
     name = "static.provisioning"
 
@@ -89,7 +89,7 @@ class StaticProvisioning(_StaticPools):
 
 
 class StaticDeprovisioning(_StaticPools):
-    """Lets static pools shrink: removes what one has too much."""
+    """Deletes the claims of static NodePools that are too many."""
 
     name = "static.deprovisioning"
 

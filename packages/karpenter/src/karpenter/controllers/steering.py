@@ -1,4 +1,4 @@
-"""Telling workloads and kube-scheduler which machines to let go: look, ask the core, write."""
+"""Steering: annotates pods and taints nodes so that nodes empty by themselves; the core decides which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are being deleted: look, ask the core what is due, do it, until the machine is gone."""
+"""The termination controller of Nodes: drains deleted Nodes and terminates their machines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NodeTermination:
-    """Brings nodes to their end."""
+    """Terminates Nodes that are being deleted."""
 
     name = "node.termination"
 
@@ -34,33 +34,33 @@ class NodeTermination:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the nodes that an event is about and that are being deleted."""
+        """Return the terminating Nodes to reconcile after an event."""
         del before
         item = event.object
-        if isinstance(item, Node) and _ends(item):
+        if isinstance(item, Node) and _is_terminating(item):
             yield item.name
         elif isinstance(item, NodeClaim):
             for node in self._store.nodes_of(item.status.provider_id):
-                if _ends(node):
+                if _is_terminating(node):
                     yield node.name
 
     async def reconcile(self, key: str) -> float | None:
-        """Do what is due for one node."""
+        """Reconcile one Node."""
         node = self._store.node(key)
-        if node is None or not _ends(node):
+        if node is None or not _is_terminating(node):
             return None
         claims = self._store.claims_of(node.spec.provider_id)
         gone = await self._is_machine_gone(node)
         view = self._store.view()
         pods = view.pods_by_node.get(node.name, ())
-        leaving = TerminatingNode(
+        terminating = TerminatingNode(
             node=node,
             claim=claims[0] if len(claims) == 1 else None,
             pods=pods,
             attachments=pending_volume_attachments(view.attachments, node.name, pods, view.volume_claims),
             machine_gone=gone,
         )
-        due = terminate_node(leaving, self._clock.now())
+        due = terminate_node(terminating, self._clock.now())
         await self._performer.perform(due.effects)
         return due.again
 
@@ -74,5 +74,5 @@ class NodeTermination:
         return False
 
 
-def _ends(node: Node) -> bool:
+def _is_terminating(node: Node) -> bool:
     return node.metadata.deletion_timestamp is not None and has_finalizer(node)

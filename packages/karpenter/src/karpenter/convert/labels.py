@@ -44,6 +44,7 @@ STABLE_LABELS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Labels that Kubernetes deprecated: https://kubernetes.io/docs/reference/labels-annotations-taints/"""
 
+# https://karpenter.sh/v1.0/upgrading/v1-migration/
 RENAMED_LABELS: Final[Mapping[str, str]] = MappingProxyType({**STABLE_LABELS, PROVISIONER_NAME: NODEPOOL})
 
 RENAMED_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType(

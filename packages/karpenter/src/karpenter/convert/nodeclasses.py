@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 API_VERSION: Final = "karpenter.k8s.aws/v1"
 KIND: Final = "EC2NodeClass"
 GROUP: Final = "karpenter.k8s.aws"
+# v1 has no Ubuntu family: https://karpenter.sh/v1.0/upgrading/v1-migration/
 _UBUNTU: Final = "Ubuntu"
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -56,6 +57,7 @@ _OLD_FIELDS: Final = frozenset(
     }
 )
 _OLD_TAGS: Final = frozenset({"karpenter.sh/provisioner-name", "karpenter.sh/managed-by", *RESERVED_TAGS})
+# v1 lowered the default from 2 to 1: https://karpenter.sh/v1.0/upgrading/v1-migration/
 _HOP_LIMIT: Final = "httpPutResponseHopLimit"
 _OLD_HOP_LIMIT: Final = 2
 _UBUNTU_DISK: Final = {

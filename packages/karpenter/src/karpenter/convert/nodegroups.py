@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 
     from karpenter.convert.findings import ConversionOptions, Plain
 
+# Labels, taints and resources of a group that is scaled from zero are in tags of this prefix:
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template/"
+# https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 _CLUSTER_TAG: Final = f"{CLUSTER_TAG_PREFIX}/"
 _ALL_ON_DEMAND: Final = 100
+# --scale-down-unneeded-time of Cluster Autoscaler is ten minutes by default:
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md
 _UNNEEDED: Final = "10m"
 _CPU: Final = "karpenter.k8s.aws/instance-cpu"
 _MEMORY: Final = "karpenter.k8s.aws/instance-memory"

@@ -122,7 +122,7 @@ class Terminate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="
 
 
 class Nominate(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
-    """Promise a node to pods that wait, until a time."""
+    """Nominate a node for pending pods, until a time."""
 
     node: str
     until: datetime

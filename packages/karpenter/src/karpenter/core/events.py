@@ -1,15 +1,16 @@
 """
-Everything that is told to users as Events: when it is the same as before, for how long it is not repeated.
+Every Event that Karpenter publishes: its reason, its message, and how it is deduplicated.
 
-Reasons are words that people filter by and never change; the sentences are ours. Who tells what, and when, is
-decided where it happens.
+Reasons are upstream's, because users and tools filter by them. ``same_as`` are the dedupe values and
+``quiet_for`` the dedupe timeout in seconds. When an Event is published is decided by the callers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.labels import DO_NOT_DISRUPT, INSTANCE_TYPE, ZONE
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.effects import Announce, about
 
 if TYPE_CHECKING:
@@ -17,14 +18,13 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Condition, ObjectReference, Resource
     from karpenter.api.node import Node, NodeCondition
-    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
 
-LONGEST: Final = 300
-"""Characters of a provider's error that are shown."""
+MAX_ERROR_LENGTH: Final = 300
+"""Characters of a provider's error that an Event or condition shows."""
 
-_SHOWN: Final = 5
+_NAMES_SHOWN: Final = 5
 _MINUTE: Final = 60.0
 _INTERRUPTIONS: Final = {
     "rebalance_recommendation": "SpotRebalanceRecommendation",
@@ -36,92 +36,92 @@ _INTERRUPTIONS: Final = {
     "system_status": "InstanceUnhealthy",
     "event_status": "InstanceUnhealthy",
 }
-"""Reasons that are not called after what happened."""
+"""Reasons of interruptions that are not the CamelCase form of their kind."""
 
 
-def truncate(text: str, most: int = LONGEST) -> str:
-    """Return a text, cut where it gets too long to read."""
+def truncate(text: str, most: int = MAX_ERROR_LENGTH) -> str:
+    """Return the first `most` characters of a text."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def listing(names: Sequence[str], most: int = _SHOWN) -> str:
-    """Return some names, and how many more there are."""
+def listing(names: Sequence[str], most: int = _NAMES_SHOWN) -> str:
+    """Return the first names, and how many more there are."""
     shown = ", ".join(names[:most])
     rest = len(names) - most
     return f"{shown} and {rest} other(s)" if rest > 0 else shown
 
 
 def nominated(pod: Pod, *, claim: str = "", node: str = "") -> Announce:
-    """Tell a pod where it is going to run."""
+    """Return the Event of a pod for which a NodeClaim or Node is nominated."""
     places = [f"nodeclaim/{claim}"] * bool(claim) + [f"node/{node}"] * bool(node)
     return Announce(
         about=about(pod),
         reason="Nominated",
-        message=f"The pod is expected to run on {' and '.join(places)}.",
+        message=f"Pod should schedule on {' and '.join(places)}.",
         same_as=(pod.metadata.uid, *places),
     )
 
 
 def failed_scheduling(pod: Pod, problem: str) -> Announce:
-    """Tell a pod why no node can be found or made for it."""
+    """Return the Event of a pod that no existing node and no NodePool can run."""
     return Announce(
         about=about(pod),
         type="Warning",
         reason="FailedScheduling",
-        message=f"No place can be found for the pod: {problem}",
+        message=f"Failed to schedule pod: {problem}",
         same_as=(pod.metadata.uid,),
         quiet_for=5 * _MINUTE,
     )
 
 
 def no_compatible_types(pool: NodePool, problem: str) -> Announce:
-    """Tell a pool that nothing that is sold satisfies it."""
+    """Return the Event of a NodePool whose requirements no instance type satisfies."""
     return Announce(
         about=about(pool),
         type="Warning",
         reason="NoCompatibleInstanceTypes",
-        message=f"No instance type can be launched for this NodePool: {problem}",
+        message=f"No instance type is compatible with the requirements of this NodePool: {problem}",
         same_as=(pool.metadata.uid,),
         quiet_for=_MINUTE,
     )
 
 
 def insufficient_capacity(claim: NodeClaim, problem: str) -> Announce:
-    """Tell a claim that what it asks for is sold out."""
+    """Return the Event of a NodeClaim whose offerings have no capacity."""
     return Announce(
         about=about(claim),
         type="Warning",
         reason="InsufficientCapacityError",
-        message=f"The claim is given up, since nothing that satisfies it can be had: {truncate(problem)}",
+        message=f"Insufficient capacity, the NodeClaim is deleted: {truncate(problem)}",
         same_as=(claim.metadata.uid,),
     )
 
 
 def node_class_not_ready(claim: NodeClaim, problem: str) -> Announce:
-    """Tell a claim that its class cannot launch machines now."""
+    """Return the Event of a NodeClaim whose node class is not ready."""
     return Announce(
         about=about(claim),
         type="Warning",
         reason="NodeClassNotReady",
-        message=f"The claim is given up, since its node class is not ready: {truncate(problem)}",
+        message=f"Node class is not ready, the NodeClaim is deleted: {truncate(problem)}",
         same_as=(claim.metadata.uid,),
     )
 
 
 def unregistered_taint_missing(claim: NodeClaim, node: Node) -> Announce:
-    """Tell a claim that its node came up open to pods."""
+    """Return the Event of a NodeClaim whose Node joined without the unregistered taint."""
     return Announce(
         about=about(claim),
         type="Warning",
         reason="UnregisteredTaintMissing",
-        message=f"Node {node.name} came up without the taint karpenter.sh/unregistered,"
-        " so pods may have started before its labels and taints were set.",
+        message=f"Node {node.name} joined without the taint karpenter.sh/unregistered,"
+        " so pods may have been scheduled before its labels and taints were set.",
         same_as=(claim.name,),
     )
 
 
 def failed_consistency(claim: NodeClaim, problem: str) -> Announce:
-    """Tell a claim that its node is less than was promised."""
+    """Return the Event of a NodeClaim whose Node has fewer resources than expected."""
     return Announce(
         about=about(claim),
         type="Warning",
@@ -132,47 +132,48 @@ def failed_consistency(claim: NodeClaim, problem: str) -> Announce:
 
 
 def grace_period_expiring(item: Resource, by: str) -> Announce:
-    """Tell a node or claim by when all of its pods will have been deleted."""
+    """Return the Event of a Node or NodeClaim with a termination time."""
     return Announce(
         about=about(item),
         type="Warning",
         reason="TerminationGracePeriodExpiring",
-        message=f"All pods will be deleted by {by}.",
+        message=f"All pods will be deleted by {by}, the end of the terminationGracePeriod.",
         same_as=(item.name,),
     )
 
 
 def evicted(pod: Pod, reason: str) -> Announce:
-    """Tell a pod that it was asked to leave."""
+    """Return the Event of an evicted pod."""
     return Announce(
         about=about(pod),
         reason="Evicted",
-        message=f"The pod was evicted: {reason}.",
+        message=f"Evicted pod: {reason}.",
         same_as=(pod.metadata.uid,),
     )
 
 
 def disrupted(pod: Pod, grace: int) -> Announce:
-    """Tell a pod that it is deleted because its node has no time left."""
+    """Return the Event of a pod that is deleted because its node reaches its termination time."""
     own = pod.spec.termination_grace_period_seconds
-    wish = f"{own} s" if own is not None else "no particular time"
+    asked = f"{own} s" if own is not None else "the default"
     return Announce(
         about=about(pod),
         reason="Disrupted",
-        message=f"The pod was deleted because its node ends: it has {grace} s to end and asked for {wish}.",
+        message=f"Deleted pod before the terminationGracePeriod of its node ends,"
+        f" with a grace period of {grace} s (its own is {asked}).",
         same_as=(pod.metadata.uid,),
     )
 
 
 def failed_draining(node: ObjectReference, problem: str) -> Announce:
-    """Tell a node what keeps it from being empty."""
+    """Return the Event of a Node that cannot drain."""
     return Announce(
         about=node, type="Warning", reason="FailedDraining", message=problem, same_as=(node.name, problem)
     )
 
 
 def awaiting_volumes(node: Node, attachments: Sequence[str]) -> Announce:
-    """Tell a node which volumes are still attached to it."""
+    """Return the Event of a Node whose volumes are still attached."""
     return Announce(
         about=about(node),
         reason="AwaitingVolumeDetachment",
@@ -182,7 +183,7 @@ def awaiting_volumes(node: Node, attachments: Sequence[str]) -> Announce:
 
 
 def repair_blocked(node: Node, problem: str) -> Announce:
-    """Tell a node why it is not replaced though it is broken."""
+    """Return the Event of an unhealthy Node that is not repaired."""
     return Announce(
         about=about(node),
         type="Warning",
@@ -194,7 +195,7 @@ def repair_blocked(node: Node, problem: str) -> Announce:
 
 
 def disruption_blocked(item: Resource, problem: str) -> Announce:
-    """Tell a node or claim what keeps it from being disrupted."""
+    """Return the Event of a Node or NodeClaim that cannot be disrupted."""
     return Announce(
         about=about(item),
         reason="DisruptionBlocked",
@@ -205,7 +206,7 @@ def disruption_blocked(item: Resource, problem: str) -> Announce:
 
 
 def budget_blocked(pool: NodePool, problem: str) -> Announce:
-    """Tell a pool that its budgets allow no disruption."""
+    """Return the Event of a NodePool whose budgets allow no disruption."""
     return Announce(
         about=about(pool),
         reason="DisruptionBlocked",
@@ -216,7 +217,7 @@ def budget_blocked(pool: NodePool, problem: str) -> Announce:
 
 
 def unconsolidatable(item: Resource, problem: str) -> Announce:
-    """Tell a node or claim why consolidation leaves it alone."""
+    """Return the Event of a Node or NodeClaim that cannot be consolidated."""
     return Announce(
         about=about(item),
         reason="Unconsolidatable",
@@ -228,104 +229,120 @@ def unconsolidatable(item: Resource, problem: str) -> Announce:
 
 
 def disruption_launching(claim: NodeClaim, reason: str) -> Announce:
-    """Tell a replacement what it is launched for."""
+    """Return the Event of a NodeClaim that is launched as a replacement."""
     return Announce(
         about=about(claim),
         reason="DisruptionLaunching",
-        message=f"Launching to replace what is disrupted: {reason}.",
+        message=f"Launching NodeClaim as a replacement for disrupted nodes: {reason}.",
         same_as=(claim.name, reason),
     )
 
 
 def disruption_waiting(claim: NodeClaim) -> Announce:
-    """Tell a replacement that others wait for it."""
+    """Return the Event of a replacement that is not initialized yet."""
     return Announce(
         about=about(claim),
         reason="DisruptionWaitingReadiness",
-        message="Waiting for this node to be ready before the one that it replaces goes.",
+        message="Waiting for this replacement to initialize before the disrupted nodes are deleted.",
         same_as=(claim.name,),
     )
 
 
 def disruption_terminating(item: Resource, reason: str) -> Announce:
-    """Tell a node or claim that it goes now."""
+    """Return the Event of a Node or NodeClaim that is disrupted now."""
     return Announce(
         about=about(item),
         reason="DisruptionTerminating",
-        message=f"Disrupting: {reason}.",
+        message=f"Disrupting {item.kind}: {reason}.",
         same_as=(item.kind, item.name, reason),
     )
 
 
 def consolidation_candidate(item: Resource, command: str) -> Announce:
-    """Tell a node or claim that a consolidation has been found for it."""
+    """Return the Event of a Node or NodeClaim that is a candidate of a consolidation command."""
     return Announce(
         about=about(item), reason="ConsolidationCandidate", message=command, same_as=(item.kind, item.name)
     )
 
 
 def consolidation_approved(item: Resource, told: str) -> Announce:
-    """Tell a node, a claim or a pool that what a consolidation saves is worth what it disturbs."""
+    """Return the Event of an object whose consolidation saves more than its disruption costs."""
     return Announce(
         about=about(item), reason="ConsolidationApproved", message=told, same_as=(item.kind, item.name)
     )
 
 
 def consolidation_rejected(item: Resource, command: str, why: str) -> Announce:
-    """Tell a node or claim that its consolidation was dropped after a second look."""
+    """Return the Event of a Node or NodeClaim whose consolidation command failed validation."""
     return Announce(
         about=about(item),
         reason="ConsolidationRejected",
-        message=f"{command}: given up ({why}).",
+        message=f"{command}: rejected by validation ({why}).",
         same_as=(item.kind, item.name),
     )
 
 
 def interruption(item: Resource, kind: str, *, drains: bool = True) -> Announce:
-    """Tell a node or claim that its cloud takes the machine away, or would rather have it back."""
+    """Return the Event of a Node or NodeClaim whose machine is interrupted."""
     words = kind.replace("_", " ")
     return Announce(
         about=about(item),
         type="Warning" if drains else "Normal",
         reason=_INTERRUPTIONS.get(kind) or "".join(part.capitalize() for part in kind.split("_")),
-        message=f"The cloud tells of this machine: {words}.",
+        message=f"Interruption message for the machine: {words}.",
         same_as=(item.kind, item.name, kind),
     )
 
 
 def terminating_on_interruption(item: Resource, kind: str) -> Announce:
-    """Tell a node or claim that it goes because of what its cloud has told."""
+    """Return the Event of a Node or NodeClaim that is deleted because of an interruption."""
     return Announce(
         about=about(item),
         type="Warning",
         reason="TerminatingOnInterruption",
-        message=f"The machine is given up before its cloud takes it: {kind.replace('_', ' ')}.",
+        message=f"Terminating because of an interruption: {kind.replace('_', ' ')}.",
         same_as=(item.kind, item.name),
     )
 
 
 def condition_changed(item: Resource, was: str, held: Condition | NodeCondition) -> Announce:
-    """Tell an object that a condition of its own has changed."""
-    why = ": ".join(part for part in (held.reason, held.message) if part)
+    """Return the Event of an object whose status condition has transitioned; `was` is the status before."""
+    message = _progress(item, held)
+    if not message:
+        why = ": ".join(part for part in (held.reason, held.message) if part)
+        message = (
+            f"Status condition transitioned: {held.type} is {held.status}"
+            f"{f', was {was}' if was else ''}{f' ({why})' if why else ''}."
+        )
+    return Announce(about=about(item), reason=held.type, message=message, quiet_for=0.0, minor=True)
+
+
+def _progress(item: Resource, held: Condition | NodeCondition) -> str:
+    """Return what a NodeClaim has got when it is launched or registered; empty for every other condition."""
+    if not isinstance(item, NodeClaim) or held.status != "True":
+        return ""
+    if held.type == "Launched" and item.status.provider_id:
+        labels, machine = item.metadata.labels, item.status.provider_id.rpartition("/")[2]
+        instance_type, zone = labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, "")
+        offering = " in ".join(part for part in (instance_type, zone) if part)
+        return f"Launched: {', '.join(part for part in (offering, machine) if part)}"
+    if held.type == "Registered" and item.status.node_name:
+        return f"Registered: node {item.status.node_name}"
+    return ""
+
+
+def finalized(item: Resource, finalizer: str) -> Announce:
+    """Return the Event of an object whose finalizer was removed."""
     return Announce(
         about=about(item),
-        reason=held.type,
-        message=f"The condition {held.type} went from {was or 'nothing'} to {held.status}"
-        f"{f' ({why})' if why else ''}.",
-        quiet_for=0.0,
+        reason="Finalized",
+        message=f"Finalized: removed the finalizer {finalizer}.",
         minor=True,
     )
 
 
-def finalized(item: Resource, finalizer: str) -> Announce:
-    """Tell an object that nothing holds it any longer."""
-    return Announce(
-        about=about(item), reason="Finalized", message=f"The finalizer {finalizer} is gone.", minor=True
-    )
-
-
 def protection_ignored(pod: Pod, problem: str) -> Announce:
-    """Tell a pod why its wish not to be disrupted is not heeded."""
+    """Return the Event of a pod whose do-not-disrupt annotation is invalid."""
     return Announce(
         about=about(pod),
         type="Warning",
@@ -336,20 +353,20 @@ def protection_ignored(pod: Pod, problem: str) -> Announce:
 
 
 def protected_until(pod: Pod, until: str) -> Announce:
-    """Tell a pod until when it is not disrupted."""
+    """Return the Event of a pod whose do-not-disrupt annotation ends at a time."""
     return Announce(
         about=about(pod),
         reason="DoNotDisruptUntil",
-        message=f"The pod is not disrupted until {until}.",
+        message=f"Pod is not disrupted until {until}.",
         same_as=(pod.metadata.uid, until),
     )
 
 
 def protection_elapsed(pod: Pod, until: str) -> Announce:
-    """Tell a pod that it may be disrupted from now on."""
+    """Return the Event of a pod whose do-not-disrupt annotation has elapsed."""
     return Announce(
         about=about(pod),
         reason="DoNotDisruptGracePeriodElapsed",
-        message=f"The pod may be disrupted since {until}.",
+        message=f"Pod may be disrupted since {until}.",
         same_as=(pod.metadata.uid, until),
     )

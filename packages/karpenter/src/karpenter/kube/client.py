@@ -207,7 +207,7 @@ class Client:
         """Where the server is, as metrics name it; empty for one in this process."""
         return getattr(self._transport, "host", "")
 
-    def beside(self, bucket: TokenBucket) -> "Client":
+    def with_bucket(self, bucket: TokenBucket) -> "Client":
         """Return a client of the same server with a rate of its own, for what must not hold up the rest."""
         return Client(
             self._transport,

@@ -1,1 +1,1 @@
-"""The running operator: its settings, its wiring, its life."""
+"""The running operator: settings, controllers, leader election, HTTP endpoints."""

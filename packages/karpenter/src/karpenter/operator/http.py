@@ -1,9 +1,9 @@
 """
-What the operator serves: probes on one port, metrics on another.
+HTTP servers of the operator: probes on one port, metrics on another.
 
-``/healthz`` says that the process answers; ``/readyz`` that it could work: the API server knows our kinds
-and, while we lead, everything was seen once. Metrics are written piece by piece, so that a scrape of a large
-cluster does not stop the loop.
+``/healthz`` answers while the process runs. ``/readyz`` also needs an API server that serves NodePools and
+NodeClaims and, on the leader, a complete cluster state. Metrics are written piece by piece, so that a
+scrape of a large cluster does not block the event loop.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-_BREATH: Final = 50
-"""Pieces of metrics after which others get a turn."""
+_PIECES_PER_TURN: Final = 50
+"""Pieces of metrics after which other tasks get a turn."""
 
-_LONGEST_PROFILE: Final = 60.0
+_MAX_PROFILE_SECONDS: Final = 60.0
 _SHOWN_FUNCTIONS: Final = 60
 
 
@@ -68,7 +68,7 @@ class Endpoints:
         Begin to serve.
 
         Raises:
-            PortTaken: somebody else listens there.
+            PortTaken: another process listens on the port.
         """
         probes, metrics = web.Application(), web.Application()
         probes.router.add_get("/healthz", self._healthz)
@@ -114,7 +114,7 @@ class Endpoints:
         pieces: list[str] = []
         for number, piece in enumerate(self._metrics().parts(), start=1):
             pieces.append(piece)
-            if number % _BREATH == 0:
+            if number % _PIECES_PER_TURN == 0:
                 await response.write("".join(pieces).encode())
                 pieces.clear()
                 await asyncio.sleep(0)
@@ -131,7 +131,7 @@ class Endpoints:
         profile = cProfile.Profile()
         profile.enable()
         try:
-            await asyncio.sleep(min(max(seconds, 0.0), _LONGEST_PROFILE))
+            await asyncio.sleep(min(max(seconds, 0.0), _MAX_PROFILE_SECONDS))
         finally:
             profile.disable()
         text = io.StringIO()

@@ -1,15 +1,12 @@
 """
-The operator, put together: the only place where its parts are made.
+The operator: creates every controller, connects it to the cluster state, and starts it.
 
-    async with connect(surroundings) as cloud, Operator(parts) as operator:
+    async with find_provider("aws")(context) as cloud, Operator(dependencies) as operator:
         ...
 
-Entering starts it; leaving stops it, newest task first. Nothing in it knows whether the cluster is real, the
-cloud is real, or time is.
-
-How the node classes of a provider are spelled on the API server.
-
-The flight recorder, if the settings ask for one.
+Entering the context starts the operator; leaving it stops all tasks, newest first. The operator does not
+know whether cluster, cloud and clock are real or simulated. Node classes of providers that are not built in
+are found through the API server's discovery.
 """
 
 from __future__ import annotations
@@ -38,8 +35,8 @@ from karpenter.cloud.metrics import MeasuredProvider
 from karpenter.controllers import informer
 from karpenter.controllers.capacitybuffer import CapacityBufferController
 from karpenter.controllers.controller import (
+    Controller,
     InlineExecutor,
-    Loop,
     RecordingExecutor,
     ThreadExecutor,
     start_singleton,
@@ -108,7 +105,7 @@ def flight_recorder(
     settings: Settings, store: ClusterState, classes: Iterable[NodeClassKind], clock: Clock
 ) -> FlightRecorder | None:
     """
-    Return a recorder that has begun; None if none is asked for.
+    Return a flight recorder that has started; None if the settings name no file.
 
     Raises:
         SettingError: the file cannot be written.
@@ -130,7 +127,7 @@ def flight_recorder(
 
 
 class ClassNotServed(RuntimeError):  # noqa: N818  says what is wrong
-    """The API server does not know a node class that the provider needs."""
+    """The API server does not serve a node class of the provider."""
 
     def __init__(self, kind: NodeClassKind, because: str) -> None:
         super().__init__(
@@ -141,10 +138,10 @@ class ClassNotServed(RuntimeError):  # noqa: N818  says what is wrong
 
 async def class_targets(client: Client, kinds: Iterable[NodeClassKind]) -> dict[tuple[str, str], Kind[Any]]:
     """
-    Return how to read each kind of node class.
+    Return the REST target of each kind of node class.
 
     Raises:
-        ClassNotServed: the API server knows none of that group and kind.
+        ClassNotServed: the API server does not serve that group and kind.
     """
     return {(kind.group, kind.kind): await _target(client, kind) for kind in kinds}
 
@@ -171,12 +168,12 @@ async def _read(client: Client, path: str) -> dict[str, Any]:
     return found
 
 
-_CLAIMS = Backoff(first=1.0, cap=60.0)
-_PODS = Backoff(first=0.1, cap=10.0)
+_CLAIM_RETRIES = Backoff(first=1.0, cap=60.0)
+_POD_RETRIES = Backoff(first=0.1, cap=10.0)
 
 
 class OperatorDependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator is made of and does not make itself."""
+    """What an operator needs and does not create itself."""
 
     client: Client
     cloud: CloudProvider
@@ -184,14 +181,14 @@ class OperatorDependencies(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     chance: Random
     threads: bool = True
-    """Whether decisions are computed in a thread; in a simulation they must not be."""
+    """Whether decisions are computed in a thread; a simulation computes them inline."""
 
     process_metrics: bool = False
-    """Whether to show what the operating system knows of this process; a simulation has none of its own."""
+    """Whether to show the metrics of the process (cpu, memory, file descriptors)."""
 
 
 class Operator:
-    """Everything that runs while we lead."""
+    """Everything that runs while this replica is the leader."""
 
     def __init__(self, parts: OperatorDependencies) -> None:
         self.parts = parts
@@ -206,24 +203,24 @@ class Operator:
             also=cloud.metrics if isinstance(cloud, HasControllers) else (),
             process=parts.process_metrics,
         )
-        # Events must not hold up what they tell of.
-        telling = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
-        self.recorder = Recorder(client.beside(telling), clock=clock)
+        # Events have a rate limit of their own, so that they do not delay other requests.
+        event_bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
+        self.recorder = Recorder(client.with_bucket(event_bucket), clock=clock)
         self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock)
         self.catalogs = PoolCatalogs(self.cloud)
         self.deciding = asyncio.Lock()
-        leaving = float(EVICTION.at(settings.cpu_requests))
-        self.departures = EvictionQueue(
-            WorkQueue(backoff=_PODS, bucket=TokenBucket(rate=leaving, burst=10 * leaving))
+        eviction_rate = float(EVICTION.at(settings.cpu_requests))
+        self.evictions = EvictionQueue(
+            WorkQueue(backoff=_POD_RETRIES, bucket=TokenBucket(rate=eviction_rate, burst=10 * eviction_rate))
         )
-        self.outcomes = RegistrationOutcomes(WorkQueue(backoff=_PODS))
+        self.outcomes = RegistrationOutcomes(WorkQueue(backoff=_POD_RETRIES))
         self.watches: Watches | None = None
         self._worker: Executor = ThreadExecutor() if parts.threads else InlineExecutor()
         self.flight = flight_recorder(settings, self.store, cloud.node_classes, clock)
         if self.flight is not None:
             self._worker = RecordingExecutor(self._worker, self.flight)
-        self._loops: list[Loop] = []
-        self._rounds: list[SingletonReconciler] = []
+        self._controllers: list[Controller] = []
+        self._singletons: list[SingletonReconciler] = []
         self._tasks: dict[str, Work] = {}
         self._supervisor = Supervisor(chance=parts.chance)
         self._window = BatchWindow(
@@ -249,21 +246,21 @@ class Operator:
             recorder=self.recorder,
             metrics=self.metrics,
             clock=parts.clock,
-            departures=self.departures,
+            evictions=self.evictions,
             outcomes=self.outcomes,
         )
         if self.flight is not None:
             self.performer.subscribe(self.flight.done)
         self._make_controllers()
         self._make_gated()
-        self._make_gauges()
+        self._make_metrics()
         self._add_provider_controllers()
         start("events", self.recorder.run)
         self.watches.start(self._supervisor)
         await self.watches.wait_synced()
-        for loop in self._loops:
-            loop.start(self._supervisor)
-        for each in self._rounds:
+        for controller in self._controllers:
+            controller.start(self._supervisor)
+        for each in self._singletons:
             start_singleton(each, self._supervisor, parts.clock, metrics=self.metrics)
         for name, work in self._tasks.items():
             start(name, work)
@@ -278,7 +275,7 @@ class Operator:
 
     @property
     def synced(self) -> bool:
-        """Whether everything in the cluster was seen once."""
+        """Whether every kind was listed once."""
         return self.store.complete
 
     @property
@@ -335,39 +332,39 @@ class Operator:
             deciding=self.deciding,
         )
         steering = Steering(store, performer, clock, on=parts.settings.steer_scale_down)
-        self._rounds += [self.disruption_queue, self.disruption, steering]
+        self._singletons += [self.disruption_queue, self.disruption, steering]
         cores = parts.settings.cpu_requests
         common = COMMON.at(cores)
         claims = NodeClaimLifecycle(
             store, performer, parts.cloud, clock, devices=not parts.settings.ignore_dra_requests
         )
-        self._loop(Loop(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIMS), claims.wakes)
+        self._register(Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIM_RETRIES), claims.wakes)
         nodes = NodeTermination(store, performer, self.cloud, clock)
-        self._loop(Loop(nodes, workers=TERMINATION.at(cores), backoff=_PODS), nodes.wakes)
-        marks = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
-        self._loop(Loop(marks, workers=common), marks.wakes)
+        self._register(Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes)
+        disruption_conditions = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
+        self._register(Controller(disruption_conditions, workers=common), disruption_conditions.wakes)
         expiration = Expiration(store, performer, clock)
-        self._loop(Loop(expiration, workers=1), expiration.wakes)
-        upkeep = NodeClaimConsistency(store, performer, clock)
-        self._loop(Loop(upkeep, workers=common), upkeep.wakes)
+        self._register(Controller(expiration, workers=1), expiration.wakes)
+        consistency = NodeClaimConsistency(store, performer, clock)
+        self._register(Controller(consistency, workers=common), consistency.wakes)
         events = PodEvents(store, performer, clock)
-        self._loop(Loop(events, workers=1), events.wakes)
-        wishes = DoNotDisruptController(store, performer, clock)
-        self._loop(Loop(wishes, workers=common), wishes.wakes)
+        self._register(Controller(events, workers=1), events.wakes)
+        do_not_disrupt = DoNotDisruptController(store, performer, clock)
+        self._register(Controller(do_not_disrupt, workers=common), do_not_disrupt.wakes)
         pools = NodePoolController(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
-        self._loop(Loop(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
-        self._rounds += [
+        self._register(Controller(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
+        self._singletons += [
             NodePoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud, clock),
         ]
         if isinstance(parts.cloud, Interruptible):
             self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
-        evictor = EvictionController(self.departures, store, parts.client, performer, clock)
-        self._loop(Loop(evictor, workers=EVICTION.at(cores), queue=self.departures.queue), None)
+        eviction = EvictionController(self.evictions, store, parts.client, performer, clock)
+        self._register(Controller(eviction, workers=EVICTION.at(cores), queue=self.evictions.queue), None)
 
-    def _make_gauges(self) -> None:
-        """Let metrics show how things stand, as far as anybody wants to see it."""
+    def _make_metrics(self) -> None:
+        """Create the metrics controllers; most of them can be disabled by a setting."""
         parts, store, metrics, clock = self.parts, self.store, self.metrics, self.parts.clock
         parts.client.listener = client_request_metrics(metrics, parts.client.host)
         state = ClusterStateMetrics(store, metrics, clock, self.provisioner)
@@ -376,38 +373,38 @@ class Operator:
             return
         NodeMetrics(store, metrics, clock)
         NodePoolMetrics(store, metrics, self.catalogs)
-        self._rounds.append(DisruptionBudgetMetrics(store, metrics, self.catalogs, self._worker, clock))
-        pods, waits = PodMetrics(store, metrics), PodLatencyMetrics(store, metrics, clock)
+        self._singletons.append(DisruptionBudgetMetrics(store, metrics, self.catalogs, self._worker, clock))
+        pods, latency = PodMetrics(store, metrics), PodLatencyMetrics(store, metrics, clock)
         conditions = StatusConditionMetrics(
             metrics,
             clock,
             class_labels=[each.label for each in parts.cloud.node_classes],
             announce=self.performer.announce,
         )
-        for each in (pods.hear, waits.hear, conditions.hear):
+        for each in (pods.hear, latency.hear, conditions.hear):
             store.subscribe(each)
-        self.provisioner.subscribe(waits.decided)
+        self.provisioner.subscribe(latency.decided)
 
     def _make_gated(self) -> None:
-        """Make what only works behind a gate that is open."""
+        """Create the controllers of feature gates that are enabled."""
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
         if gate("NodeRepair") and policies:
             repair = NodeHealth(store, performer, clock, policies)
-            self._loop(Loop(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
+            self._register(Controller(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
         if gate("StaticCapacity"):
-            growing = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
-            self._loop(Loop(growing), growing.wakes)
-            shrinking = StaticDeprovisioning(store, performer, clock, self.deciding)
-            self._loop(Loop(shrinking), shrinking.wakes)
+            static_provisioning = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)
+            self._register(Controller(static_provisioning), static_provisioning.wakes)
+            static_deprovisioning = StaticDeprovisioning(store, performer, clock, self.deciding)
+            self._register(Controller(static_deprovisioning), static_deprovisioning.wakes)
         if gate("NodeOverlay"):
             overlays = NodeOverlayController(store, performer, self.catalogs, clock)
-            self._loop(Loop(overlays, workers=1), overlays.wakes)
+            self._register(Controller(overlays, workers=1), overlays.wakes)
         if gate("CapacityBuffer"):
-            queue: WorkQueue[str] = WorkQueue(backoff=_CLAIMS)
+            queue: WorkQueue[str] = WorkQueue(backoff=_CLAIM_RETRIES)
             buffers = CapacityBufferController(queue, store, performer, self.provisioner, clock)
             self.provisioner.subscribe(buffers.decided)
-            self._loop(Loop(buffers, queue=queue), buffers.wakes)
+            self._register(Controller(buffers, queue=queue), buffers.wakes)
 
     def _add_provider_controllers(self) -> None:
         """Add the controllers that the provider has of its own."""
@@ -416,21 +413,23 @@ class Operator:
             return
         for controller in cloud.controllers(ControllerContext(view=self.store.view, metrics=self.metrics)):
             if isinstance(controller, SingletonController):
-                self._rounds.append(ProviderSingleton(controller, self.performer))
+                self._singletons.append(ProviderSingleton(controller, self.performer))
             else:
                 reconciler = ProviderReconciler(controller, self.performer)
-                self._loop(Loop(reconciler, workers=controller.workers), controller.wakes)
+                self._register(Controller(reconciler, workers=controller.workers), controller.wakes)
 
-    def _loop(
-        self, loop: Loop, wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None
+    def _register(
+        self,
+        controller: Controller,
+        wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None,
     ) -> None:
-        self._loops.append(loop)
-        loop.measure(self.metrics, self.parts.clock)
+        self._controllers.append(controller)
+        controller.measure(self.metrics, self.parts.clock)
         if wakes is None:
             return
 
         def hear(event: StateEvent, before: Resource | NodeClass | None) -> None:
             for key in wakes(event, before):
-                loop.queue.add(key)
+                controller.queue.add(key)
 
         self.store.subscribe(hear)

@@ -1,18 +1,13 @@
 """
-Settings: every knob of the operator, by the names its users know.
+Settings of the operator: flags, environment variables, feature gates, and what they mean for the core.
 
-A setting has one name, which is its flag (``--batch-max-duration``) and its environment
-variable (``BATCH_MAX_DURATION``); the flag wins. A value that is not allowed refuses to
-start, with one sentence that names the setting and what is allowed.
+A setting has one name, which is its flag (``--batch-max-duration``) and its environment variable
+(``BATCH_MAX_DURATION``); the flag wins. A value that is not allowed stops the start with one sentence
+that names the setting and what is allowed. Names and defaults are upstream's where upstream has the
+setting: https://karpenter.sh/docs/reference/settings/.
 
-Only reads text. What a setting does is decided where it is used.
-
-What the settings mean to the core: options of the solver, policy of the intake, rules of disruption.
-
-How much is done at a time: more on a machine with more cores.
-
-Every controller has a least and a most; between one core and sixty the number of objects that it works on at
-a time grows in a straight line.
+The number of concurrent reconciles of a controller grows linearly from its minimum at one core to its
+maximum at 60 cores.
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ GATES: Final = MappingProxyType(
         "CapacityBuffer": False,
     }
 )
-"""Feature gates and whether each is open by default."""
+"""Feature gates and their defaults."""
 
 
 class SettingError(ValueError):
@@ -62,14 +57,14 @@ class UnreadableValueError(SettingError):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One knob."""
+    """One setting."""
 
     name: str
     default: str
     help: str
     parse: Callable[[str], Any]
     ours: bool = False
-    """Whether users of other operators of this name do not know it."""
+    """Whether upstream has no such setting."""
 
     @property
     def variable(self) -> str:
@@ -143,7 +138,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def parse_gates(text: str) -> Mapping[str, bool]:
-    """Return the feature gates after ``Name=bool,Name=bool``; names nobody knows are left out."""
+    """Return the feature gates after ``Name=bool,Name=bool``; unknown names are ignored, as upstream does."""
     gates = dict(GATES)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
@@ -215,7 +210,7 @@ SETTINGS: Final = (
     Setting(
         "kube-client-qps",
         "200",
-        "requests per second to the API server; events may be as many beside them",
+        "requests per second to the API server; Events have a limit of the same size of their own",
         _number(0.001),
     ),
     Setting("kube-client-burst", "300", "requests in one burst to the API server", _integer(1, 10**6)),
@@ -223,8 +218,8 @@ SETTINGS: Final = (
     Setting(
         "disable-controller-warmup",
         "true",
-        "accepted, without effect: what is known of cluster and cloud is read when leadership was won, which"
-        " takes seconds, and is never older than that",
+        "accepted, without effect: caches of cluster and cloud are filled once this replica is the leader,"
+        " which takes seconds",
         _boolean,
     ),
     Setting("disable-leader-election", "false", "run without a lease; for a single replica only", _boolean),
@@ -245,12 +240,12 @@ SETTINGS: Final = (
     Setting(
         "cpu-requests",
         "1000",
-        "millicores the process was given: how many objects each controller works on at a time; 0 means 1000",
+        "millicores of the container: sets the concurrent reconciles of each controller; 0 means 1000",
         _integer(-(2**31), 2**31),
     ),
     Setting("log-level", "info", "debug, info or error", _choice("", "debug", "info", "error")),
     Setting("log-output-paths", "stdout", "where logs go, comma separated", _paths),
-    Setting("log-error-output-paths", "stderr", "where faults of logging itself go, comma separated", _paths),
+    Setting("log-error-output-paths", "stderr", "where errors of logging itself go, comma separated", _paths),
     Setting("batch-max-duration", "10s", "longest wait for more pods before a decision", _duration),
     Setting("batch-idle-duration", "1s", "wait without a new pod that ends a batch", _duration),
     Setting(
@@ -276,56 +271,56 @@ SETTINGS: Final = (
     Setting(
         "packing-policy",
         "price",
-        "price: look for the cheapest machines; greedy: fill the fewest, first come first served",
+        "price: search for the cheapest nodes; greedy: first fit onto the fewest nodes, as upstream",
         _choice("price", "greedy"),
         ours=True,
     ),
     Setting(
         "consolidation-strategy",
         "global",
-        "global: look for the best set of machines to remove; classic: the order and limits that users know",
+        "global: search for the best set of nodes to consolidate; classic: upstream's methods and limits",
         _choice("global", "classic"),
         ours=True,
     ),
     Setting(
         "consolidation-payback",
         "1h",
-        "time in which a saving must pay for the pods it moves; 0s does not ask",
+        "time in which savings must pay for the evictions they cause; 0s disables the check",
         _duration,
         ours=True,
     ),
     Setting(
         "eviction-price",
         "0.001",
-        "what evicting an ordinary pod is taken to cost, in dollars",
+        "assumed cost of evicting an ordinary pod, in dollars",
         _number(0.0),
         ours=True,
     ),
     Setting(
         "surge-before-evict",
         "false",
-        "start the successors of single replicas, and of pods that may not be evicted, before they go",
+        "start the replacements of single replicas, and of pods that may not be evicted, before eviction",
         _boolean,
         ours=True,
     ),
     Setting(
         "steer-scale-down",
         "false",
-        "let workloads that shrink give up the pods on the emptiest machines first",
+        "let workloads that scale down delete the pods on the emptiest nodes first",
         _boolean,
         ours=True,
     ),
     Setting(
         "flight-record",
         "",
-        "file to write what is seen, decided and done to; empty means none",
+        "file to which events, decisions and effects are recorded; empty means none",
         str,
         ours=True,
     ),
     Setting(
         "flight-record-size",
         "268435456",
-        "bytes after which a new flight record is begun; the one before is kept",
+        "bytes after which a new flight record is started; the one before is kept",
         _integer(1, 2**50),
         ours=True,
     ),
@@ -350,7 +345,7 @@ class Settings:
             raise AttributeError(name) from None
 
     def gate(self, name: str) -> bool:
-        """Return whether a feature gate is open."""
+        """Return whether a feature gate is enabled."""
         return bool(self.feature_gates[name])
 
 
@@ -423,7 +418,7 @@ def solver_options(settings: Settings) -> Options:
 
 
 def scheduling_policy(settings: Settings) -> SchedulingPolicy:
-    """Return what settings mean for the questions that are asked."""
+    """Return what settings mean for the scheduling problem that is built from a view."""
     return SchedulingPolicy(
         overlays=settings.gate("NodeOverlay"),
         buffers=settings.gate("CapacityBuffer"),
@@ -434,19 +429,19 @@ def scheduling_policy(settings: Settings) -> SchedulingPolicy:
 
 
 _CORE: Final = 1000
-_MOST_CORES: Final = 60
+_MAX_CORES: Final = 60
 
 
 class ConcurrencyRange(msgspec.Struct, frozen=True):
-    """The least and the most that a controller does at a time."""
+    """The range of concurrent reconciles of a controller."""
 
     least: int
     most: int
 
     def at(self, millicores: int) -> int:
-        """Return how many objects to work on at a time; nothing said about cores means one."""
+        """Return the number of concurrent reconciles; zero millicores count as one core."""
         cores = -(-(millicores if millicores > 0 else _CORE) // _CORE)
-        slope = (self.most - self.least) / (_MOST_CORES - 1)
+        slope = (self.most - self.least) / (_MAX_CORES - 1)
         return min(max(int(slope * (cores - 1)) + self.least, self.least), self.most)
 
 

@@ -1,10 +1,9 @@
 """
-The operator as a process: find the cluster, serve probes, wait to lead, lead, stop in order.
+The operator as a process: find the cluster, serve probes, wait for leadership, run, stop in order.
 
-A signal to stop ends the work first and gives the lease back after, so that a successor starts at once. A
-lease that is lost ends the process: what it knows is of a time when it led.
-
-The narrow door to Kubernetes that a cloud provider is given, on the operator's own client.
+SIGTERM stops the controllers first and releases the lease after that, so that another replica starts at
+once. A lost lease ends the process, because its caches may be outdated. :class:`KubeClusterObjects` is the
+part of the Kubernetes API that a cloud provider may use.
 """
 
 from __future__ import annotations
@@ -57,15 +56,15 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-_READY_FOR: Final = 10.0
-"""Seconds for which the answer to a readiness probe is believed."""
+_READY_CACHE_SECONDS: Final = 10.0
+"""Seconds for which the result of a readiness check is cached."""
 
 _MEMORY_PERIOD: Final = 10.0
 _MEMORY_SHARE: Final = 0.9
 
 
 class OperatorTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster and which cloud."""
+    """Which cluster and which cloud provider the operator runs for."""
 
     provider: str = "kwok"
     cluster: str = ""
@@ -82,7 +81,7 @@ class OperatorProcess:
         self,
         transport: Transport,
         *,
-        which: OperatorTarget,
+        target: OperatorTarget,
         settings: Settings,
         namespace: str,
         clock: Clock,
@@ -99,7 +98,7 @@ class OperatorProcess:
         what the transport trusts the API server by, in base64, where that is known.
         """
         self._ca_bundle = ca_bundle
-        self._which = which
+        self._target = target
         self._settings = settings
         self._clock = clock
         self._chance = chance
@@ -132,13 +131,13 @@ class OperatorProcess:
         Serve, wait to lead, and lead until cancelled.
 
         Raises:
-            LeadershipLost: somebody else leads now; the process should start over.
+            LeadershipLost: another replica is the leader now; the process should restart.
         """
         log.info(
             "operator.started",
             version=__version__,
-            provider=self._which.provider,
-            cluster=self._which.cluster,
+            provider=self._target.provider,
+            cluster=self._target.cluster,
         )
         await self.endpoints.start()
         try:
@@ -171,16 +170,16 @@ class OperatorProcess:
         metrics[runtime.LEADER_SLOW_PATH].add(name=self._settings.leader_election_name)
 
     async def _work(self) -> None:
-        around = ProviderContext(
+        context = ProviderContext(
             clock=self._clock,
             chance=self._chance,
-            cluster=self._which.cluster,
+            cluster=self._target.cluster,
             objects=KubeClusterObjects(self.client),
             settings=self._environ,
             ca_bundle=self._ca_bundle,
             version=lambda: _server_version(self.client),
         )
-        async with find_provider(self._which.provider)(around) as cloud:
+        async with find_provider(self._target.provider)(context) as cloud:
             parts = OperatorDependencies(
                 client=self.client,
                 cloud=cloud,
@@ -207,7 +206,7 @@ class OperatorProcess:
         if operator is not None and not operator.synced:
             return "not everything in the cluster was seen yet"
         now = self._clock.monotonic()
-        if self._asked is None or now - self._asked[0] > _READY_FOR:
+        if self._asked is None or now - self._asked[0] > _READY_CACHE_SECONDS:
             self._asked = (now, await self._unserved())
         return self._asked[1]
 
@@ -221,7 +220,9 @@ class OperatorProcess:
         return ""
 
 
-async def run(settings: Settings, which: OperatorTarget, *, clock: Clock, environ: Mapping[str, str]) -> None:
+async def run(
+    settings: Settings, target: OperatorTarget, *, clock: Clock, environ: Mapping[str, str]
+) -> None:
     """
     Run the operator against the cluster that the environment points to, until a signal says stop.
 
@@ -231,14 +232,14 @@ async def run(settings: Settings, which: OperatorTarget, *, clock: Clock, enviro
         PortTaken: probes or metrics cannot be served.
         LeadershipLost: the lease was lost.
     """
-    find_provider(which.provider)
+    find_provider(target.provider)
     cluster = await find_cluster(
-        environ=environ, clock=clock, kubeconfig=which.kubeconfig, context=which.context
+        environ=environ, clock=clock, kubeconfig=target.kubeconfig, context=target.context
     )
     transport = HttpTransport(cluster.endpoint, cluster.credentials)
     process = OperatorProcess(
         transport,
-        which=which,
+        target=target,
         settings=settings,
         namespace=cluster.namespace,
         clock=clock,
@@ -251,7 +252,7 @@ async def run(settings: Settings, which: OperatorTarget, *, clock: Clock, enviro
         try:
             await task
         except asyncio.CancelledError:
-            log.info("operator.was_told_to_stop")
+            log.info("operator.signalled")
         finally:
             await transport.close()
 
@@ -281,7 +282,7 @@ async def _watched_memory(limit: int, clock: Clock) -> AsyncIterator[None]:
         while True:
             used = resident()
             if used > limit * _MEMORY_SHARE:
-                log.warning("memory.short", used=used, limit=limit)
+                log.warning("memory.nearly_exhausted", used=used, limit=limit)
                 gc.collect()
             await clock.sleep(_MEMORY_PERIOD)
 
@@ -296,7 +297,7 @@ async def _watched_memory(limit: int, clock: Clock) -> AsyncIterator[None]:
 
 
 def resident() -> int:
-    """Return the bytes of memory that the process holds; zero where nobody can tell."""
+    """Return the resident memory of the process in bytes; zero where the system has no /proc."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
@@ -306,7 +307,7 @@ def resident() -> int:
 
 R = TypeVar("R", bound=Resource)
 
-_TROUBLE = (Unreachable, ServerFailed, TooManyRequests)
+_UNAVAILABLE = (Unreachable, ServerFailed, TooManyRequests)
 
 
 async def _server_version(client: Client) -> str:
@@ -334,14 +335,14 @@ class KubeClusterObjects:
             return await self._client.get(kind, name, namespace=namespace)
         except NotFound:
             return None
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error
 
     async def list(self, kind: type[R]) -> tuple[R, ...]:
         """Return all objects of a kind."""
         try:
             return (await self._client.list(kind)).items
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error
 
     async def create(self, made: Resource) -> None:
@@ -350,7 +351,7 @@ class KubeClusterObjects:
             await self._client.create(type(made), made)
         except AlreadyExists:
             return
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error
 
     async def delete(self, kind: type[Resource], name: str) -> None:
@@ -359,5 +360,5 @@ class KubeClusterObjects:
             await self._client.delete(kind, name)
         except NotFound:
             return
-        except _TROUBLE as error:
+        except _UNAVAILABLE as error:
             raise CloudUnreachable(str(error)) from error

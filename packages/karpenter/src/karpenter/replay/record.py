@@ -13,14 +13,14 @@ Two lines stand for one decision because others happen between them: it takes it
 
 Objects of the cluster as lines.
 
-What is written is what the operator holds, which is what decisions read and little more. Of annotations only
-those of Kubernetes and Karpenter are written: people put anything into theirs, and ``kubectl apply`` puts a
-copy of the whole object there, with whatever its environment holds.
+What is written is what the operator holds, which is what decisions read and little more. Of annotations
+only those of Kubernetes and Karpenter are written: people put anything into theirs, and ``kubectl apply``
+puts a copy of the whole object there, with whatever its environment holds.
 
 Catalogues as lines: every instance type once, and then by its number.
 
-Most of what is sold stays the same when something is sold out or a price changes, so a new catalogue costs a
-few types and a list of numbers.
+Most of what is sold stays the same when something is sold out or a price changes, so a new catalogue costs
+a few types and a list of numbers.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def event_of(line: Seen | Lost | Classified | Unclassified) -> StateEvent:
     """Return the event that a line tells of.
 
     Raises:
-        KeyError: nobody knows the kind.
+        KeyError: there is no such kind.
         msgspec.DecodeError: it is no such object.
     """
     match line:

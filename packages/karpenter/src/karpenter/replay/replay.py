@@ -1,13 +1,13 @@
 """
 Makes every decision of a flight record again, and compares.
 
-The state is built up line by line as the operator's was; each question is put to the same function of the core
-(``provision``, ``disrupt``, ``validate``) and the answer is compared with the one that was recorded. A decision
-that was cut short by time is made again to its end, and a difference there is not counted as one.
+The state is built up line by line as the operator's was; each question is put to the same function of the
+core (``provision``, ``disrupt``, ``validate``) and the answer is compared with the one that was recorded. A
+decision that was cut short by time is made again to its end, and a difference there is not counted as one.
 
-A question is a call of a pure function, as a value (:class:`functools.partial`). The view and the catalog have
-lines of their own; time limits are left out, since they cannot be repeated. A command that is validated is named
-by the decision that it comes from.
+A question is a call of a pure function, as a value (:class:`functools.partial`). The view and the catalog
+have lines of their own; time limits are left out, since they cannot be repeated. A command that is
+validated is named by the decision that it comes from.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ PRIORITIES = "priorityclasses.scheduling.k8s.io"
 RUNTIMES = "runtimeclasses.node.k8s.io"
 _ABSENCES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _PLACE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 _TOLERATION_SECONDS = 300
 """Seconds that a pod stays bound to a node that is not ready or unreachable."""
 

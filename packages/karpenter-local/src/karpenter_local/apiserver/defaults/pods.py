@@ -8,6 +8,7 @@ from typing import Any
 Spec = dict[str, Any]
 
 _FILE_MODE = 0o644
+# https://kubernetes.io/docs/concepts/storage/projected-volumes/
 _TOKEN_SECONDS = 3600
 _DIGEST_OR_TAG = re.compile(r"(@[a-z0-9]+:[a-f0-9]+|:[\w][\w.-]{0,127})$", re.IGNORECASE)
 _SOURCES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")

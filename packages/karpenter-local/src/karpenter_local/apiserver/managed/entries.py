@@ -17,6 +17,7 @@ from karpenter_local.apiserver.managed.sets import Set
 APPLY = "Apply"
 UPDATE = "Update"
 ANCIENT = "ancient-changes"
+# https://kubernetes.io/docs/reference/using-api/server-side-apply/
 _MAX_UPDATERS = 10
 
 

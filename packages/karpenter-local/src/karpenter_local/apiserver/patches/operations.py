@@ -7,6 +7,7 @@ from typing import Any
 
 from karpenter_local.apiserver import errors
 
+# maxJSONPatchOperations of kube-apiserver, which keeps a patch from taking minutes.
 _MOST = 10_000
 _KNOWN = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 

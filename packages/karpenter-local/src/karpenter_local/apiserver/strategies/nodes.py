@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
+# The TaintNodesByCondition plugin: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
+# https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 _DEFAULT_GRACE = 30
 _FINISHED = frozenset({"Succeeded", "Failed"})
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.resources import APIResource
 
 _FIRST = IPv4Address("10.96.0.10")
+# The default range begins here: https://kubernetes.io/docs/concepts/services-networking/service/
 _FIRST_NODE_PORT = 30000
 
 

@@ -103,6 +103,7 @@ CREATED = TableColumn(name="Created At", cell=at("metadata.creationTimestamp"), 
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 # Up to how many seconds, in which unit, with which finer unit behind it.
+# duration.HumanDuration of k8s.io/apimachinery, which kubectl prints ages with.
 _UNITS: tuple[tuple[float, int, str, int, str], ...] = (
     (2 * _MINUTE, 1, "s", 0, ""),
     (10 * _MINUTE, _MINUTE, "m", 1, "s"),

@@ -22,6 +22,7 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL = ("Always", "IfNotPresent", "Never")
 _RESTARTS = ("Always", "Never", "OnFailure")
 _MAX_PORT = 65535
+# RFC 6335, as https://kubernetes.io/docs/concepts/services-networking/service/ requires.
 _MAX_PORT_NAME = 15
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 

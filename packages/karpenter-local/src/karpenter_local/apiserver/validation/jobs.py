@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.field_errors import FieldError
 
+# A job's name has eleven more characters: https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/
 _LONGEST_NAME = 52
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})

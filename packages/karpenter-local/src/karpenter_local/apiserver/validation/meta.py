@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
+# All annotations of an object together: https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
 _MAX_ANNOTATIONS = 256 * 1024
 
 _NAME_RULES: dict[str, Callable[[str], names.Sentences]] = {

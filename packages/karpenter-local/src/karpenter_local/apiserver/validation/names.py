@@ -18,6 +18,7 @@ _CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 
 _ENDS = "must start and end with an alphanumeric character"
 
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 LONGEST_SUBDOMAIN = 253
 LONGEST_LABEL = 63
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.entry import Object
 
+# https://kubernetes.io/docs/concepts/configuration/configmap/
 _MAX_DATA = 1024 * 1024
 _MAX_PORT = 65535
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+# Larger values are for system classes: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
 _HIGHEST_PRIORITY = 1_000_000_000
 _SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 

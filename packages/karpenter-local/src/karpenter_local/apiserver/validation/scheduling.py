@@ -15,6 +15,7 @@ _LABEL_OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SPREAD = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES = ("Honor", "Ignore")
+# https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
 _MAX_WEIGHT = 100
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.request import RequestInfo
 
 PDBS = "poddisruptionbudgets.policy"
+# MaxDisruptedPodSize of the eviction registry: https://github.com/kubernetes/kubernetes
 _MAX_NOTED = 2000
 _RETRY = 10
 

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.views import ResponseView
     from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
+# --min-request-timeout of kube-apiserver:
+# https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 LONGEST = 1800.0
 """Seconds after which a watch ends, unless the client asked for another limit."""
+# kube-apiserver sends bookmarks about once a minute:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/
 BOOKMARK_EVERY = 60.0
 _BATCH = 512
 

@@ -36,6 +36,7 @@ _GIB: Final = 2**30
 _GB: Final = 10**9
 _WINDOWS_PODS: Final = 110
 _PRIVATE_IPV4: Final = "vpc.amazonaws.com/PrivateIPv4Address"
+# The defaults of the EKS images: https://github.com/awslabs/amazon-eks-ami
 _EVICTION: Final = {"memory.available": "100Mi", "nodefs.available": "10%"}
 _WATCHED: Final = {"memory.available": MEMORY, "nodefs.available": EPHEMERAL_STORAGE}
 

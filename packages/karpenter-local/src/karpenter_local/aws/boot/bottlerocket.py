@@ -11,6 +11,7 @@ from karpenter_local.aws.boot.flags import read_taint, whole
 if TYPE_CHECKING:
     from karpenter.api.node import Taint
 
+# https://bottlerocket.dev/en/os/latest/
 _NEEDED: Final = ("cluster-name", "api-server", "cluster-certificate")
 _INIT: Final = ["apiclient", "ephemeral-storage", "init"]
 

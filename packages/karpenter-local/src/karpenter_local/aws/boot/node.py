@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from karpenter_local.aws.boot.images import System
 
 ZONE_ID: Final = "topology.k8s.aws/zone-id"
+# The NodeRestriction plugin: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 _RESERVED: Final = ("kubernetes.io", "k8s.io")
 _OPEN: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _ALLOWED: Final = frozenset(

@@ -15,6 +15,7 @@ from karpenter_local.aws.boot.archive import NODE_CONFIG, documents
 from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin, KubeletArguments
 from karpenter_local.aws.boot.flags import labels_of, read_words, split_flags, taints_of, whole
 
+# https://awslabs.github.io/amazon-eks-ami/nodeadm/
 _VERSIONS: Final = frozenset({"node.eks.aws/v1alpha1"})
 _NEEDED: Final = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 

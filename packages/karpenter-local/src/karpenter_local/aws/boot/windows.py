@@ -12,6 +12,7 @@ from typing import Final
 from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin
 from karpenter_local.aws.boot.flags import kubelet_of, labels_of, split_flags, taints_of
 
+# https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 _BLOCK: Final = re.compile(r"<powershell>(?P<script>.*?)</powershell>", re.DOTALL | re.IGNORECASE)
 _HOLDS: Final = re.compile(
     r"(?P<variable>\$\w+)\s*=\s*[\"'][^\"'\n]*Start-EKSBootstrap\.ps1[\"']", re.IGNORECASE

@@ -37,6 +37,7 @@ def engine() -> Any:
     return import_module("cel")
 
 
+# RE2 classes are ASCII: https://github.com/google/re2/wiki/Syntax
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": "\\t\\n\\f\\r "}
 _LONGEST_KEPT = 512
 

@@ -31,11 +31,13 @@ _WORDY_UNITS = {
     timedelta(weeks=1): "w wk wks week weeks",
 }
 _UNITS = {word: unit for unit, words in _WORDY_UNITS.items() for word in words.split()}
+# The API server accepts leading zeros.
 _OCTET = "0*(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _HOSTNAME_PART = r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?"
 _HOSTNAME = re.compile(rf"{_HOSTNAME_PART}|({_HOSTNAME_PART}\.)+[A-Za-z]{{2,63}}")
 _SHORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _HEX_PAIR = "[0-9A-Fa-f]{2}"
+# RFC 1123: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _LONGEST_HOSTNAME = 255
 _LONGEST_SHORT_NAME = 63
 _LONGEST_LONG_NAME = 253

@@ -48,6 +48,8 @@ _KEYWORDS = frozenset(
     "function if import let loop package namespace return var void while".split()
 )
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
+# CEL cannot name such fields; the escapes are those of
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 _SPELLINGS = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 
 
@@ -146,6 +148,7 @@ def _key(schema: Schema, item: Any) -> str:
 
 
 _QUOTED_STEP = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
+# A messageExpression that is longer than 5 KiB is ignored, as the API server does.
 _LONGEST_MESSAGE = 5 * 1024
 _JUDGES = "judges_changes"
 

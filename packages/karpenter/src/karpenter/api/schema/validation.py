@@ -248,11 +248,14 @@ def _repeated(members: Iterable[Any]) -> list[int]:
     for i, member in enumerate(members):
         text = identity(member)
         seen[text] = seen.get(text, 0) + 1
+        # The API server reports a duplicate once, however often the member occurs.
         if seen[text] == 2:  # noqa: PLR2004  the second time is the one that is too much
             repeated.append(i)
     return repeated
 
 
+# The API server skips CEL rules after these errors, because rules could not be evaluated on such objects:
+# https://github.com/kubernetes/apiextensions-apiserver
 _BLOCKING = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
 _NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "

@@ -18,6 +18,7 @@ from karpenter.api.schema.field import FieldProblem, forbidden, invalid, not_sup
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*")
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 _LONGEST_NAME = 63
 _LONGEST_SUBDOMAIN = 253
 
@@ -55,6 +56,7 @@ def is_label_value(text: str) -> bool:
 BOUNDS = frozenset({"Gt", "Lt", "Gte", "Lte"})
 """Operators that compare with one number."""
 
+# Karpenter parses the operand of Gt, Lt, Gte and Lte as a signed 64-bit integer.
 _LARGEST = 2**63 - 1
 
 

@@ -75,7 +75,7 @@ def decide(
         plan=msgspec.structs.replace(found.plan, refusals=(*found.ignored, *found.plan.refusals)),
         skipped=tuple(Refusal(pod=key, message=SKIPPED) for key in found.skipped),
         names=_buffer_names(found.virtual),
-        disruption=_disrupt(view, catalog, settings, now, found, aged) if disruption else None,
+        disruption=_disrupt(view, catalog, settings, now, found=found, aged=aged) if disruption else None,
     )
 
 
@@ -84,6 +84,7 @@ def _disrupt(
     catalog: Catalog,
     settings: Settings,
     now: datetime,
+    *,
     found: ProvisioningDecision,
     aged: list[Command],
 ) -> DisruptionDecision:

@@ -1,1 +1,1 @@
-"""What metrics show of the cluster and of ourselves: read from the state and from events, never decided."""
+"""Metrics controllers: they read the cluster state and events, and decide nothing."""

@@ -1,8 +1,9 @@
 """
-Conditions of our objects as metrics and Events tell of them: how they stand, since when, and each change.
+Metrics and Events of status conditions: their status, since when, and each transition.
 
-A change counts when both its sides were seen; what an object says when it is first seen, after a start of
-ours, is no news.
+A transition counts when the states before and after it were seen; the state of an object that is first
+seen, as after a restart, is not a transition. The metrics are those of operatorpkg, which upstream uses:
+https://github.com/awslabs/operatorpkg.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ _FROM_LABELS: Final[Mapping[type[Resource], tuple[str, ...]]] = {
     NodeClaim: (NODEPOOL,),
     Node: (NODEPOOL, INITIALIZED),
 }
-"""Labels of an object that its metrics carry, beside those that name its node class."""
+"""Labels of an object that its metrics have, beside those of its node class."""
 
 Row: TypeAlias = "tuple[float, dict[str, str]]"
 
 
 class StatusConditionMetrics:
-    """Shows the conditions of every object of ours, and tells when they change."""
+    """Shows the conditions of NodeClaims, NodePools, Nodes and CapacityBuffers, and publishes transitions."""
 
     def __init__(
         self,
@@ -56,38 +57,38 @@ class StatusConditionMetrics:
         class_labels: Iterable[str],
         announce: Callable[[Announce], object],
     ) -> None:
-        """`class_labels` are the labels by which claims and nodes name their class."""
+        """`class_labels` are the node class labels of NodeClaims and Nodes."""
         self._metrics = metrics
         self._clock = clock
         self._class_labels = tuple(class_labels)
         self._announce = announce
-        self._there: dict[tuple[str, str], Any] = {}
+        self._objects: dict[tuple[str, str], Any] = {}
         self._changed: set[tuple[str, str]] = set()
         metrics.before_reading(self.refresh)
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
-        """Take note of an object, and of what has changed about it."""
+        """Note an object, and record its transitions."""
         item: Any = event.object
         if type(item) not in _METRICS:
             return
         key = (item.kind, item.key)
         self._changed.add(key)
         if isinstance(event, ObjectUpdated):
-            self._there[key] = item
+            self._objects[key] = item
             if before is not None:
                 self._compare(before, item)
         else:
-            self._there.pop(key, None)
-            self._gone(item)
+            self._objects.pop(key, None)
+            self._deleted(item)
 
     def refresh(self) -> Iterator[None]:
-        """Bring the gauges up to date, object by object."""
+        """Update the gauges, object by object."""
         changed, self._changed = self._changed, set()
         for key in changed:
-            item = self._there.get(key)
+            item = self._objects.get(key)
             self._publish(key, item, "count", _counts)
             self._publish(key, item, "current_status", _since)
-            self._publish(key, item, "termination_current_time", _leaving_since)
+            self._publish(key, item, "termination_current_time", _deleting_since)
             yield
 
     def _compare(self, before: Any, item: Any) -> None:
@@ -105,16 +106,16 @@ class StatusConditionMetrics:
                     self._metrics[metrics.transition].observe(
                         max(0.0, took), type=each.type, status=old.status, **extra
                     )
-            if old is not None or each.status == "True":  # that something does not hold at birth is no news
+            if old is not None or each.status == "True":  # a new condition that is not True is no transition
                 self._announce(condition_changed(item, old.status if old is not None else "", each))
-        if _is_held(before) and not _is_held(item):
+        if _is_finalizing(before) and not _is_finalizing(item):
             self._announce(finalized(item, TERMINATION_FINALIZER))
 
-    def _gone(self, item: Any) -> None:
+    def _deleted(self, item: Any) -> None:
         asked = item.metadata.deletion_timestamp
         if asked is None:
             return
-        if _is_held(item):
+        if _is_finalizing(item):
             self._announce(finalized(item, TERMINATION_FINALIZER))
         took = max(0.0, (self._clock.now() - asked).total_seconds())
         for metrics, extra in self._metrics_of(item):
@@ -134,7 +135,7 @@ class StatusConditionMetrics:
     def _metrics_of(
         self, item: Any, kind: type[Resource] | None = None
     ) -> tuple[tuple[ConditionMetrics, dict[str, str]], ...]:
-        """Return the metrics of an object's kind and those of all kinds, with the labels of each."""
+        """Return the metrics of an object's kind and those of every kind, with the labels of each."""
         kind = kind or type(item)
         group = kind.api_version.rpartition("/")[0]
         own: dict[str, str] = {}
@@ -144,32 +145,32 @@ class StatusConditionMetrics:
         return (_METRICS[kind], own), (declared.EVERY_KIND, {"kind": kind.kind, "group": group})
 
 
-def _place(item: Any) -> dict[str, str]:
+def _name_labels(item: Any) -> dict[str, str]:
     return {"namespace": item.namespace, "name": item.name}
 
 
-def _said(item: Any, each: Any) -> dict[str, str]:
-    return {**_place(item), "type": each.type, "status": each.status, "reason": each.reason}
+def _condition_labels(item: Any, each: Any) -> dict[str, str]:
+    return {**_name_labels(item), "type": each.type, "status": each.status, "reason": each.reason}
 
 
 def _counts(item: Any) -> list[Row]:
-    return [(1.0, _said(item, each)) for each in item.status.conditions]
+    return [(1.0, _condition_labels(item, each)) for each in item.status.conditions]
 
 
 def _since(item: Any) -> list[Row]:
     return [
-        (each.last_transition_time.timestamp(), _said(item, each))
+        (each.last_transition_time.timestamp(), _condition_labels(item, each))
         for each in item.status.conditions
         if each.last_transition_time is not None
     ]
 
 
-def _leaving_since(item: Any) -> list[Row]:
+def _deleting_since(item: Any) -> list[Row]:
     asked = item.metadata.deletion_timestamp
-    return [(asked.timestamp(), _place(item))] if asked is not None else []
+    return [(asked.timestamp(), _name_labels(item))] if asked is not None else []
 
 
-def _is_held(item: Any) -> bool:
-    """Whether an object is on its way out and waits for its machine."""
+def _is_finalizing(item: Any) -> bool:
+    """Whether an object is being deleted and has the termination finalizer."""
     leaving = item.metadata.deletion_timestamp is not None
     return leaving and TERMINATION_FINALIZER in item.metadata.finalizers

@@ -1,4 +1,4 @@
-"""Nodes as metrics show them: their room, what their pods ask for and may use, their age."""
+"""Metrics of Nodes: allocatable, requests and limits of pods, system overhead, lifetime, utilization."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RESOURCES: tuple[MetricSpec[GaugeMetric], ...] = (
 
 
 class NodeMetrics:
-    """Shows every node; only what has changed since the last reading is worked out anew."""
+    """Shows every Node; only Nodes that changed since the last scrape are computed again."""
 
     def __init__(self, store: ClusterState, metrics: Metrics, clock: Clock) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class NodeMetrics:
         metrics.before_reading(self.refresh)
 
     def refresh(self) -> Iterator[None]:
-        """Bring the gauges up to date, node by node."""
+        """Update the gauges, Node by Node."""
         there = {node.name: node for node in state_nodes(self._store.view()) if node.node is not None}
         for name in self._shown.keys() - there.keys():
             self._retract(name)
@@ -55,7 +55,7 @@ class NodeMetrics:
         labels = self._labels(node)
         try:
             values = tuple(_amounts(node))
-        except QuantityError:  # a node that cannot be read takes no pods either, and that is told
+        except QuantityError:  # the scheduler skips such a Node, too, and logs it
             self._retract(node.name)
             values = ()
         self._shown[node.name] = node
@@ -99,12 +99,12 @@ class NodeMetrics:
 
 
 def unit(name: str, amount: int) -> float:
-    """Return an amount as metrics show it: cores, bytes, pieces."""
+    """Return an amount in the unit of metrics: cores for cpu, bytes or counts otherwise."""
     return amount / 1000 if name == CPU else float(amount)
 
 
 def _amounts(node: StateNode) -> Iterator[Resources]:
-    """Yield what each gauge of a node shows, in their order."""
+    """Yield the value of each resource gauge of a Node, in their order."""
     daemons = [pod for pod in node.pods if is_owned_by_daemonset(pod)]
     others = [pod for pod in node.pods if not is_owned_by_daemonset(pod)]
     yield node.allocatable

@@ -1,8 +1,4 @@
-"""
-Pools as metrics show them: their limits, what they have, what that costs.
-
-Disruption as metrics show it before anything happens: what budgets allow, and which machines could go.
-"""
+"""Metrics of NodePools: limits, usage, cost, allowed disruptions, and nodes eligible for disruption."""
 
 from __future__ import annotations
 
@@ -34,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Catalogs(Protocol):
-    """What was last found to be sold."""
+    """The instance types of all NodePools."""
 
     @property
     def latest(self) -> Catalog | None:
-        """The whole of it; None when nobody has asked yet."""
+        """The last catalog of the provider; None before the first."""
         ...
 
 
 class NodePoolMetrics:
-    """Shows every pool."""
+    """Shows limits, usage and cost of every NodePool."""
 
     def __init__(self, store: ClusterState, metrics: Metrics, catalogs: Catalogs) -> None:
         self._store = store
@@ -54,7 +50,7 @@ class NodePoolMetrics:
         metrics.before_reading(self.refresh)
 
     def refresh(self) -> None:
-        """Bring the gauges up to date."""
+        """Update the gauges."""
         pools = self._store.view().pools
         for name in self._shown - pools.keys():
             for gauge in (declared.LIMIT, declared.USAGE, declared.COST):
@@ -89,20 +85,20 @@ class NodePoolMetrics:
 def _rows(pool: str, written: ResourceList) -> list[tuple[float, dict[str, str]]]:
     try:
         amounts = parse_resources(written)
-    except QuantityError:  # its validation says so
+    except QuantityError:  # the condition ValidationSucceeded reports it
         return []
     return [(unit(name, each), {"resource_type": name, "nodepool": pool}) for name, each in amounts.items()]
 
 
 REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
 PERIOD: Final = 60.0
-"""Seconds for which it is believed which machines could go."""
+"""Seconds between two computations of the eligible nodes."""
 
-_NOTHING_SOLD: Final = Catalog(types=())
+_EMPTY_CATALOG: Final = Catalog(types=())
 
 
 class DisruptionBudgetMetrics:
-    """Shows what budgets allow when somebody reads, and which machines could go now and then."""
+    """Shows allowed disruptions at every scrape, and eligible nodes periodically."""
 
     name = "metrics.disruption"
 
@@ -114,23 +110,23 @@ class DisruptionBudgetMetrics:
         self._catalogs = catalogs
         self._worker = worker
         self._clock = clock
-        self._looked: int | None = None
+        self._computed_for: int | None = None
         metrics.before_reading(self.refresh)
 
     async def look(self) -> float:
-        """Find out which machines could go, if anything has changed since the last look."""
-        if self._store.complete and self._looked != self._store.consolidation_state:
-            self._looked = self._store.consolidation_state
+        """Compute the eligible nodes if the cluster has changed since the last time."""
+        if self._store.complete and self._computed_for != self._store.consolidation_state:
+            self._computed_for = self._store.consolidation_state
             view, now = self._store.view(), self._clock.now()
-            catalog = self._catalogs.latest or _NOTHING_SOLD
-            promised = self._store.nominated(now)
-            counts = await self._worker.run(lambda: eligible_nodes(view, catalog, promised, now))
+            catalog = self._catalogs.latest or _EMPTY_CATALOG
+            nominated = self._store.nominated(now)
+            counts = await self._worker.run(lambda: eligible_nodes(view, catalog, nominated, now))
             for reason, count in counts.items():
                 self._metrics[disruption.ELIGIBLE_NODES].set(float(count), reason=reason.lower())
         return PERIOD
 
     def refresh(self) -> None:
-        """Bring what budgets allow up to date."""
+        """Update the allowed disruptions."""
         view, now = self._store.view(), self._clock.now()
         sizes, leaving = budget_usage(state_nodes(view))
         allowed, consuming = [], []
@@ -146,10 +142,10 @@ class DisruptionBudgetMetrics:
 
 
 def eligible_nodes(
-    view: ClusterView, catalog: Catalog, promised: frozenset[str], now: datetime
+    view: ClusterView, catalog: Catalog, nominated: frozenset[str], now: datetime
 ) -> dict[str, int]:
-    """Count the machines that could go for each reason."""
-    found = find_candidates(state_nodes(view), view, catalog, PdbLimits(view), now, nominated=promised)
+    """Count the nodes that are eligible for disruption, for each reason."""
+    found = find_candidates(state_nodes(view), view, catalog, PdbLimits(view), now, nominated=nominated)
     counts = {}
     for reason in REASONS:
         every = (*found.candidates, *found.eventual) if reason == DRIFTED else found.candidates
@@ -158,7 +154,7 @@ def eligible_nodes(
 
 
 def is_eligible(candidate: Candidate, reason: str) -> bool:
-    """Whether a machine that nothing holds could go for a reason, budgets and savings aside."""
+    """Whether a candidate is eligible for disruption for a reason, budgets and savings aside."""
     if reason == DRIFTED:
         return bool(candidate.drift)
     spec = candidate.pool.spec

@@ -1,11 +1,10 @@
 """
-Pods as metrics show them: where each stands. How long they wait is in :mod:`.waits`.
+Metrics of pods: their state, and how long they times for a scheduling decision, for a node and for their
+start.
 
-How long pods wait: for our decision, for a node, and for their start.
-
-A pod counts from when it is first seen waiting: one that we first see when it runs has not waited before our
-eyes. Times are the pod's own, and ours where we were the first to know. What is known of a pod is forgotten
-once it runs, ends or is gone.
+A pod is timed from when it is first seen Pending; a pod that is first seen running is not timed. Times are
+those of the pod's status, and our clock's where the status has none. A pod is dropped once it is ready,
+terminal or deleted.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from karpenter.telemetry.metrics import AgeMetric, Metrics, MetricSpec
 
 
-_PODS_AT_A_TIME: Final = 20
+_PODS_PER_TURN: Final = 20
 
 
 class PodMetrics:
-    """Shows every pod; only what has changed since the last reading is worked out anew."""
+    """Shows every pod; only pods that changed since the last scrape are computed again."""
 
     def __init__(self, store: ClusterState, metrics: Metrics) -> None:
         self._store = store
@@ -47,7 +46,7 @@ class PodMetrics:
         metrics.before_reading(self.refresh)
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
-        """Take note of pods that have changed, or whose node has."""
+        """Note the pods that have changed, or whose node's labels have."""
         item = event.object
         if isinstance(item, Pod):
             self._changed.add(item.key)
@@ -57,14 +56,14 @@ class PodMetrics:
             self._changed_nodes.add(item.name)
 
     def refresh(self) -> Iterator[None]:
-        """Bring the gauge up to date, some pods at a time."""
+        """Update the gauge, some pods at a time."""
         view, gauge = self._store.view(), self._metrics[declared.STATE]
         for name in self._changed_nodes:
             self._changed.update(pod.key for pod in view.pods_by_node.get(name, ()))
         self._changed_nodes.clear()
         changed, self._changed = self._changed, set()
         for number, key in enumerate(changed):
-            if number % _PODS_AT_A_TIME == 0:
+            if number % _PODS_PER_TURN == 0:
                 yield
             pod = view.pods.get(key)
             if pod is None:
@@ -93,7 +92,7 @@ def _labels(pod: Pod, node: Node | None) -> dict[str, str]:
 
 
 def _owner(pod: Pod) -> str:
-    """Return the path of what a pod belongs to, on the API server."""
+    """Return the API path of the owner of a pod."""
     for owner in pod.metadata.owner_references:
         return f"/apis/{owner.api_version}/namespaces/{pod.namespace}/{owner.kind.lower()}s/{owner.name}"
     return ""
@@ -109,77 +108,77 @@ _GAUGES: tuple[MetricSpec[AgeMetric], ...] = (
 
 
 class PodTimes(msgspec.Struct):
-    """One pod that waits."""
+    """The times of one pod that is not ready."""
 
     born: datetime
     bound: bool = False
     asked: datetime | None = None
-    """When we first looked for a place for it."""
+    """When the provisioner first considered it."""
 
     decided: bool = False
     placed: datetime | None = None
-    """When it was first found that it can have a place, in a pool whose machines become nodes."""
+    """When it was first found schedulable, on a NodePool with healthy registrations."""
 
 
 class PodLatencyMetrics:
-    """Times pods that wait."""
+    """Times pods that are not ready."""
 
     def __init__(self, store: ClusterState, metrics: Metrics, clock: Clock) -> None:
         self._store = store
         self._metrics = metrics
         self._clock = clock
-        self._waits: dict[str, PodTimes] = {}
+        self._times: dict[str, PodTimes] = {}
         self._shown: set[str] = set()
         metrics.before_reading(self.refresh)
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
-        """Follow one pod from its first sight to its start."""
+        """Time one pod from when it is first seen until it is ready."""
         del before
         pod = event.object
         if not isinstance(pod, Pod):
             return
         if not isinstance(event, ObjectUpdated) or is_terminal(pod):
-            self._waits.pop(pod.key, None)
+            self._times.pop(pod.key, None)
             return
-        wait = self._waits.get(pod.key)
-        if wait is None:
+        times = self._times.get(pod.key)
+        if times is None:
             if pod.status.phase != "Pending" or is_ready(pod):
                 return
             born = pod.metadata.creation_timestamp or self._clock.now()
-            wait = self._waits[pod.key] = PodTimes(born, bound=bool(pod.spec.node_name))
-        wait.asked = wait.asked or self._store.first_seen(pod.key)
-        if pod.spec.node_name and not wait.bound:
-            wait.bound = True
-            self._bound(wait, _since(pod, "PodScheduled") or self._clock.now())
+            times = self._times[pod.key] = PodTimes(born, bound=bool(pod.spec.node_name))
+        times.asked = times.asked or self._store.first_seen(pod.key)
+        if pod.spec.node_name and not times.bound:
+            times.bound = True
+            self._bound(times, _since(pod, "PodScheduled") or self._clock.now())
         if is_ready(pod):
-            self._started(wait, _since(pod, "Ready") or self._clock.now())
-            del self._waits[pod.key]
+            self._started(times, _since(pod, "Ready") or self._clock.now())
+            del self._times[pod.key]
 
     def decided(self, decision: ProvisioningDecision) -> None:
-        """Take note of which pods have a place now."""
+        """Note which pods a scheduling run has decided about."""
         now = self._clock.now()
         for key in (*decision.places, *decision.refused):
-            wait = self._waits.get(key)
-            if wait is None or wait.bound:
+            times = self._times.get(key)
+            if times is None or times.bound:
                 continue
-            if not wait.decided:
-                wait.decided = True
-                self._metrics[declared.DECISION_DURATION].observe(_seconds(wait.asked or now, now))
+            if not times.decided:
+                times.decided = True
+                self._metrics[declared.DECISION_DURATION].observe(_seconds(times.asked or now, now))
             if key in decision.refused:
-                wait.placed = None
-            elif wait.placed is None and self._is_healthy(decision.places[key]):
-                wait.placed = now
+                times.placed = None
+            elif times.placed is None and self._is_healthy(decision.places[key]):
+                times.placed = now
 
     def refresh(self) -> None:
-        """Show how long everything that waits has waited so far."""
-        for key in self._shown - self._waits.keys():
+        """Show how long pods have waited so far."""
+        for key in self._shown - self._times.keys():
             for gauge in _GAUGES:
                 self._metrics[gauge].retract(key)
-        self._shown = set(self._waits)
-        for key, wait in self._waits.items():
-            undecided = wait.asked if not wait.decided and not wait.bound else None
-            unbound, placed_unbound = (None, None) if wait.bound else (wait.born, wait.placed)
-            starts = (wait.born, unbound, wait.placed, placed_unbound, undecided)
+        self._shown = set(self._times)
+        for key, times in self._times.items():
+            undecided = times.asked if not times.decided and not times.bound else None
+            unbound, placed_unbound = (None, None) if times.bound else (times.born, times.placed)
+            starts = (times.born, unbound, times.placed, placed_unbound, undecided)
             namespace, _, name = key.rpartition("/")
             labels = {"name": name, "namespace": namespace}
             for gauge, start in zip(_GAUGES, starts, strict=True):
@@ -190,15 +189,15 @@ class PodLatencyMetrics:
         found = self._store.pool(pool)
         return found is None or is_status_condition_true(found.status.conditions, "NodeRegistrationHealthy")
 
-    def _bound(self, wait: PodTimes, when: datetime) -> None:
-        self._metrics[declared.BOUND_DURATION].observe(_seconds(wait.born, when))
-        if wait.placed is not None:
-            self._metrics[declared.PROVISIONING_BOUND_DURATION].observe(_seconds(wait.placed, when))
+    def _bound(self, times: PodTimes, when: datetime) -> None:
+        self._metrics[declared.BOUND_DURATION].observe(_seconds(times.born, when))
+        if times.placed is not None:
+            self._metrics[declared.PROVISIONING_BOUND_DURATION].observe(_seconds(times.placed, when))
 
-    def _started(self, wait: PodTimes, when: datetime) -> None:
-        self._metrics[declared.STARTUP_DURATION].observe(_seconds(wait.born, when))
-        if wait.placed is not None:
-            self._metrics[declared.PROVISIONING_STARTUP_DURATION].observe(_seconds(wait.placed, when))
+    def _started(self, times: PodTimes, when: datetime) -> None:
+        self._metrics[declared.STARTUP_DURATION].observe(_seconds(times.born, when))
+        if times.placed is not None:
+            self._metrics[declared.PROVISIONING_STARTUP_DURATION].observe(_seconds(times.placed, when))
 
 
 def _seconds(start: datetime, end: datetime) -> float:

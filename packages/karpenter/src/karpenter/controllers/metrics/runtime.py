@@ -1,6 +1,8 @@
-"""How controllers do: their steps, how long they take and how they end, and what waits for them.
+"""
+Metrics of the operator itself: reconciles, work queues, requests to the API server, and the cluster state.
 
-The state as metrics show it: how many nodes it holds, and since when it lacks something.
+Names and labels of the reconcile and workqueue metrics are those of controller-runtime:
+https://book.kubebuilder.io/reference/metrics-reference.
 """
 
 from __future__ import annotations
@@ -36,19 +38,19 @@ _SHORTEST: Final = 2
 
 
 class ReconcileResult:
-    """How one step of a controller ended; the one who takes the step says so."""
+    """The result of one reconcile, set by the controller."""
 
     def __init__(self) -> None:
         self.result = ERROR
         self.crashed = False
-        """Whether the error was one of our own program."""
+        """Whether the reconciler raised an exception that it does not expect."""
 
         self.timed_out = False
-        """Whether it ended because no answer came in time."""
+        """Whether a call of the cloud provider timed out."""
 
 
 class ReconcileMetrics:
-    """Keeps count of what one controller does."""
+    """Records the reconciles and the queue of one controller."""
 
     def __init__(
         self, metrics: Metrics, controller: str, monotonic: Callable[[], float], workers: int
@@ -57,7 +59,7 @@ class ReconcileMetrics:
         self._controller = controller
         self._monotonic = monotonic
         self._names = {"controller": controller, "name": controller}
-        self._under_way: dict[object, float] = {}
+        self._in_progress: dict[object, float] = {}
         self._queue: WorkQueue[str] | None = None
         self._active = metrics[runtime.ACTIVE_WORKERS]
         self._steps = metrics[runtime.RECONCILES]
@@ -74,62 +76,62 @@ class ReconcileMetrics:
             metrics[each].add(0.0, controller=controller)  # so that a rate can be taken from the first one on
 
     def watch(self, queue: WorkQueue[str]) -> None:
-        """Keep count of a queue, too."""
+        """Record a queue, too."""
         queue.watcher = self
         self._queue = queue
         self._metrics.before_reading(self._refresh)
 
     @contextmanager
     def step(self) -> Iterator[ReconcileResult]:
-        """Count one step, and let log lines and calls within it say whose they are."""
-        controller, ending, began = self._controller, ReconcileResult(), self._monotonic()
-        self._under_way[ending] = began
+        """Record one reconcile, and bind the controller's name to log lines and calls within it."""
+        controller, outcome, began = self._controller, ReconcileResult(), self._monotonic()
+        self._in_progress[outcome] = began
         self._active.add(1.0, controller=controller)
         tokens = structlog.contextvars.bind_contextvars(controller=controller)
         try:
-            yield ending
+            yield outcome
         except Exception:
-            ending.crashed = True
+            outcome.crashed = True
             raise
         finally:
             structlog.contextvars.reset_contextvars(**tokens)
-            del self._under_way[ending]
+            del self._in_progress[outcome]
             took = self._monotonic() - began
             self._active.add(-1.0, controller=controller)
-            self._steps.add(controller=controller, result=ending.result)
+            self._steps.add(controller=controller, result=outcome.result)
             self._times.observe(took, controller=controller)
-            if ending.result == ERROR:
+            if outcome.result == ERROR:
                 self._metrics[runtime.RECONCILE_ERRORS].add(controller=controller)
-            if ending.crashed:
+            if outcome.crashed:
                 self._metrics[runtime.RECONCILE_PANICS].add(controller=controller)
-            if ending.timed_out:
+            if outcome.timed_out:
                 self._metrics[runtime.RECONCILE_TIMEOUTS].add(controller=controller)
             if self._queue is not None:
                 self._works.observe(took, **self._names)
 
     def added(self) -> None:
-        """Count a key that waits."""
+        """Count a key that was added."""
         self._metrics[runtime.WORKQUEUE_ADDS].add(**self._names)
 
     def taken(self, waited: float) -> None:
-        """Note how long a key has waited."""
+        """Record how long a key has waited."""
         self._metrics[runtime.WORKQUEUE_QUEUE_DURATION].observe(waited, **self._names)
 
     def retried(self) -> None:
-        """Count a key that comes back."""
+        """Count a key that was retried."""
         self._metrics[runtime.WORKQUEUE_RETRIES].add(**self._names)
 
     def _refresh(self) -> None:
         metrics, names = self._metrics, self._names
         assert self._queue is not None
-        ages = [self._monotonic() - began for began in self._under_way.values()]
+        ages = [self._monotonic() - began for began in self._in_progress.values()]
         metrics[runtime.WORKQUEUE_DEPTH].set(float(len(self._queue)), **names)
         metrics[runtime.WORKQUEUE_UNFINISHED].set(sum(ages), **names)
         metrics[runtime.WORKQUEUE_LONGEST].set(max(ages, default=0.0), **names)
 
 
 def client_request_metrics(metrics: Metrics, host: str) -> Callable[[Request, int, float], None]:
-    """Return a listener that counts and times the requests of a client."""
+    """Return a listener that counts and times the requests of a client to the API server."""
 
     def note(request: Request, code: int, seconds: float) -> None:
         answer = str(code) if code else "<error>"
@@ -168,21 +170,21 @@ def request_labels(method: str, path: str) -> dict[str, str] | None:
 
 
 class SchedulingStatus(Protocol):
-    """Someone who looks for places."""
+    """The provisioner, as far as metrics read it."""
 
     @property
     def name(self) -> str:
-        """What metrics call it."""
+        """The value of the label ``controller``."""
         ...
 
     @property
     def search(self) -> Search | None:
-        """The search that is under way."""
+        """The scheduling run in progress."""
         ...
 
 
 class ClusterStateMetrics:
-    """Shows the state, and the search for places that is under way."""
+    """Shows the size and the synchronization of the cluster state, and the scheduling run in progress."""
 
     def __init__(
         self, store: ClusterState, metrics: Metrics, clock: Clock, provisioner: SchedulingStatus
@@ -195,13 +197,13 @@ class ClusterStateMetrics:
         metrics.before_reading(self.refresh)
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
-        """Take note of when the state begins to lack something."""
+        """Note when the cluster state becomes unsynced."""
         del event, before
-        self._look()
+        self._check_synced()
 
     def refresh(self) -> None:
-        """Bring the gauges up to date."""
-        self._look()
+        """Update the gauges."""
+        self._check_synced()
         metrics, now = self._metrics, self._clock.monotonic()
         since = self._unsynced_since
         metrics[declared.STATE_NODE_COUNT].set(float(len(state_nodes(self._store.view()))))
@@ -215,7 +217,7 @@ class ClusterStateMetrics:
         metrics[declared.QUEUE_DEPTH].publish("provisioner", [(pods, names) for pods, _, names in rows])
         metrics[declared.UNFINISHED_WORK].publish("provisioner", [(took, names) for _, took, names in rows])
 
-    def _look(self) -> None:
+    def _check_synced(self) -> None:
         if self._store.synced:
             self._unsynced_since = None
         elif self._unsynced_since is None:

@@ -1,8 +1,8 @@
 """
 The consolidation policy Balanced: a move must save enough for what it disrupts.
 
-The score of a move is the share of the NodePool's price that it saves, per share of the NodePool's disruption
-cost that it causes. A move that scores less than :data:`BALANCED` is rejected.
+The score of a move is the share of the NodePool's price that it saves, per share of the NodePool's
+disruption cost that it causes. A move that scores less than :data:`BALANCED` is rejected.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ def rejection(score: MoveScore, totals: PoolTotals) -> Obstacle | None:
         return None
     return (
         DisruptionCode.NOT_BALANCED,
-        f"saving ${score.saving * totals.price:.4f} an hour scores {score.score:.2f} for what it moves; "
-        f"NodePool {score.pool} wants {BALANCED:g}",
+        (
+            f"saving ${score.saving * totals.price:.4f} an hour scores {score.score:.2f} for what it moves; "
+            f"NodePool {score.pool} wants {BALANCED:g}"
+        ),
     )
 
 

@@ -1,25 +1,14 @@
 """
-How many nodes of a pool may be disrupted at this moment.
+How many nodes of a NodePool may be disrupted at this moment.
 
-A budget is a ceiling, optionally open only during a schedule window and only
-for some reasons. Every open budget applies at once; the tightest one wins, and
-where none is open nothing is held back. A budget that cannot be understood
-allows nothing, for any reason and at any time, and says why.
+A budget is a ceiling, optionally open only during a schedule window and only for some reasons. Every open
+budget applies at once; the tightest one wins, and where none is open nothing is held back. A budget that
+cannot be read allows nothing, for any reason and at any time, and says why. A window is open from each
+moment of its schedule, that moment included, until its duration has passed, that moment excluded. Schedules
+are in UTC: https://karpenter.sh/docs/concepts/disruption/
 
-Pure: ``now`` is an argument, nodes are counted by the caller, and nothing here
-knows what is being disrupted. Windows are in :mod:`.windows`.
-
-When a budget is open: a schedule that opens it, and how long it stays so.
-
-A window is open from each moment of its schedule, that moment included, until its
-duration has passed, that moment excluded. Openings that overlap run into one another.
-
-Pure: ``now`` is an argument. The grammar of schedules is in :mod:`karpenter.base.cron`,
-what an open budget allows in :mod:`.budgets`.
-
-How many machines of each pool may start to leave now, for which reason.
-
-Counts machines and asks the pool's budgets; taking a machine uses up what it counts for.
+:class:`Headroom` counts the nodes of every NodePool and takes them from what its budgets allow. ``now`` is
+an argument; the grammar of schedules is in :mod:`karpenter.base.cron`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Which machines could go, and what holds the others: asked of every machine, in one order.
+Which nodes are candidates for disruption, and what keeps the others: asked of every node, in one order.
 
-Some obstacles hold against every reason (a machine that is not complete, a pod that must
-not be disturbed); drift alone may override pods when the claim has a grace period. What a
-machine is worth, and what emptying it costs, is worked out here too.
+Some obstacles hold against every reason (a node that is not initialized, a pod that must not be disrupted);
+drift alone may override pods when the claim has a ``terminationGracePeriod``. A candidate also knows what
+it costs and what emptying it costs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that could go."""
+    """A node that could be disrupted."""
 
     node: StateNode
     pool: NodePool
@@ -91,11 +91,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """Every managed machine: those that could go, and those that are held."""
+    """Every managed node: the candidates, and what keeps the others."""
 
     candidates: tuple[Candidate, ...]
     eventual: tuple[Candidate, ...]
-    """Machines that only drift may take, because pods hold them against everything else."""
+    """Nodes that only drift may disrupt, because pods keep them from everything else."""
 
     held: Mapping[str, KeptNode]
 
@@ -113,7 +113,7 @@ def find_candidates(
     """
     Return what could go now.
 
-    `nominated` machines are promised to pods that wait; with `surge` successors start before pods go, where
+    `nominated` nodes are kept for pending pods; with `surge` successors start before pods are evicted, where
     they can.
     """
     candidates, eventual, held = [], [], {}
@@ -122,7 +122,7 @@ def find_candidates(
             continue
         succeeded = surging_pods(node.pods, view, pdbs, now) if surge else frozenset()
         found = _candidate(node, view, catalog, pdbs, now, surging=succeeded)
-        obstacle = _machine_obstacle(node, view, catalog, nominated)
+        obstacle = _node_obstacle(node, view, catalog, nominated)
         pods = _pod_obstacle(node, pdbs, now, succeeded) if not obstacle else None
         if found is None or obstacle is not None or pods is not None:
             code, message = (
@@ -166,15 +166,15 @@ def _candidate(
     )
 
 
-def _machine_obstacle(
+def _node_obstacle(
     node: StateNode, view: ClusterView, catalog: Catalog, nominated: frozenset[str]
 ) -> Obstacle | None:
-    """Return the first thing about the machine itself that holds it."""
+    """Return the first thing about the node itself that keeps it."""
     checks = (
         (node.is_deleting, DisruptionCode.DELETING, "the node is being deleted already"),
         (node.node is None, DisruptionCode.NO_NODE, "the machine has not joined the cluster yet"),
         (not node.is_initialized, DisruptionCode.NOT_INITIALIZED, "the node is not initialized yet"),
-        (node.name in nominated, DisruptionCode.NOMINATED, "the node is promised to a pending pod"),
+        (node.name in nominated, DisruptionCode.NOMINATED, "the node is nominated for a pending pod"),
         (
             node.annotations.get(DO_NOT_DISRUPT) == "true",
             DisruptionCode.NODE_DO_NOT_DISRUPT,

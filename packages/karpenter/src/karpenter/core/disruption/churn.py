@@ -2,21 +2,21 @@
 Churn: whether a saving is worth what it moves, and what earlier commands came to.
 
 A command must earn back what it costs within the payback time: every evicted pod has a price, and while a
-replacement starts both nodes are paid. Where savings have turned out to be short-lived an eviction costs more,
-measured by what a pod costs there. Room that is given up is the first to be bought again; nodes that are
-replaced by cheaper ones stay cheaper while a NodePool grows. Where nodes are made to empty by themselves
-(:mod:`.steering`) waiting for that is cheaper than an eviction.
+replacement starts both nodes are paid. Where savings have turned out to be short-lived an eviction costs
+more, measured by what a pod costs there. Room that is given up is the first to be bought again; nodes that
+are replaced by cheaper ones stay cheaper while a NodePool grows. Where nodes are made to empty by
+themselves (:mod:`.steering`) waiting for that is cheaper than an eviction.
 
-How long savings last is learned: a saving of a NodePool ends when the NodePool launches nodes for pending pods.
-Savings that have not ended count for as long as they have lasted so far. Until enough have ended, a saving is
-taken to last.
+How long savings last is learned: a saving of a NodePool ends when the NodePool launches nodes for pending
+pods. Savings that have not ended count for as long as they have lasted so far. Until enough have ended, a
+saving is taken to last.
 
 A command that would undo an earlier one is refused: nodes of a kind that was removed come back in place of
 nodes of the kind that replaced them, for the same workloads.
 
-After a command it is checked whether its pods run where the simulation put them. Evicted pods come back under
-other names, so they are counted by workload and node. A NodePool whose pods keep landing elsewhere rests from
-savings for a while, longer each time: there something other than the simulation decides.
+After a command it is checked whether its pods run where the simulation put them. Evicted pods come back
+under other names, so they are counted by workload and node. A NodePool whose pods keep landing elsewhere
+rests from savings for a while, longer each time: there something other than the simulation decides.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _HOUR: Final = timedelta(hours=1)
 GRACE: Final = timedelta(minutes=2)
 """How long pods may take to run again once their nodes are gone."""
 
-PATIENCE: Final = timedelta(minutes=30)
+JUDGED_AFTER: Final = timedelta(minutes=30)
 """After so long a command is judged although some of its nodes are still there."""
 
 ENOUGH: Final = 0.5
@@ -73,7 +73,7 @@ Landing: TypeAlias = tuple[str, str]
 
 
 class SavingLifetime(msgspec.Struct, frozen=True, kw_only=True):
-    """A saving in a pool, from when it was made until the pool grew again."""
+    """A saving in a NodePool, from when it was made until the NodePool launched nodes again."""
 
     pool: str
     since: datetime
@@ -118,15 +118,15 @@ class PaybackShare(NamedTuple):
     """What must be saved per pod for a short while, where the average price of a pod is 1."""
 
     given_up: float
-    """Where a machine goes for good."""
+    """Where a node is removed without a replacement."""
 
     exchanged: float
-    """Where others are bought instead."""
+    """Where nodes are replaced by cheaper ones."""
 
 
 DEFAULT_SHARE: Final = PaybackShare(given_up=0.7, exchanged=0.5)
 STEERED_SHARE: Final = PaybackShare(given_up=1.4, exchanged=0.7)
-"""Where machines empty by themselves, and waiting costs little."""
+"""Where nodes empty by themselves, and waiting costs little."""
 
 
 class Payback(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,10 +145,10 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     """How long savings are expected to last in pools where that was learned."""
 
     rates: Mapping[str, float] = {}
-    """What machines cost per hour and pod, by pool."""
+    """What nodes cost per hour and pod, by NodePool."""
 
     steered: bool = False
-    """Whether machines are made to empty by themselves (:mod:`.steering`)."""
+    """Whether nodes are made to empty by themselves (:mod:`.steering`)."""
 
     def learned(self, observed: Sequence[timedelta], lifetimes: Mapping[str, timedelta]) -> Payback:
         """Return the same with the median of the start-up times that were observed, and with `lifetimes`."""
@@ -162,7 +162,7 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self._eviction(each, share) for each in candidates) + both
 
     def least(self, candidate: Candidate) -> float:
-        """Return what has to be saved per hour, at least, to pay for emptying a machine."""
+        """Return what has to be saved per hour, at least, to pay for emptying a node."""
         return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
 
     @property
@@ -255,7 +255,7 @@ class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestPeriod(msgspec.Struct, frozen=True):
-    """How long a pool is left alone, and until when."""
+    """How long no savings are looked for in a NodePool, and until when."""
 
     length: timedelta
     until: datetime
@@ -268,7 +268,7 @@ def expected_outcome(
     view: ClusterView,
     now: datetime,
 ) -> ExpectedOutcome:
-    """Return what to expect of a command; `replacements` names the node of each new machine."""
+    """Return what to expect of a command; `replacements` names the node of each new claim."""
     homes = dict(command.moves)
     for new in command.replacements:
         homes.update(dict.fromkeys(new.pods, replacements.get(new.name, "")))
@@ -290,7 +290,7 @@ def expected_outcome(
 
 def is_due(expected: ExpectedOutcome, view: ClusterView, now: datetime) -> bool:
     """Whether it can be judged by now where the pods of a command went."""
-    if now - expected.since > PATIENCE:
+    if now - expected.since > JUDGED_AFTER:
         return True
     return now - expected.since > GRACE and expected.leaving.isdisjoint(view.claims)
 
@@ -305,7 +305,7 @@ def landed_share(expected: ExpectedOutcome, view: ClusterView) -> float:
 
 
 def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPeriod | None:
-    """Return how long a pool rests after a command of which such a share of pods landed as planned."""
+    """Return how long a NodePool rests after a command of which a share of pods landed as planned."""
     if share >= ENOUGH:
         return None
     length = _FIRST if rest is None else min(2 * rest.length, _LONGEST)

@@ -1,9 +1,9 @@
 """
 Why a node is kept: one code for every obstacle, with what follows from it.
 
-The text of a code is the public contract of ``karpenter plan`` (``kept[].code``), so a code is renamed nowhere
-else than here. The traits say whether looking again can help while nothing changes, whether the going of the
-node was simulated, and which Event tells of it.
+The text of a code is the public contract of ``karpenter plan`` (``kept[].code``), so a code is renamed
+nowhere else than here. The traits say whether looking again can help while nothing changes, whether the
+going of the node was simulated, and which Event tells of it.
 """
 
 from __future__ import annotations

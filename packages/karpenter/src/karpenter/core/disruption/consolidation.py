@@ -1,9 +1,10 @@
 """
-Whether taking some machines away pays: the decision about one set of candidates.
+Consolidation: whether removing one set of candidates pays.
 
-The pods of the set must all have a place, on machines that stay or on new ones, and what is
-launched must cost less than what goes, whatever is launched in the end. Pools with the policy
-Balanced also weigh the saving against the pods that move.
+The pods of the set must all have a place, on nodes that stay or on new ones, and what is launched must cost
+less than what is removed, whichever of the allowed instance types is launched in the end. NodePools with
+the policy Balanced also score the saving against what it disrupts (:mod:`.balanced`). Which sets are tried
+is decided in :mod:`.multinodeconsolidation`, :mod:`.singlenodeconsolidation` and :mod:`.global_search`.
 """
 
 from __future__ import annotations
@@ -90,12 +91,12 @@ class Consolidation:
         return several
 
     def after(self, command: Command) -> Consolidation | None:
-        """Return what decides about the others once a command is carried out; None when nobody can."""
+        """Return what decides about the others after a command; None when that cannot be simulated."""
         simulator = self._simulator.after(command)
         if simulator is None:
             return None
         found = copy(self)
-        found._simulator = simulator  # noqa: SLF001  one of us
+        found._simulator = simulator  # noqa: SLF001  a copy of this one
         return found
 
     def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | RefusedMove:
@@ -148,7 +149,7 @@ class Consolidation:
 
 
 def consolidation_obstacle(candidate: Candidate, resting: AbstractSet[str]) -> Obstacle | None:
-    """Return the first thing that keeps a node from being consolidated; `resting` NodePools are left alone."""
+    """Return the first thing that keeps a node from consolidation; `resting` NodePools are left alone."""
     pool, labels = candidate.pool.name, candidate.node.labels
     missing = next((key for key in (CAPACITY_TYPE, ZONE) if key not in labels), "")
     only_empty = candidate.pool.spec.disruption.consolidation_policy == "WhenEmpty"

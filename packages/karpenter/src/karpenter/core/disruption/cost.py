@@ -1,4 +1,9 @@
-"""What moving pods costs, and what machines are worth: the numbers behind every ranking."""
+"""
+What evicting pods costs, and what nodes cost per hour: the numbers behind every ranking.
+
+The cost of a pod follows its deletion cost and priority as in Karpenter:
+https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/utils/disruption/disruption.go
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,7 @@ def moving_cost(pods: Iterable[Pod]) -> float:
 
 def price_of(node: StateNode, catalog: Catalog) -> float | None:
     """
-    Return what a machine costs per hour, sold out or not; None when nobody knows.
+    Return what a machine costs per hour, sold out or not; None when it is not known.
 
     What cannot be bought and costs nothing has no price.
     """

@@ -1,9 +1,9 @@
 """
-Which machines of a static pool go when it has too many.
+Which claims of a static NodePool are deleted when it has more than its ``replicas``.
 
-Those that are not there yet go first, then empty ones, then those whose pods mind least and that would soon
-be too old anyway; machines with a pod that must not be disturbed go last. Budgets do not apply: the user has
-asked for fewer. Their nodes still drain as any other.
+Claims without an instance go first, then empty nodes, then those whose pods cost least to evict and that
+expire soonest; nodes with a pod that must not be disrupted go last. Budgets do not apply, because the user
+has asked for fewer nodes. Their nodes still drain as any other.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
 One decision of disruption: which nodes go now, and what keeps each of the others.
 
-Reasons are tried in a fixed order (empty, drifted, underutilized) and the first that finds something ends the
-decision, so that every command is decided about the cluster as it is. Expired claims go in any case
+Reasons are tried in a fixed order (empty, drifted, underutilized) and the first that finds something ends
+the decision, so that every command is decided about the cluster as it is. Expired claims go in any case
 (``core.lifecycle.expiration``), and no budget applies to them.
 
 A decision that found nothing need not be made again before something changes or a known moment comes:
-``consolidateAfter`` has passed, the window of a budget opens or closes, the protection of a pod runs out, a claim
-is old enough for its instance type to count as gone.
+``consolidateAfter`` has passed, the window of a budget opens or closes, the protection of a pod runs out, a
+claim is old enough for its instance type to count as gone.
 
 Commands are validated by :mod:`.validation` before they are carried out by :mod:`.queue`.
 """
@@ -363,7 +363,7 @@ class _Pass:
         return obstacle is None
 
     def _explained(self, candidate: Candidate, *, closely: bool) -> Obstacle:
-        """Return what keeps a node that no reason has taken; `closely` simulates what it would cost elsewhere."""
+        """Return what keeps a node that no reason has taken; `closely` simulates its replacement."""
         obstacle = consolidation_obstacle(candidate, self._resting)
         if obstacle is not None:
             return obstacle

@@ -1,8 +1,8 @@
 """
 Drift: nodes that no longer match their NodePool are replaced, one at a time.
 
-The price is not asked. Empty nodes go first, then those that drifted first; one whose pods have no other place
-is passed over. Static NodePools are in :mod:`.staticdrift`.
+The price is not asked. Empty nodes go first, then those that drifted first; one whose pods have no other
+place is passed over. Static NodePools are in :mod:`.staticdrift`.
 """
 
 from __future__ import annotations

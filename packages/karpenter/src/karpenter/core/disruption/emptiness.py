@@ -1,8 +1,8 @@
 """
 Emptiness: nodes without pods that would run again go first, as many as budgets allow.
 
-A node that holds room for a CapacityBuffer is not empty, and nodes of static NodePools are never removed for
-it: :mod:`.deprovisioning` keeps their number.
+A node that holds room for a CapacityBuffer is not empty, and nodes of static NodePools are never removed
+for it: :mod:`.deprovisioning` keeps their number.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """
-What users are told of a decision: Events and metrics of kept nodes, of commands and of scores, and log facts.
+What users are told of a decision: Events and metrics of kept nodes, of commands and of scores, and log
+facts.
 
 A node's own Event names that node alone, however many go together. The facts of a command are those that
 people filter logs by, under the names that Karpenter gives them.
@@ -55,7 +56,7 @@ def kept_events(kept: Iterable[KeptNode], view: ClusterView) -> tuple[Effect, ..
 def score_effects(
     commands: Iterable[Command], rejected: Iterable[MoveScore], view: ClusterView
 ) -> tuple[Effect, ...]:
-    """Return the metrics and Events of moves that NodePools have scored; `rejected` ones scored too little."""
+    """Return the metrics and Events of moves that were scored; `rejected` ones scored too little."""
     return tuple(_score_effects(commands, rejected, view))
 
 

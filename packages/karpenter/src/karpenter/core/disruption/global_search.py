@@ -1,18 +1,15 @@
 """
-A consolidation that looks at the whole cluster: the machines whose going saves most, wave by wave.
+The global consolidation strategy: looks at all nodes at once and returns the commands that save most.
 
-First go machines whose pods fit on others, as a sweep over all of them has found. Then those
-that are dearest for what they hold are taken apart in groups, and their pods packed anew by
-price. Each group is decided exactly by the solver, about the cluster as it will be after the
-groups before it, and is a command of its own. On small clusters the classic search is asked as
-well, and whatever saves most wins. What was found is valid at any time, so the search can be
-stopped whenever it has to be.
+First go nodes whose pods fit on others, as :mod:`.sweep` finds them. Then the nodes that cost most for what
+they hold are removed in groups, and their pods are packed anew by price. Every group is decided exactly by
+the scheduler, for the cluster as it will be after the groups before it, and is a command of its own. On
+small clusters the classic search is tried as well, and what saves most wins. The search can be stopped at
+any time: what was found by then is valid.
 
-The least that machines for some pods could cost, however they were exchanged: how far savings could ever go.
-
-Every machine that is there may stay, or be bought again, for what it costs; others are for sale as ever;
-and free room on machines that savings do not touch costs nothing. What no such purchase can beat is a
-bound for every plan. Spread, company and the sizes of pods are left aside, so it may be out of reach.
+:func:`least_cost` bounds how far savings can go: every node may stay, or be launched again, for what it
+costs, others cost what the catalog says, and free room on nodes that savings do not touch costs nothing.
+Topology and the sizes of single pods are left aside, so the bound may be out of reach.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ _GROUPS: Final = (2, 3, 5, 8, 13, 21)
 _TOGETHER: Final = 10
 """So many machines are taken apart and packed anew at once."""
 
-_PATIENCE: Final = 3
+_MOST_FAILURES: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
 
 _ROUNDS: Final = 6
@@ -67,7 +64,7 @@ _POORER: Final = 0.6
 
 
 class MoveCosts(NamedTuple):
-    """Weighs what a command saves against what it moves."""
+    """What commands must save, in relation to what they move."""
 
     rate: float
     costs: dict[str, float]
@@ -75,7 +72,7 @@ class MoveCosts(NamedTuple):
     """What the going of each machine must save in any case."""
 
     def raised(self, command: Command) -> MoveCosts:
-        """Return scales that take nothing much poorer than a command: another pass may find better."""
+        """Return costs that reject what saves much less per pod: a later decision may find better."""
         cost = sum(self.costs[name] for name in command.candidates)
         return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
 
@@ -104,14 +101,16 @@ def consolidate_globally(
     """
     pods = sum(candidate.cost for candidate in candidates)
     rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
-    scales = MoveCosts(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
+    costs_of_moves = MoveCosts(
+        rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates}
+    )
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
-    best = _wave(movable, consolidation, simulator, headrooms, scales=scales, stop=stop)
+    best = _wave(movable, consolidation, simulator, headrooms, costs_of_moves=costs_of_moves, stop=stop)
     if len(movable) <= _SMALL:
         for found in _few(movable, consolidation, headrooms, stop):
-            if scales.value([found]) > scales.value(best) + 1e-12:
+            if costs_of_moves.value([found]) > costs_of_moves.value(best) + 1e-12:
                 best = [found]
     return best
 
@@ -122,38 +121,42 @@ def _wave(
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
     *,
-    scales: MoveCosts,
+    costs_of_moves: MoveCosts,
     stop: Callable[[], bool],
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
-    fleet = ClusterSweep(simulator.as_it_is(), movable)
+    sweep = ClusterSweep(simulator.as_it_is(), movable)
     headroom = headrooms()
-    commands, here = _swept(fleet.sweep(headrooms(), stop, scales.least), consolidation, scales, stop)
+    commands, here = _swept(
+        sweep.sweep(headrooms(), stop, costs_of_moves.least), consolidation, costs_of_moves, stop
+    )
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
         return commands
-    ranked = fleet.by_waste(scales.price)
+    ranked = sweep.by_waste(costs_of_moves.price)
     _use_up(headroom, ranked, commands)
     failures, rounds = 0, 0
-    while here is not None and failures < _PATIENCE and rounds < _ROUNDS and not stop():
+    while here is not None and failures < _MOST_FAILURES and rounds < _ROUNDS and not stop():
         rounds += 1
         settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
-        found = _worthwhile(group, here, scales) or _worthwhile(group[: len(group) // 2], here, scales)
+        found = _worthwhile(group, here, costs_of_moves) or _worthwhile(
+            group[: len(group) // 2], here, costs_of_moves
+        )
         if found is None:
             failures += 1
         else:
             commands.append(found)
             _use_up(headroom, group, [found])
-            scales = scales.raised(found)
+            costs_of_moves = costs_of_moves.raised(found)
             here, failures = here.after(found), 0
         ranked = ranked[ranked.index(group[-1]) + 1 :]
     return commands
 
 
 def _swept(
-    swept: SweepResult, consolidation: Consolidation, scales: MoveCosts, stop: Callable[[], bool]
+    swept: SweepResult, consolidation: Consolidation, costs_of_moves: MoveCosts, stop: Callable[[], bool]
 ) -> tuple[list[Command], Consolidation | None]:
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
@@ -167,7 +170,7 @@ def _swept(
         if here is None or stop():
             break
         found = here.decide([candidate])
-        if isinstance(found, Command) and scales.value([found]) > 0:
+        if isinstance(found, Command) and costs_of_moves.value([found]) > 0:
             exchanged.append(found)
             here = here.after(found)
     commands += [_joined(exchanged[at : at + _TOGETHER]) for at in range(0, len(exchanged), _TOGETHER)]
@@ -189,11 +192,11 @@ def _joined(commands: Sequence[Command]) -> Command:
 
 
 def _worthwhile(
-    group: Sequence[Candidate], consolidation: Consolidation, scales: MoveCosts
+    group: Sequence[Candidate], consolidation: Consolidation, costs_of_moves: MoveCosts
 ) -> Command | None:
     """Return the command that packs these machines anew, if it is worth what it moves."""
     found = consolidation.decide(group, afresh=True) if group else None
-    return found if isinstance(found, Command) and scales.value([found]) > 0 else None
+    return found if isinstance(found, Command) and costs_of_moves.value([found]) > 0 else None
 
 
 def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:

@@ -152,7 +152,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 def observe(
     view: ClusterView, memory: DisruptionMemory, *, now: datetime, finished: Iterable[FinishedCommand] = ()
 ) -> Observation:
-    """Return the memory with what has become of earlier commands; `finished` ones ended since the last look."""
+    """Return the memory with the outcomes of earlier commands; `finished` ones ended since the last look."""
     finished = tuple(finished)
     start_ups = [each.start_up for each in finished if each.start_up is not None]
     expected = (*memory.expected, *(each.expected for each in finished))

@@ -1,8 +1,10 @@
 """
-Multi-node consolidation: the longest prefix of one ranking that can go together, for at most one replacement.
+Multi-node consolidation: the longest prefix of one ranking that can go together, for at most one
+replacement.
 
-Nodes are ranked by what they save per cost of emptying them, and the prefix is found by binary search over at
-most a hundred of them. :func:`consolidate_classic` is Karpenter's order: this first, else one node alone.
+Nodes are ranked by what they save per cost of emptying them, and the prefix is found by binary search over
+at most a hundred of them. :func:`consolidate_classic` is Karpenter's order: this first, else one node
+alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Making sure that a replacement really is cheaper, whatever the provider ends up launching.
+Makes sure that a replacement is cheaper, whichever of its instance types the provider launches.
 
-A claim names many types, and any of them may be launched. So every type stays only if even
-its dearest offering, in the way it would be bought, costs less than what is removed.
+A claim names many instance types, and any of them may be launched. So a type stays only if even its most
+expensive offering, in the capacity type that would be launched, costs less than what is removed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import msgspec
 from karpenter.api.labels import DISRUPTED, NO_SCHEDULE
 from karpenter.api.meta import find_status_condition, is_status_condition_true
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED
-from karpenter.core.effects import Amend, Count, CreateClaim, DeleteObject, Nominate
+from karpenter.core.effects import Amend, Count, DeleteObject, Nominate
 from karpenter.core.events import disruption_terminating, nominated
 from karpenter.core.lifecycle.conditions import (
     DISRUPTION_REASON,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
-    from karpenter.core.effects import Effect
+    from karpenter.core.effects import CreateClaim, Effect
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
@@ -55,7 +55,7 @@ Progress = Literal["waiting", "ready", "lost", "late"]
 
 
 def taint_disrupted(node: StateNode, reason: str, now: datetime) -> tuple[Effect, ...]:
-    """Return the writes that keep new pods off a machine, and say on its claim why it goes."""
+    """Return the writes that taint a node, and set DisruptionReason on its claim."""
     effects: list[Effect] = []
     if node.node is not None:
         taints = with_disrupted_taint(node.node)
@@ -68,7 +68,7 @@ def taint_disrupted(node: StateNode, reason: str, now: datetime) -> tuple[Effect
 
 
 def untaint(node: StateNode, now: datetime) -> tuple[Effect, ...]:
-    """Return the writes that let pods come to a machine again; nothing if they may."""
+    """Return the writes that let pods come to a node again; nothing if they may."""
     because = "its disruption was given up"
     effects: list[Effect] = []
     if node.node is not None and is_tainted(node):
@@ -81,7 +81,7 @@ def untaint(node: StateNode, now: datetime) -> tuple[Effect, ...]:
 
 
 def is_tainted(node: StateNode) -> bool:
-    """Whether a machine takes no pods because of a command."""
+    """Whether a node takes no pods because of a command."""
     taints = node.node.spec.taints if node.node is not None else ()
     return any(taint.key == DISRUPTED and taint.effect == NO_SCHEDULE for taint in taints)
 
@@ -114,7 +114,7 @@ def nominate_destinations(command: Command, view: ClusterView, until: datetime) 
 
 
 def tainted_without_command(view: ClusterView, queued: AbstractSet[str]) -> tuple[StateNode, ...]:
-    """Return the machines that were closed by a command which nobody remembers; `queued` ones are."""
+    """Return the nodes that were tainted by a command that is not in progress; `queued` claims are."""
     return tuple(
         node
         for node in state_nodes(view)
@@ -131,7 +131,7 @@ def tainted_without_command(view: ClusterView, queued: AbstractSet[str]) -> tupl
 def progress(
     replacements: Iterable[NodeClaim | None], *, started: datetime, now: datetime, queued: int
 ) -> Progress:
-    """Return how far the replacements of a command have come; `queued` machines wait for commands to end."""
+    """Return how far the replacements of a command have come; `queued` nodes wait for commands to end."""
     waiting = False
     for claim in replacements:
         if claim is None:
@@ -143,14 +143,14 @@ def progress(
 
 
 def time_limit(queued: int) -> timedelta:
-    """Return how long a command may take while so many machines wait for commands to end."""
+    """Return how long a command may take while so many nodes wait for commands to end."""
     return min(max(queued * _PER_CANDIDATE, _SHORTEST), _LONGEST)
 
 
 def delete_candidates(
     candidates: Sequence[NodeClaim], nodes: Sequence[StateNode], reason: str
 ) -> tuple[Effect, ...]:
-    """Return what removes the machines of a command, now that their replacements are there."""
+    """Return what deletes the claims of a command, now that their replacements are initialized."""
     told = [
         disruption_terminating(item, reason)
         for node in nodes
@@ -169,7 +169,7 @@ def delete_candidates(
 
 
 def count_disrupted(candidates: Sequence[Candidate], reason: str) -> tuple[Effect, ...]:
-    """Return what counts the machines and pods that a command removes; the policy only where one decided."""
+    """Return what counts the claims and pods that a command disrupts; the policy only where one decided."""
     effects: list[Effect] = []
     for candidate in candidates:
         policy = candidate.pool.spec.disruption.consolidation_policy if reason in _CONSOLIDATION else ""

@@ -51,7 +51,7 @@ class DisruptionContext(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that hold room for a CapacityBuffer."""
 
     destinations: Mapping[str, str] = {}
-    """Of pods that commands in progress move, by key, the node that each moves to; empty if it is a new one."""
+    """The node that each pod of a command in progress moves to, by key; empty if it is a new one."""
 
     fingerprint: object = None
     """A value that changes with everything that could change a decision that found nothing."""

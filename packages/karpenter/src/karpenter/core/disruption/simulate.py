@@ -1,24 +1,14 @@
 """
-What would happen if some machines went: the solver, asked about the cluster without them.
+Simulates scheduling without some nodes: where their pods would run, and what would be launched for them.
 
-The cluster is taken in once; each question only leaves machines out and adds the pods that
-would have to move. Pods that wait already take part, so that savings never take their place.
-What cannot make a difference to those pods (machines without room for any of them, running
-pods that none of them could meet) is left out of the question, which changes no answer.
+The cluster is built into a problem once; each simulation only leaves nodes out and adds the pods that would
+have to move. Pending pods take part, so that a saving never takes their place. What cannot make a
+difference to those pods (nodes without room for any of them, running pods that none of their selectors
+match) is left out of the problem, which changes no answer.
 
-The cluster as a question finds it: what is free, who runs where, and what has been promised before.
-
-A wave of commands is decided one command after the other. Each takes the cluster as it will
-be once those before it are carried out: their machines gone, their pods in their new places.
-New machines are there for their pods alone; what they have left is nobody's yet.
-
-Which running pods matter to a pod that looks for a place.
-
-Spread and affinity count pods by their labels, and a pod may refuse the company of others. A
-question about a few pods needs only the running pods that they could meet in this way; the
-rest of a large cluster is left out of it. What comes out may hold too many pods, never too few.
-
-Refuses to know nodes, and whether a pod really matters in the end: the solver counts exactly.
+Commands of one decision follow each other: each is simulated in the cluster as it will be once those before
+it are carried out, with their nodes gone and their pods moved. Free room on new nodes is not used by later
+commands.
 """
 
 from __future__ import annotations
@@ -68,17 +58,17 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str]
-_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class RunningPods:
-    """The running pods of a cluster, found by their labels and by whom they refuse."""
+    """The running pods of a cluster, found by their labels and by their anti-affinity."""
 
     def __init__(
         self, running: Sequence[BoundPod], spreads: Mapping[str, tuple[TopologySpreadConstraint, ...]]
     ) -> None:
         """`spreads` are constraints, by pod key, that pods follow which state none themselves."""
-        self.running = running
+        self.all = running
         self._spreads = spreads
         self._labelled: dict[Pair, list[int]] = {}
         self._refusing: dict[Pair, list[int]] = {}
@@ -90,7 +80,7 @@ class RunningPods:
                 self._note_refusals(number, each.pod.spec)
 
     def of(
-        self, pods: Iterable[Pod], *, but: frozenset[str], moved: Mapping[str, str] = _NOBODY
+        self, pods: Iterable[Pod], *, but: frozenset[str], moved: Mapping[str, str] = _NONE
     ) -> tuple[BoundPod, ...]:
         """
         Return the running pods that may matter to `pods`, in their order, `but` some keys.
@@ -104,9 +94,9 @@ class RunningPods:
             for selector in self._selectors(pod):
                 sure = _pair(selector)
                 if sure is None:
-                    return _at_home(self.running, but, moved)
+                    return _located(self.all, but, moved)
                 found.update(self._labelled.get(sure, ()))
-        return _at_home((self.running[number] for number in sorted(found)), but, moved)
+        return _located((self.all[number] for number in sorted(found)), but, moved)
 
     def _note_refusals(self, number: int, spec: PodSpec) -> None:
         for term in required_anti_affinity(spec):
@@ -117,7 +107,7 @@ class RunningPods:
                 self._refusing.setdefault(pair, []).append(number)
 
     def _selectors(self, pod: Pod) -> Iterator[LabelSelector]:
-        """Yield everything by which a pod picks others, wishes included."""
+        """Yield every selector by which a pod selects others, preferences included."""
         spreads = pod.spec.topology_spread_constraints or self._spreads.get(pod.key, ())
         found = [spread.label_selector for spread in spreads]
         affinity = pod.spec.affinity
@@ -125,12 +115,12 @@ class RunningPods:
             if side is not None:
                 required = side.required_during_scheduling_ignored_during_execution
                 found += [term.label_selector for term in required]
-                wished = side.preferred_during_scheduling_ignored_during_execution
-                found += [each.pod_affinity_term.label_selector for each in wished]
+                preferred = side.preferred_during_scheduling_ignored_during_execution
+                found += [each.pod_affinity_term.label_selector for each in preferred]
         yield from (selector for selector in found if selector is not None)
 
 
-def _at_home(
+def _located(
     running: Iterable[BoundPod], but: frozenset[str], moved: Mapping[str, str]
 ) -> tuple[BoundPod, ...]:
     found = (each for each in running if each.pod.key not in but)
@@ -138,12 +128,12 @@ def _at_home(
 
 
 def _pair(selector: LabelSelector | None) -> Pair | None:
-    """Return a label that everyone picked must have; None when no label is that certain."""
+    """Return a label that every selected pod must have; None when no single label decides."""
     return next(iter(selector.match_labels.items()), None) if selector is not None else None
 
 
 class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Everything that a question needs to know of the cluster."""
+    """Everything that a simulation needs to know of the cluster."""
 
     problem: Problem
     """The whole cluster; its pods are those that wait and those that could move."""
@@ -152,10 +142,10 @@ class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The pods that could move, by key."""
 
     waiting: tuple[Pod, ...]
-    company: RunningPods
-    """Everybody who runs, where they were at first."""
+    running: RunningPods
+    """All running pods, on the nodes where they were at first."""
 
-    homes: Mapping[str, str] = {}
+    locations: Mapping[str, str] = {}
     """Where earlier commands put pods, by key."""
 
     gone: frozenset[str] = frozenset()
@@ -166,19 +156,19 @@ class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What is free where."""
         return FreeResources(self.problem.nodes)
 
-    def foretells(self, command: Command) -> bool:
-        """Whether the cluster after a command can be foretold: nobody else waits for what it may change."""
+    def can_simulate(self, command: Command) -> bool:
+        """Whether the cluster after a command can be simulated: no pod is pending for what it may change."""
         reserved = any(node.purchase.reservation_id for node in command.replacements)
         return not (self.waiting or reserved or self.problem.devices is not None)
 
     def after(self, command: Command) -> SimulatedCluster:
         """Return the cluster as it will be once a command is carried out."""
         problem, gone = self.problem, frozenset(command.candidates)
-        homes = dict(command.moves)
+        locations = dict(command.moves)
         places = [place for place in problem.topology_nodes if place.name not in gone]
         for node in command.replacements:
             name = f"{len(places)}/{node.name}"  # no node can be called that
-            homes.update(dict.fromkeys(node.pods, name))
+            locations.update(dict.fromkeys(node.pods, name))
             labels = {**node.labels, ZONE: node.purchase.zone, HOSTNAME: name}
             places.append(TopologyNode(name=name, labels=labels, taints=node.taints))
         nodes = filled(problem, ((self.moving[key], name) for key, name in command.moves.items()))
@@ -186,7 +176,7 @@ class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(
             self,
             problem=msgspec.structs.replace(problem, nodes=nodes, topology_nodes=tuple(places), pools=pools),
-            homes={**self.homes, **homes},
+            locations={**self.locations, **locations},
             gone=self.gone | gone,
         )
 
@@ -232,11 +222,11 @@ _EFFORT: Final = 10
 
 
 class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the pods of machines that went."""
+    """Where the pods of nodes that are removed would run."""
 
     plan: Plan
     replacements: tuple[NewNode, ...]
-    """New machines that are needed because of what goes."""
+    """New nodes that are needed because of what is removed."""
 
     moves: dict[str, str]
     stranded: tuple[Refusal, ...]
@@ -244,7 +234,7 @@ class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulator:
-    """One cluster, asked many times."""
+    """Simulates scheduling in one cluster, many times."""
 
     def __init__(
         self,
@@ -258,15 +248,15 @@ class Simulator:
         quiet: frozenset[str],
         options: Options,
         policy: SchedulingPolicy,
-        destinations: Mapping[str, str] = _NOBODY,
+        destinations: Mapping[str, str] = _NONE,
         fullest_first: bool = False,
     ) -> None:
         """
-        Take in the cluster.
+        Build the problem of the whole cluster.
 
-        Pods that a command in progress moves have their `destinations`, by key, and do not look for another place.
-        With `fullest_first` the others look where room is left that suits them, on the fullest machines
-        first, which are the last to go themselves; else by name.
+        Pods that a command in progress moves have their `destinations`, by key, and look for no other place.
+        With `fullest_first` the others try nodes whose free room suits them, the fullest first, which are the
+        last to be removed themselves; else nodes in order of their names.
         """
         leaving = deleting_node_pods(nodes, pdbs, now)
         pending = [*provisionable_pods(view), *(pod for pod in leaving if pod.key not in destinations)]
@@ -280,23 +270,21 @@ class Simulator:
             prove=False,
             reserved="fallback",
         )
-        intake = assemble(
-            view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy
-        )
-        self._refusals = {refusal.pod: refusal for refusal in intake.refusals}
+        built = assemble(view, catalog, nodes=nodes, pods=[*pending, *moving], options=options, policy=policy)
+        self._refusals = {refusal.pod: refusal for refusal in built.refusals}
         starting = {node.name for node in nodes if node.is_managed and not node.is_initialized}
         self._quiet, self._starting = quiet | starting, frozenset(starting)
         self._order = {candidate.name: number for number, candidate in enumerate(movable)}
-        homes = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
-        found = {pod.key: pod for pod in intake.problem.pods if pod.key in homes}
-        staying = (BoundPod(pod, homes[key]) for key, pod in found.items())
+        locations = {pod.key: candidate.name for candidate in movable for pod in candidate.movable}
+        found = {pod.key: pod for pod in built.problem.pods if pod.key in locations}
+        staying = (BoundPod(pod, locations[key]) for key, pod in found.items())
         arriving = ((pod, destinations[pod.key]) for pod in leaving if pod.key in destinations)
-        ready = filled(intake.problem, arriving)
-        self._standing = SimulatedCluster(
-            problem=msgspec.structs.replace(intake.problem, nodes=ready),
+        ready = filled(built.problem, arriving)
+        self._cluster = SimulatedCluster(
+            problem=msgspec.structs.replace(built.problem, nodes=ready),
             moving=found,
-            waiting=tuple(pod for pod in intake.problem.pods if pod.key not in homes),
-            company=RunningPods((*intake.problem.bound_pods, *staying), intake.problem.spread_defaults),
+            waiting=tuple(pod for pod in built.problem.pods if pod.key not in locations),
+            running=RunningPods((*built.problem.bound_pods, *staying), built.problem.spread_defaults),
         )
         self._least: dict[str, Mapping[str, int]] = {}
         self._by_price = msgspec.structs.replace(
@@ -305,13 +293,13 @@ class Simulator:
 
     def as_it_is(self) -> Problem:
         """Return the cluster with every pod where it was at first, and all that could move to be placed."""
-        standing = self._standing
+        cluster = self._cluster
         return msgspec.structs.replace(
-            standing.problem,
-            pods=tuple(standing.moving.values()),
-            nodes=_quieted(standing.problem.nodes, self._quiet),
-            bound_pods=standing.company.running,
-            moved=frozenset(standing.moving),
+            cluster.problem,
+            pods=tuple(cluster.moving.values()),
+            nodes=_quieted(cluster.problem.nodes, self._quiet),
+            bound_pods=cluster.running.all,
+            moved=frozenset(cluster.moving),
         )
 
     def is_movable(self, candidate: Candidate) -> bool:
@@ -319,11 +307,11 @@ class Simulator:
         return not any(pod.key in self._refusals for pod in candidate.movable)
 
     def after(self, command: Command) -> Simulator | None:
-        """Return the cluster as it will be once a command is carried out; None when nobody can tell."""
-        if not self._standing.foretells(command):
+        """Return the cluster as it will be after a command; None when that cannot be simulated."""
+        if not self._cluster.can_simulate(command):
             return None
         found = copy(self)
-        found._standing = self._standing.after(command)  # noqa: SLF001  one of us
+        found._cluster = self._cluster.after(command)  # noqa: SLF001  one of us
         return found
 
     def without(
@@ -335,19 +323,19 @@ class Simulator:
         `savings` keeps pods off quiet nodes; `by_price` looks for the cheapest new machines
         instead of the fewest.
         """
-        standing, base = self._standing, self._standing.problem
+        cluster, base = self._cluster, self._cluster.problem
         gone = {candidate.name for candidate in candidates}
         moving = frozenset(pod.key for candidate in candidates for pod in candidate.movable)
         ordered = sorted(candidates, key=lambda candidate: self._order[candidate.name])
-        leaving = (standing.moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
-        pods = (*standing.waiting, *(pod for pod in leaving if pod is not None))
-        roomy = standing.rooms.with_room(self._least_of(candidates), without=gone | standing.gone)
+        leaving = (cluster.moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
+        pods = (*cluster.waiting, *(pod for pod in leaving if pod is not None))
+        roomy = cluster.rooms.with_room(self._least_of(candidates), without=gone | cluster.gone)
         problem = msgspec.structs.replace(
             base,
             pods=pods,
             nodes=_quieted([base.nodes[at] for at in roomy], self._quiet if savings else self._starting),
             topology_nodes=tuple(place for place in base.topology_nodes if place.name not in gone),
-            bound_pods=standing.company.of(pods, but=moving, moved=standing.homes),
+            bound_pods=cluster.running.of(pods, but=moving, moved=cluster.locations),
             moved=moving,
             options=self._by_price if by_price else base.options,
         )
@@ -363,16 +351,16 @@ class Simulator:
 
     def lost(self, command: Command) -> tuple[Refusal, ...]:
         """Return the pods that no longer have room on the machines that stay, as a command has foreseen."""
-        standing, base = self._standing, self._standing.problem
+        cluster, base = self._cluster, self._cluster.problem
         gone = frozenset(command.candidates)
-        pods = tuple(standing.moving[key] for key in command.moves if key in standing.moving)
+        pods = tuple(cluster.moving[key] for key in command.moves if key in cluster.moving)
         problem = msgspec.structs.replace(
             base,
-            pods=(*standing.waiting, *pods),
+            pods=(*cluster.waiting, *pods),
             pools=(),
             nodes=_quieted([node for node in base.nodes if node.name not in gone], self._quiet),
             topology_nodes=tuple(place for place in base.topology_nodes if place.name not in gone),
-            bound_pods=standing.company.of(pods, but=frozenset(standing.moving)),
+            bound_pods=cluster.running.of(pods, but=frozenset(cluster.moving)),
             moved=frozenset(command.moves),
         )
         return tuple(each for each in solve(problem).refusals if each.pod in command.moves)
@@ -380,19 +368,19 @@ class Simulator:
     @cached_property
     def _wanted_anyway(self) -> int:
         """How many new machines the pods that wait need while every machine stays."""
-        standing = self._standing
-        located = standing.company.running
-        problem = msgspec.structs.replace(standing.problem, pods=standing.waiting, bound_pods=located)
+        cluster = self._cluster
+        located = cluster.running.all
+        problem = msgspec.structs.replace(cluster.problem, pods=cluster.waiting, bound_pods=located)
         return len(solve(problem).new_nodes)
 
     def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:
         """Return the least that any pod of a question asks for, resource by resource."""
         found = [self._least_on(candidate) for candidate in candidates if candidate.movable]
-        return least_requests([*found, *map(pod_requests, self._standing.waiting)])
+        return least_requests([*found, *map(pod_requests, self._cluster.waiting)])
 
     def _least_on(self, candidate: Candidate) -> Mapping[str, int]:
         if candidate.name not in self._least:
-            mine = (pod for pod in candidate.movable if pod.key in self._standing.moving)
+            mine = (pod for pod in candidate.movable if pod.key in self._cluster.moving)
             self._least[candidate.name] = least_requests(pod_requests(pod) for pod in mine)
         return self._least[candidate.name]
 

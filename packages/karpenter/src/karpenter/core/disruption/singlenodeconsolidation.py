@@ -1,8 +1,8 @@
 """
 Single-node consolidation: the first node that can go alone, for at most one replacement.
 
-NodePools take turns, each in the order of its ranking, so that a large NodePool does not keep the others from
-being looked at within the time limit.
+NodePools take turns, each in the order of its ranking, so that a large NodePool does not keep the others
+from being looked at within the time limit.
 """
 
 from __future__ import annotations

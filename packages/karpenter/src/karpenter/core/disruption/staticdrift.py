@@ -1,8 +1,8 @@
 """
 Static drift: drifted nodes of static NodePools are replaced one for one.
 
-As many at a time as the budget and the limit on nodes allow. A replacement comes first, so nodes that are on
-their way out count against that limit until they are gone.
+As many at a time as the budget and the limit on nodes allow. A replacement comes first, so nodes that are
+on their way out count against that limit until they are gone.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """
-Letting machines empty by themselves: where workloads shrink, and where their new pods go.
+Lets nodes empty by themselves: where workloads shrink, and where their new pods go.
 
-A workload that shrinks chooses which of its pods go, and kube-scheduler chooses where new ones run. Neither
-knows which machines are nearly empty, so holes open everywhere, and pods have to be evicted to close them.
-Here both are told: pods on the machines with the fewest pods are the cheapest to delete, and such machines
-would rather not have new ones. A machine that empties by itself costs no eviction.
+A ReplicaSet that scales down chooses which of its pods go, and kube-scheduler chooses where new pods run.
+Neither knows which nodes are nearly empty, so free room opens on all of them, and pods have to be evicted
+to consolidate. Here both are told: pods on the nodes with the fewest pods get the lowest deletion cost, and
+such nodes get a ``PreferNoSchedule`` taint. A node that empties by itself costs no eviction.
+https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost
 
-Only what is ours is changed: a deletion cost that somebody else has set stays, and is never taken back.
+Only annotations of our own are changed: a deletion cost that another controller has set stays.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """
-Surge before evict: let a pod's successor start first, where its Deployment can do that.
+Surge before evict: starts the successor of a pod first, where its Deployment can do that.
 
-Evicting a single replica is downtime, and a disruption budget that allows nothing holds a machine
-for ever. A Deployment whose rollout adds a pod before it takes one away can be asked to roll out
-anew: the successor starts elsewhere, since the machine is closed, and the old pod goes when it is
-ready. No eviction happens, so no budget is asked.
+Evicting a single replica is downtime, and a PodDisruptionBudget that allows nothing keeps a node for ever.
+A Deployment whose rollout adds a pod before it removes one can be restarted: the successor starts
+elsewhere, because the node is tainted, and the old pod goes when the successor is ready. Nothing is
+evicted, so no budget is asked.
+https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment
 
-Limits: all replicas of the Deployment are replaced, not only the pod on the machine that goes; a
-Deployment that is paused, recreates its pods, may lose one during a rollout, or is in the middle
-of one is left to ordinary eviction.
+All replicas of the Deployment are replaced, not only the pod on the node that goes. A Deployment that is
+paused, recreates its pods, may lose one during a rollout, or is in the middle of one is left to ordinary
+eviction.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 RESTARTED: Final = "karpenter.sh/restarted-at"
 """Annotation of a pod template whose change makes its Deployment roll out anew."""
 
-PATIENCE: Final = timedelta(minutes=10)
+SUCCESSOR_TIMEOUT: Final = timedelta(minutes=10)
 """How long successors may take before a command is given up."""
 
 _SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
@@ -78,7 +79,7 @@ def surge_step(
         effects=tuple(_restart(owner, node, now) for owner in fresh.values()),
         asked={**asked, **dict.fromkeys(fresh, now)},
         waits=bool(owners),
-        late=any(now - asked[key] > PATIENCE for key in owners if key in asked),
+        late=any(now - asked[key] > SUCCESSOR_TIMEOUT for key in owners if key in asked),
     )
 
 

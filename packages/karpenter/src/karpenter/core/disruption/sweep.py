@@ -1,18 +1,14 @@
 """
-Looking at every machine at once: which could go, in which order, for the least moving.
+Looks at every node at once: which could be removed, in which order, for the least moving.
 
-Each machine is tried alone against arrays of what the others have free: its pods go where the
-room is of their shape, what is left over to one new machine. The best saving per
-cost of moving is taken, the arrays are brought up to date, and the next best is tried again.
-A machine that has taken pods stays.
+Each node is tried alone against arrays of what the others have free: its pods go to nodes with room of
+their shape, what is left over to one new node. The best saving per cost of moving is taken, the arrays are
+brought up to date, and the next best is tried again. A node that has taken pods stays. Quick and slightly
+cautious: pods that count for spread or affinity stay in their zone. What comes out is a proposal; the
+scheduler decides.
 
-Quick and slightly cautious: pods that count for spread or affinity stay in their zone. What
-comes out is a proposal; the solver itself has the last word about it.
-
-What existing machines have free, as arrays: which of them could take any of some pods at all.
-
-Asked before a question goes to the solver, so that machines on which nothing can happen are
-not part of it. Exact integers; knows nothing of labels, taints or company.
+:class:`FreeResources` answers before a simulation which nodes could take any of some pods at all, so that
+the others are no part of it. Exact integers; labels, taints and topology are not looked at.
 """
 
 from __future__ import annotations
@@ -70,7 +66,7 @@ class SweepResult(NamedTuple):
 
 
 class ClusterSweep:
-    """Every machine of a cluster, its free room, and the pods that could move."""
+    """Every node of a cluster, its free room, and the pods that could move."""
 
     def __init__(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
         self._scheduler = Scheduler(EncodedProblem(problem))
@@ -102,7 +98,7 @@ class ClusterSweep:
         found = SweepResult([], [])
         busy: set[int] = set()
         while queue and not stop():
-            promised, at = heappop(queue)
+            expected, at = heappop(queue)
             candidate = self._candidates[at]
             if at in busy or not headroom.allows(candidate):
                 continue
@@ -110,7 +106,7 @@ class ClusterSweep:
             if trial is None or trial.saving <= least[candidate.name]:
                 continue
             value = -trial.saving / candidate.cost
-            if queue and value > queue[0][0] + 1e-12 and value > promised + 1e-12:
+            if queue and value > queue[0][0] + 1e-12 and value > expected + 1e-12:
                 heappush(queue, (value, at))
                 continue
             self._commit(at, trial)
@@ -288,7 +284,7 @@ def _one_by_one(nodes: NDArray[np.int32]) -> Iterator[int]:
 
 
 _ALWAYS: Final = frozenset({CPU, MEMORY, PODS})
-"""Resources that are looked at whoever asks; a machine that is overdrawn in one takes nobody."""
+"""Resources that are always looked at; a node that is overdrawn in one takes no pod."""
 
 
 class FreeResources:

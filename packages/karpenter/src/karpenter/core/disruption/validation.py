@@ -3,14 +3,16 @@ Validation: whether a command still holds before it is carried out, and once mor
 
 Savings are validated some seconds after the decision, so that a cluster in motion is left alone. Everything
 that was true must still be: the nodes may go, none of them is nominated, budgets leave room, and their pods
-have the same places. Of empty nodes those that are still empty go; everything else goes whole or not at all.
-The simulation takes its time in a large cluster, so a command that was simulated is validated again against
-the cluster as it is then, without another simulation: what has come to its nodes meanwhile was no part of it.
+have the same places. Of empty nodes those that are still empty go; everything else goes whole or not at
+all. The simulation takes its time in a large cluster, so a command that was simulated is validated again
+against the cluster as it is then, without another simulation: what has come to its nodes meanwhile was no
+part of it.
 
-When replacements are ready, :func:`kept_at_removal` looks a last time: an annotation may have been added, and a
-pod may have been on its way when the node was tainted. Such a node is untainted and stays. Budgets of NodePools
-are not asked again, because they have counted the node since it was tainted. A PodDisruptionBudget that allows
-nothing at the moment is waited for; only one that never allows an eviction keeps the node.
+When replacements are ready, :func:`kept_at_removal` looks a last time: an annotation may have been added,
+and a pod may have been on its way when the node was tainted. Such a node is untainted and stays. Budgets of
+NodePools are not asked again, because they have counted the node since it was tainted. A
+PodDisruptionBudget that allows nothing at the moment is waited for; only one that never allows an eviction
+keeps the node.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ def validate(
     `simulated` are the pods of a command that was simulated a moment ago; then only what has changed since is
     looked at.
     """
-    found = _Check(command, view, catalog, now, context, simulated).validate()
+    found = _Check(command, view, catalog, now, context=context, simulated=simulated).validate()
     if isinstance(found, _Invalid):
         return InvalidCommand(
             why=found.why,
@@ -136,19 +138,20 @@ class _Check:
         view: ClusterView,
         catalog: Catalog,
         now: datetime,
+        *,
         context: DisruptionContext,
         simulated: frozenset[str] | None,
     ) -> None:
         self._command, self._view, self._catalog, self._now = command, view, catalog, now
         self._context, self._simulated = context, simulated
-        self._nodes, self._guards = state_nodes(view), PdbLimits(view)
+        self._nodes, self._pdbs = state_nodes(view), PdbLimits(view)
         # A command that was simulated is about its own nodes alone; the simulation needs to know all of them.
         wanted = frozenset(command.candidates)
         self._survey = find_candidates(
             self._nodes if simulated is None else [node for node in self._nodes if node.name in wanted],
             view,
             overlaid_catalog(view, catalog, context.policy),
-            self._guards,
+            self._pdbs,
             now,
             nominated=context.nominated,
             surge=context.settings.surge,
@@ -165,9 +168,11 @@ class _Check:
             known = self._simulated
             new = next((pod.key for each in going for pod in each.pods if pod.key not in known), "")
             return _Invalid("churn", f"pod {new} has come since") if new else _Valid(command, going)
-        if command.reason == DRIFTED:
-            return _Valid(command, going)
-        headroom = self._headroom()
+        return _Valid(command, going) if command.reason == DRIFTED else self._still_saves(going)
+
+    def _still_saves(self, going: tuple[Candidate, ...]) -> _Valid | _Invalid:
+        """Return whether budgets and the simulation still allow a saving."""
+        command, headroom = self._command, self._headroom()
         if len(headroom.within(going)) < len(going):
             return _Invalid("budget", headroom.obstacle(going[0]))
         if newcomer := _newcomer(command, going):
@@ -185,7 +190,7 @@ class _Check:
             view,
             self._catalog,
             self._nodes,
-            self._guards,
+            self._pdbs,
             now,
             movable=going,
             quiet=frozenset(
@@ -231,7 +236,7 @@ def _still_empty(
 def _still_there(command: Command, found: CandidateSurvey) -> tuple[Candidate, ...] | _Invalid:
     drifted = command.reason == DRIFTED
     usable = (*found.candidates, *(found.eventual if drifted else ()))
-    by_name = {each.name: each for each in usable if drifted or _may_be_saved(each)}
+    by_name = {each.name: each for each in usable if drifted or _may_be_consolidated(each)}
     for name in command.candidates:
         if name in by_name:
             continue
@@ -243,8 +248,8 @@ def _still_there(command: Command, found: CandidateSurvey) -> tuple[Candidate, .
     return tuple(by_name[name] for name in command.candidates)
 
 
-def _may_be_saved(candidate: Candidate) -> bool:
-    """Whether a machine's pool still lets it go for a saving, and what it costs is still known."""
+def _may_be_consolidated(candidate: Candidate) -> bool:
+    """Whether a node may still be consolidated, and what it costs is still known."""
     policy = candidate.pool.spec.disruption.consolidation_policy
     return not candidate.quiet and candidate.price is not None and policy != "WhenEmpty"
 
@@ -261,27 +266,29 @@ def _differs(before: Sequence[NewNode], after: Sequence[NewNode]) -> str:
 def kept_at_removal(
     candidates: Iterable[Candidate], reason: str, view: ClusterView, now: datetime
 ) -> dict[str, str]:
-    """Return why machines that were about to go stay after all, by the name of their node."""
+    """Return why nodes that were about to be removed stay after all, by name."""
     nodes, pdbs = {node.name: node for node in state_nodes(view)}, PdbLimits(view)
     chosen = [each for each in candidates if each.name in nodes]
-    found = {each.name: _hold(nodes[each.name], each.surging, reason, pdbs, now) for each in chosen}
+    found = {each.name: _node_hold(nodes[each.name], each.surging, reason, pdbs, now) for each in chosen}
     return {name: why for name, why in found.items() if why}
 
 
-def _hold(node: StateNode, surging: AbstractSet[str], reason: str, pdbs: PdbLimits, now: datetime) -> str:
+def _node_hold(
+    node: StateNode, surging: AbstractSet[str], reason: str, pdbs: PdbLimits, now: datetime
+) -> str:
     if node.annotations.get(DO_NOT_DISRUPT) == "true":
         return f"the node has the annotation {DO_NOT_DISRUPT}=true now"
     if reason == EMPTY and moving_cost(pod for pod in node.pods if is_reschedulable(pod)) > 1.0:
         return "the node is not empty any more"
     if reason == DRIFTED and node.claim is not None and node.claim.spec.termination_grace_period is not None:
-        return ""  # the grace period ends what pods wish
+        return ""  # the grace period overrides pods
     staying = (pod for pod in node.pods if is_active(pod))
-    return next((why for pod in staying if (why := _wish(pod, surging, pdbs, now))), "")
+    return next((why for pod in staying if (why := _pod_hold(pod, surging, pdbs, now))), "")
 
 
-def _wish(pod: Pod, surging: AbstractSet[str], pdbs: PdbLimits, now: datetime) -> str:
-    if wish := do_not_disrupt_reason(pod, now):
-        return f"pod {pod.key} must not be disrupted now: {wish}"
+def _pod_hold(pod: Pod, surging: AbstractSet[str], pdbs: PdbLimits, now: datetime) -> str:
+    if reason := do_not_disrupt_reason(pod, now):
+        return f"pod {pod.key} must not be disrupted now: {reason}"
     if pod.key not in surging and pdbs.is_fully_blocked(pod, now):
         return f"pod {pod.key} can never be evicted: its PodDisruptionBudget does not allow it now"
     return ""

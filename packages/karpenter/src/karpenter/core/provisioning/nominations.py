@@ -1,12 +1,12 @@
 """
 Nominations: nodes that pending pods were given while the nodes start, kept until the pods are bound.
 
-A plan for many pods at once fits tightly. Decided anew while its nodes start, pod by pod, the same pods may not
-fit, and one node too many would be launched. So a nominated pod is counted as if it ran on its node already, and
-no other place is looked for.
+A plan for many pods at once fits tightly. Decided anew while its nodes start, pod by pod, the same pods may
+not fit, and one node too many would be launched. So a nominated pod is counted as if it ran on its node
+already, and no other place is looked for.
 
-A nomination ends with its claim, when its pods no longer fit beside what was bound instead, or a while after the
-node is initialized: by then kube-scheduler could have bound the pod, and has decided otherwise.
+A nomination ends with its claim, when its pods no longer fit beside what was bound instead, or a while
+after the node is initialized: by then kube-scheduler could have bound the pod, and has decided otherwise.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def nomination_period(batch_max: timedelta) -> timedelta:
     """
     Return how long a node is nominated for pods that fit on it, given the longest time that a batch collects.
 
-    Twice that time, so that pods of the next batch still find the node nominated; Karpenter has the same rule:
+    Twice that time, so that pods of the next batch still find the node nominated, as in Karpenter:
     https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/state/statenode.go
     """
     return max(2 * batch_max, _SHORTEST)

@@ -1,12 +1,12 @@
 """
 One decision of the provisioner: claims to create, nodes to nominate, and what to tell users.
 
-``provision`` is the whole of it. It decides for pods that kube-scheduler has marked unschedulable (one that it
-has not looked at yet may still find room), for pods of nodes that are being deleted, and for the room that
-CapacityBuffers ask for. A pod that requires a node without a NodePool is skipped.
+``provision`` is the whole of it. It decides for pods that kube-scheduler has marked unschedulable (one that
+it has not looked at yet may still find room), for pods of nodes that are being deleted, and for the room
+that CapacityBuffers ask for. A pod that requires a node without a NodePool is skipped.
 
-Between the decision and the creation of a claim the cluster may change: :func:`creation_problem` is the one place
-where limits are checked again, for pods and for replacements alike.
+Between the decision and the creation of a claim the cluster may change: :func:`creation_problem` is the one
+place where limits are checked again, for pods and for replacements alike.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-Pools of a fixed size: how many machines they lack, and what their claims look like.
+Static NodePools: how many claims they lack, and what those look like.
 
-A static pool keeps as many machines as it says, pods or no pods. Machines that a disruption is about to
-replace are still there and count against the wish; those that are being deleted count only against the limit
-on nodes. Nothing is chosen here: which machine a claim becomes is left to the provider.
+A static NodePool keeps as many nodes as its ``replicas``, with or without pods. Nodes that disruption is
+about to replace still count towards ``replicas``; those that are being deleted count only against the limit
+on nodes. The claim leaves the choice of instance type to the provider.
 
-Which machines go when there are too many is decided in ``core.disruption.surplus``.
+Which claims are deleted when there are too many is decided in ``core.disruption.deprovisioning``.
 """
 
 from __future__ import annotations

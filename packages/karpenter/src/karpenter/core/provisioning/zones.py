@@ -1,10 +1,11 @@
 """
-Which zone waiting pods can only be in, for those who watch over zones.
+Which zone pending pods can only be in, for the metric of pending pods by zone.
 
-Three things bind a pod to zones: what it requires, where its volumes can be reached from, and a spread that
-leaves only some zones open. What is left of all zones together is one, several, or none.
+Three things bind a pod to zones: what it requires, the zones that its volumes can be reached from, and a
+topology spread that leaves only some zones open. What is left of all zones together is one, several, or
+none.
 
-Decides nothing: the solver works with the same wishes by itself, and in more detail.
+Decides nothing: the scheduler works with the same requirements in more detail.
 """
 
 from __future__ import annotations

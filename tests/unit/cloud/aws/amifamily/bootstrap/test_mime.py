@@ -13,7 +13,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.mime import parse_archive
 from tests.unit.cloud.aws.amifamily.bootstrap.test_userdata import rendered
 
 CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[4] / "data" / "userdata" / "archives.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[5] / "data" / "userdata" / "archives.json").read_text(encoding="utf-8")
 )
 OUR_BOUNDARY = "nested with our boundary"
 

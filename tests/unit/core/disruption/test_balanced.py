@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from karpenter.api.nodepool import Budget
-from karpenter.core.disruption.disrupt import DisruptionDecision
 from karpenter.core.disruption.events import score_effects
 from karpenter.core.disruption.memory import unreadable_budgets
 from karpenter.core.effects import Announce, Count, Measure
 from tests.unit.core.disruption.clusters import cluster, decided, held, machine, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.core.disruption.disrupt import DisruptionDecision
 
 
 def _told(verdict: DisruptionDecision, *names: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome, Payback
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.memory import DisruptionMemory, FinishedCommand
+from karpenter.core.disruption.memory import FinishedCommand
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
@@ -37,6 +37,7 @@ from tests.unit.telemetry.clocks import NOON
 if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command
+    from karpenter.core.disruption.memory import DisruptionMemory
     from karpenter.core.model.catalog import Catalog
 
 SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=NOW)
@@ -44,7 +45,7 @@ COMPLETE = Condition(type="Initialized", status="True", reason="Initialized", la
 LOST = Unreachable("no", request=Request(method="PATCH", path="/"))
 
 
-class Shop:
+class FixedCatalogs:
     """Sells what the tests of disruption sell."""
 
     async def of(self, pools: Any) -> Catalog:
@@ -53,11 +54,11 @@ class Shop:
         return MARKET
 
 
-class Noting(InlineExecutor):
+class NotingExecutor(InlineExecutor):
     """Does the work at once, and notes with which memory."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, harness: Harness) -> None:
+        self._stage = harness
 
     async def run(self, work: Any) -> Any:
         """Do some work."""
@@ -69,7 +70,7 @@ class Noting(InlineExecutor):
         return found
 
 
-class Stage(Shell):
+class Harness(Shell):
     """Machines, and who removes them."""
 
     def __init__(self, *parts: Any) -> None:
@@ -90,9 +91,9 @@ class Stage(Shell):
         self.disruption = Disruption(
             store=self.store,
             performer=self.performer,
-            catalogs=Shop(),  # type: ignore[arg-type]
+            catalogs=FixedCatalogs(),  # type: ignore[arg-type]
             queue=self.queue,
-            worker=Noting(self),
+            worker=NotingExecutor(self),
             clock=self.clock,
             metrics=self.metrics,
             context=DisruptionContext(),
@@ -102,7 +103,7 @@ class Stage(Shell):
 
         self.asked: list[DisruptionMemory] = []
         self.meanwhile: tuple[Any, ...] = ()
-        """What comes while somebody looks again."""
+        """What comes while a command is validated."""
 
     @property
     def last_memory(self) -> DisruptionMemory:
@@ -134,27 +135,27 @@ class Stage(Shell):
                 self.put(msgspec.structs.replace(claim, status=status))
 
 
-def empty() -> Stage:
-    """Return a stage with a machine that nobody needs."""
-    return Stage(machine("idle"), machine("busy"), pod("web-1", "busy", cpu="3"))
+def empty() -> Harness:
+    """Return a harness with an empty machine."""
+    return Harness(machine("idle"), machine("busy"), pod("web-1", "busy", cpu="3"))
 
 
-def drifted() -> Stage:
-    """Return a stage with a machine that has to be exchanged."""
-    return Stage(machine("old", conditions=(SWAPPED,)), pod("web-1", "old", cpu="3"))
+def drifted() -> Harness:
+    """Return a harness with a machine that has to be exchanged."""
+    return Harness(machine("old", conditions=(SWAPPED,)), pod("web-1", "old", cpu="3"))
 
 
 def test_an_empty_machine_is_closed_and_then_removed() -> None:
     """It is closed and counts as leaving; with nothing to wait for, it goes at the next look."""
 
     async def main() -> None:
-        stage = empty()
-        assert await stage.begin()
-        assert stage.store.marked == stage.queue.claims == {"idle"}
-        assert set(stage.performer.kinds) == {"Amend"}
-        assert await stage.queue.look() == PERIOD
-        assert {"DeleteObject", "Announce", "Count"} <= set(stage.performer.kinds)
-        assert stage.queue.in_progress == []
+        harness = empty()
+        assert await harness.begin()
+        assert harness.store.marked == harness.queue.claims == {"idle"}
+        assert set(harness.performer.kinds) == {"Amend"}
+        assert await harness.queue.look() == PERIOD
+        assert {"DeleteObject", "Announce", "Count"} <= set(harness.performer.kinds)
+        assert harness.queue.in_progress == []
 
     asyncio.run(main())
 
@@ -163,10 +164,10 @@ def test_a_machine_is_not_removed_by_two_commands() -> None:
     """What one command is about another cannot be about."""
 
     async def main() -> None:
-        stage = empty()
-        command, candidates = stage.proposed()
-        assert (await stage.queue.start(command, candidates, "first")).begun
-        assert not (await stage.queue.start(command, candidates, "second")).begun
+        harness = empty()
+        command, candidates = harness.proposed()
+        assert (await harness.queue.start(command, candidates, "first")).begun
+        assert not (await harness.queue.start(command, candidates, "second")).begun
 
     asyncio.run(main())
 
@@ -175,17 +176,17 @@ def test_a_replacement_comes_first() -> None:
     """Nothing goes before what replaces it is complete; until then it says that others wait for it."""
 
     async def main() -> None:
-        stage = drifted()
-        assert stage.proposed()[0].reason == DRIFTED
-        assert await stage.begin()
-        assert "CreateClaim" in stage.performer.kinds
-        await stage.queue.look()
-        assert stage.performer.kinds == ["Announce"]
-        stage.finish_replacements()
-        stage.clock.seconds += 30.0
-        await stage.queue.look()
-        assert "DeleteObject" in stage.performer.kinds
-        assert [each.start_up for each in stage.queue.take_finished()] == [timedelta(seconds=30)]
+        harness = drifted()
+        assert harness.proposed()[0].reason == DRIFTED
+        assert await harness.begin()
+        assert "CreateClaim" in harness.performer.kinds
+        await harness.queue.look()
+        assert harness.performer.kinds == ["Announce"]
+        harness.finish_replacements()
+        harness.clock.seconds += 30.0
+        await harness.queue.look()
+        assert "DeleteObject" in harness.performer.kinds
+        assert [each.start_up for each in harness.queue.take_finished()] == [timedelta(seconds=30)]
 
     asyncio.run(main())
 
@@ -195,20 +196,20 @@ def test_what_cannot_be_finished_is_undone(how: str) -> None:
     """Machines are opened again, count as staying, and the failure is counted."""
 
     async def main() -> None:
-        stage = drifted()
-        assert await stage.begin()
-        (begun,) = stage.queue.in_progress
+        harness = drifted()
+        assert await harness.begin()
+        (begun,) = harness.queue.in_progress
         if "gone" in how:
-            replacement = stage.store.claim(begun.replacements[0])
+            replacement = harness.store.claim(begun.replacements[0])
             assert replacement is not None
-            stage.store.apply(ObjectDeleted(replacement))
+            harness.store.apply(ObjectDeleted(replacement))
         else:
-            stage.clock.seconds += 601.0
-        await stage.queue.look()
-        assert stage.queue.in_progress == []
-        assert stage.store.marked == frozenset()
+            harness.clock.seconds += 601.0
+        await harness.queue.look()
+        assert harness.queue.in_progress == []
+        assert harness.store.marked == frozenset()
         labels = {"decision": "replace", "reason": "drifted", "consolidation_type": ""}
-        assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
+        assert harness.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
 
     asyncio.run(main())
 
@@ -217,23 +218,23 @@ def test_a_machine_that_must_not_go_any_more_is_opened_again() -> None:
     """What was forbidden after the decision stays, and the others of its command go."""
 
     async def main() -> None:
-        stage = Stage(machine("idle-1"), machine("idle-2"))
-        assert await stage.begin()
-        assert stage.store.marked == {"idle-1", "idle-2"}
-        stage.put(pod("late-1", "idle-1", annotations={DO_NOT_DISRUPT: "true"}))
-        await stage.queue.look()
-        gone = [each.name for each in stage.performer.effects if isinstance(each, DeleteObject)]
+        harness = Harness(machine("idle-1"), machine("idle-2"))
+        assert await harness.begin()
+        assert harness.store.marked == {"idle-1", "idle-2"}
+        harness.put(pod("late-1", "idle-1", annotations={DO_NOT_DISRUPT: "true"}))
+        await harness.queue.look()
+        gone = [each.name for each in harness.performer.effects if isinstance(each, DeleteObject)]
         assert gone == ["idle-2"]
-        assert stage.store.marked == {"idle-2"}
+        assert harness.store.marked == {"idle-2"}
 
-        stage = empty()
-        assert await stage.begin()
-        stage.put(pod("late-1", "idle"))
-        await stage.queue.look()
-        assert "DeleteObject" not in stage.performer.kinds
-        assert (stage.queue.in_progress, stage.store.marked) == ([], frozenset())
+        harness = empty()
+        assert await harness.begin()
+        harness.put(pod("late-1", "idle"))
+        await harness.queue.look()
+        assert "DeleteObject" not in harness.performer.kinds
+        assert (harness.queue.in_progress, harness.store.marked) == ([], frozenset())
         labels = {"decision": "delete", "reason": "empty", "consolidation_type": "empty"}
-        assert stage.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
+        assert harness.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
 
     asyncio.run(main())
 
@@ -242,19 +243,19 @@ def test_what_cannot_be_begun_is_given_up() -> None:
     """A command whose machines cannot be closed, are gone, or whose pool is gone is not begun."""
 
     async def main() -> None:
-        stage = empty()
-        stage.performer.error = LOST
-        assert not await stage.begin()
-        stage.performer.error = None
-        command, candidates = stage.proposed()
-        stage.drop(*machine("idle"))
-        assert not (await stage.queue.start(command, candidates, "a machine that is gone")).begun
+        harness = empty()
+        harness.performer.error = LOST
+        assert not await harness.begin()
+        harness.performer.error = None
+        command, candidates = harness.proposed()
+        harness.drop(*machine("idle"))
+        assert not (await harness.queue.start(command, candidates, "a machine that is gone")).begun
 
-        stage = drifted()
-        command, candidates = stage.proposed()
-        stage.drop(pool())
-        assert not (await stage.queue.start(command, candidates, "a pool that is gone")).begun
-        assert stage.store.marked == frozenset()
+        harness = drifted()
+        command, candidates = harness.proposed()
+        harness.drop(pool())
+        assert not (await harness.queue.start(command, candidates, "a pool that is gone")).begun
+        assert harness.store.marked == frozenset()
 
     asyncio.run(main())
 
@@ -263,14 +264,14 @@ def test_a_failure_only_delays() -> None:
     """A command that fails on its way is tried again at the next look."""
 
     async def main() -> None:
-        stage = empty()
-        assert await stage.begin()
-        stage.performer.error = LOST
-        assert await stage.queue.look() == PERIOD
-        assert len(stage.queue.in_progress) == 1
-        stage.performer.error = None
-        await stage.queue.look()
-        assert stage.queue.in_progress == []
+        harness = empty()
+        assert await harness.begin()
+        harness.performer.error = LOST
+        assert await harness.queue.look() == PERIOD
+        assert len(harness.queue.in_progress) == 1
+        harness.performer.error = None
+        await harness.queue.look()
+        assert harness.queue.in_progress == []
 
     asyncio.run(main())
 
@@ -279,12 +280,12 @@ def test_what_fails_for_too_long_is_undone() -> None:
     """Machines that cannot be removed count as staying again, whether or not they can be opened yet."""
 
     async def main() -> None:
-        stage = empty()
-        assert await stage.begin()
-        stage.performer.error = LOST
-        stage.clock.seconds += 601.0
-        assert await stage.queue.look() == PERIOD
-        assert (stage.queue.in_progress, stage.store.marked) == ([], frozenset())
+        harness = empty()
+        assert await harness.begin()
+        harness.performer.error = LOST
+        harness.clock.seconds += 601.0
+        assert await harness.queue.look() == PERIOD
+        assert (harness.queue.in_progress, harness.store.marked) == ([], frozenset())
 
     asyncio.run(main())
 
@@ -293,13 +294,13 @@ def test_a_pass_proposes_waits_looks_again_and_begins() -> None:
     """An empty machine is announced, looked at again after a while, and begun; the decision is counted."""
 
     async def main() -> None:
-        stage = empty()
-        before = stage.clock.seconds
-        assert await stage.disruption.look() == 0.0
-        assert stage.clock.seconds - before >= 15.0
-        assert stage.queue.claims == {"idle"}
+        harness = empty()
+        before = harness.clock.seconds
+        assert await harness.disruption.look() == 0.0
+        assert harness.clock.seconds - before >= 15.0
+        assert harness.queue.claims == {"idle"}
         labels = {"decision": "delete", "reason": EMPTY.lower(), "consolidation_type": "empty"}
-        assert stage.metrics[declared.DECISIONS].value(**labels) == 1.0
+        assert harness.metrics[declared.DECISIONS].value(**labels) == 1.0
 
     asyncio.run(main())
 
@@ -315,11 +316,11 @@ def test_what_comes_while_a_command_is_looked_at_again_counts(late: Any, begun: 
     """A pod that is bound to the machine at the last moment keeps it."""
 
     async def main() -> None:
-        stage = empty()
-        stage.meanwhile = (late,)
-        await stage.disruption.look()
-        assert stage.queue.claims == ({"idle"} if begun else set())
-        failed = stage.metrics[declared.FAILED_VALIDATIONS].value(consolidation_type="empty")
+        harness = empty()
+        harness.meanwhile = (late,)
+        await harness.disruption.look()
+        assert harness.queue.claims == ({"idle"} if begun else set())
+        failed = harness.metrics[declared.FAILED_VALIDATIONS].value(consolidation_type="empty")
         assert failed == (0.0 if begun else 1.0)
 
     asyncio.run(main())
@@ -329,7 +330,7 @@ def test_what_was_seen_is_part_of_the_question() -> None:
     """Pools whose pods landed elsewhere rest, and start-up counts for as long as it took lately."""
 
     async def main() -> None:
-        stage = Stage(machine("busy"), pod("web-1", "busy", cpu="3"))
+        harness = Harness(machine("busy"), pod("web-1", "busy", cpu="3"))
         missed = ExpectedOutcome(
             pools=frozenset({"default"}),
             leaving=frozenset(),
@@ -337,11 +338,11 @@ def test_what_was_seen_is_part_of_the_question() -> None:
             moved=1,
             since=NOW - timedelta(hours=1),
         )
-        stage.queue._finished.append(FinishedCommand(expected=missed, start_up=timedelta(minutes=9)))
-        await stage.disruption.look()
-        assert stage.last_memory.resting.keys() == {"default"}
-        assert stage.last_memory.start_ups == (timedelta(minutes=9),)
-        assert stage.last_memory.learned(Payback(), NOW) == Payback(start_up=timedelta(minutes=9))
+        harness.queue._finished.append(FinishedCommand(expected=missed, start_up=timedelta(minutes=9)))
+        await harness.disruption.look()
+        assert harness.last_memory.resting.keys() == {"default"}
+        assert harness.last_memory.start_ups == (timedelta(minutes=9),)
+        assert harness.last_memory.learned(Payback(), NOW) == Payback(start_up=timedelta(minutes=9))
 
     asyncio.run(main())
 
@@ -350,18 +351,20 @@ def test_why_a_machine_stays_is_worked_out_once_in_a_while() -> None:
     """Users are told after a quarter of an hour again, and not worked out for whenever anything changes."""
 
     async def main() -> None:
-        stage = Stage(machine("busy", "small"), pod("web-1", "busy", cpu="1500m"))
+        harness = Harness(machine("busy", "small"), pod("web-1", "busy", cpu="1500m"))
         for minutes in (1, 1, 15):
-            await stage.disruption.look()
-            stage.clock.seconds += minutes * 60
-            stage.put(pod(f"late-{stage.clock.seconds}", "busy", cpu="10m"))  # worth looking again
-        await stage.disruption.look()
+            await harness.disruption.look()
+            harness.clock.seconds += minutes * 60
+            harness.put(pod(f"late-{harness.clock.seconds}", "busy", cpu="10m"))  # worth looking again
+        await harness.disruption.look()
         asked = [
             each.lately_explained(NOW + timedelta(minutes=at))
-            for each, at in zip(stage.asked, (0, 1, 2, 17), strict=True)
+            for each, at in zip(harness.asked, (0, 1, 2, 17), strict=True)
         ]
         assert [each.keys() for each in asked] == [set(), {"busy"}, {"busy"}, set()]
-        told = [each for each in stage.performer.effects if getattr(each, "reason", "") == "Unconsolidatable"]
+        told = [
+            each for each in harness.performer.effects if getattr(each, "reason", "") == "Unconsolidatable"
+        ]
         assert len(told) == 2 * 2
 
     asyncio.run(main())
@@ -371,16 +374,16 @@ def test_a_pool_that_keeps_growing_again_is_known_for_it() -> None:
     """Savings end when machines come that no command has launched; replacements end none."""
 
     async def main() -> None:
-        stage = Stage()
+        harness = Harness()
         for number in range(6):
             grown = [*machine(f"grown-{number}", "xlarge"), pod(f"web-{number}", f"grown-{number}")]
-            stage.put(*grown)
-            await stage.disruption.look()
-            (begun,) = stage.queue.in_progress
-            assert stage.disruption.memory.launched == set(begun.replacements)
-            stage.queue.in_progress.clear()
-            stage.drop(*grown, *filter(None, map(stage.store.claim, begun.replacements)))
-        learned = [each.learned(Payback(), stage.clock.now()).lifetimes for each in stage.asked]
+            harness.put(*grown)
+            await harness.disruption.look()
+            (begun,) = harness.queue.in_progress
+            assert harness.disruption.memory.launched == set(begun.replacements)
+            harness.queue.in_progress.clear()
+            harness.drop(*grown, *filter(None, map(harness.store.claim, begun.replacements)))
+        learned = [each.learned(Payback(), harness.clock.now()).lifetimes for each in harness.asked]
         assert [bool(each) for each in learned] == 5 * [False] + [True]
         assert learned[-1] == {"default": SHORTEST}
 
@@ -391,10 +394,10 @@ def test_nothing_is_decided_before_all_is_known() -> None:
     """A state that lacks something is no ground for a decision."""
 
     async def main() -> None:
-        stage = empty()
-        stage.store.complete = False
-        assert await stage.disruption.look() == UNSYNCED
-        assert stage.performer.kinds == []
+        harness = empty()
+        harness.store.complete = False
+        assert await harness.disruption.look() == UNSYNCED
+        assert harness.performer.kinds == []
 
     asyncio.run(main())
 
@@ -403,16 +406,16 @@ def test_what_keeps_decisions_waiting_is_said() -> None:
     """After half a minute, and then every ten seconds, until decisions are made again."""
 
     async def main() -> None:
-        stage = empty()
-        stage.put(claim(meta={"name": "slow"}))
+        harness = empty()
+        harness.put(claim(meta={"name": "slow"}))
         with capture_logs() as lines:
             for _ in range(52):
-                assert await stage.disruption.look() == UNSYNCED
-                stage.clock.seconds += 1.0
-            stage.drop(claim(meta={"name": "slow"}))
-            await stage.disruption.look()
-            stage.put(claim(meta={"name": "slow"}))
-            await stage.disruption.look()
+                assert await harness.disruption.look() == UNSYNCED
+                harness.clock.seconds += 1.0
+            harness.drop(claim(meta={"name": "slow"}))
+            await harness.disruption.look()
+            harness.put(claim(meta={"name": "slow"}))
+            await harness.disruption.look()
         said = [each for each in lines if each["event"] == "state.not_synced"]
         assert [(each["seconds"], each["unlaunched"]) for each in said] == [
             (30, "slow"),
@@ -423,16 +426,16 @@ def test_what_keeps_decisions_waiting_is_said() -> None:
     asyncio.run(main())
 
 
-def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
+def test_a_node_that_was_tainted_by_an_unknown_command_is_untainted() -> None:
     """After a restart no command is known, so what was closed by one is opened again."""
 
     async def main() -> None:
-        stage = Stage(machine("busy"), pod("web-1", "busy", cpu="3"))
-        node = stage.store.node("busy")
-        claim = stage.store.claim("busy")
+        harness = Harness(machine("busy"), pod("web-1", "busy", cpu="3"))
+        node = harness.store.node("busy")
+        claim = harness.store.claim("busy")
         assert node is not None
         assert claim is not None
-        stage.store.apply(
+        harness.store.apply(
             ObjectUpdated(
                 msgspec.structs.replace(
                     claim,
@@ -446,8 +449,8 @@ def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
                 )
             )
         )
-        await stage.disruption.look()
-        amended = [each for each in stage.performer.effects if "given up" in getattr(each, "because", "")]
+        await harness.disruption.look()
+        amended = [each for each in harness.performer.effects if "given up" in getattr(each, "because", "")]
         assert amended
 
     asyncio.run(main())
@@ -456,36 +459,36 @@ def test_a_node_that_nobody_remembers_closing_is_opened() -> None:
 async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next look comes though nothing has changed, and knows of them; what is reached is forgotten."""
     monkeypatch.setattr("karpenter.controllers.disruption.LIMIT", -1.0)
-    stage = Stage(pool(ways=("none",)), machine("old", conditions=(SWAPPED,)), pod("web-1", "old"))
+    harness = Harness(pool(ways=("none",)), machine("old", conditions=(SWAPPED,)), pod("web-1", "old"))
 
-    await stage.disruption.look()
+    await harness.disruption.look()
     monkeypatch.undo()
-    await stage.disruption.look()
-    second = stage.last_memory
-    stage.put(machine("other")[0])
-    await stage.disruption.look()
+    await harness.disruption.look()
+    second = harness.last_memory
+    harness.put(machine("other")[0])
+    await harness.disruption.look()
 
-    assert stage.asked[0].overdue == frozenset()
+    assert harness.asked[0].overdue == frozenset()
     assert second.overdue == {"old"}
-    assert stage.last_memory.overdue == frozenset()
+    assert harness.last_memory.overdue == frozenset()
 
 
 async def test_a_machine_counts_as_going_until_it_is_open_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a budget has room for the next one while nothing can run on this one yet."""
-    stage = drifted()
-    assert await stage.begin()
-    (begun,) = stage.queue.in_progress
-    replacement = stage.store.claim(begun.replacements[0])
+    harness = drifted()
+    assert await harness.begin()
+    (begun,) = harness.queue.in_progress
+    replacement = harness.store.claim(begun.replacements[0])
     assert replacement is not None
-    stage.store.apply(ObjectDeleted(replacement))
+    harness.store.apply(ObjectDeleted(replacement))
     marked: list[frozenset[str]] = []
 
     async def perform(effects: Any) -> None:
         del effects
-        marked.append(stage.store.marked)
+        marked.append(harness.store.marked)
 
-    monkeypatch.setattr(stage.performer, "perform", perform)
-    await stage.queue.look()
+    monkeypatch.setattr(harness.performer, "perform", perform)
+    await harness.queue.look()
 
     assert marked[-1] == set(begun.claims)
-    assert stage.store.marked == frozenset()
+    assert harness.store.marked == frozenset()
