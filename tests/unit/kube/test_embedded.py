@@ -41,4 +41,4 @@ async def test_an_informer_that_was_away_too_long(chance: Random) -> None:
     async with running(informer.run()):
         await until(lambda: len(heard) > 1)
 
-    assert heard == ["Seen new", "Removed dropped"]
+    assert heard == ["InformerUpdate new", "InformerDelete dropped"]

@@ -216,16 +216,8 @@ def start_singleton(
     supervisor.start(each.name, run)
 
 
-T = TypeVar("T")
-
-
 class AnswerTimeout(CloudUnreachable):
-    """The cloud did not answer in time."""
-
-
-CLOUD_TIMEOUT: Final = 60.0
-LAUNCH_CALL_TIMEOUT: Final = 120.0
-"""Seconds for a launch, which may have to try many offerings."""
+    """A call of the cloud provider timed out."""
 
 
 async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION
 from karpenter.api.wire import to_plain
 from karpenter.base.hashstructure import (
     ANY_SLICE,
@@ -25,6 +28,7 @@ from karpenter.base.hashstructure import (
     GoPointer,
     GoSlice,
     GoStruct,
+    UnhashableError,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +95,21 @@ def pool_hash(pool: NodePool) -> str:
     template: dict[str, Any] = to_plain(pool.spec.template)
     template["spec"].setdefault("expireAfter", pool.spec.template.spec.expire_after)
     return str(_TEMPLATE.hash(template, "spec.template"))
+
+
+def pool_hash_annotations(pool: NodePool) -> dict[str, str]:
+    """Return the annotations with which `pool` carries its hash; none where it cannot be hashed."""
+    try:
+        return {NODEPOOL_HASH: pool_hash(pool), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
+    except UnhashableError:  # the validation of the pool says so
+        return {}
+
+
+def with_pool_hash(pool: NodePool) -> NodePool:
+    """Return a pool with the hash of its template, as the operator writes it before drift is looked for."""
+    annotations = {**pool.metadata.annotations, **pool_hash_annotations(pool)}
+    metadata = msgspec.structs.replace(pool.metadata, annotations=annotations)
+    return msgspec.structs.replace(pool, metadata=metadata)
 
 
 def plain_pool_hash(spec: Mapping[str, Any]) -> str:
