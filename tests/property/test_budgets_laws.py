@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karpenter.api.nodepool import Budget as Wire
-from karpenter.core.disruption.budgets import Budget, headroom, read_budgets
+from karpenter.core.disruption.budgets import DisruptionBudget, headroom, read_budgets
 
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 REASONS = ("Empty", "Drifted", "Underutilized")
@@ -52,7 +52,7 @@ def test_more_budgets_never_give_more_room(one: list[Wire], two: list[Wire], rea
 @given(st.integers(0, 100), st.integers(0, 10**6))
 def test_shares_round_up(percent: int, size: int) -> None:
     """A share of the pool is rounded up to whole nodes."""
-    assert Budget(percent=percent).ceiling(size) == ceil(percent * size / 100)
+    assert DisruptionBudget(percent=percent).ceiling(size) == ceil(percent * size / 100)
 
 
 @given(

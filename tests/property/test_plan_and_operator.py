@@ -31,7 +31,7 @@ from karpenter.base.batcher import BatchWindow
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.controllers.controller import InlineExecutor
-from karpenter.controllers.disruption import Disruption
+from karpenter.controllers.disruption import DisruptionController
 from karpenter.controllers.disruption_queue import DisruptionQueue
 from karpenter.controllers.informer import node_class
 from karpenter.controllers.nodeclaim import Expiration
@@ -257,7 +257,7 @@ class Operator:
             window=BatchWindow(idle=1.0, longest=10.0),
         )
         self.queue = DisruptionQueue(**parts, rules=ALL_LABEL_RULES, nominated_for=timedelta(seconds=20))
-        self.disruption = Disruption(
+        self.disruption = DisruptionController(
             **parts,
             **shared,
             queue=self.queue,

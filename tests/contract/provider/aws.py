@@ -27,8 +27,8 @@ from karpenter.cloud.aws.services import new_services
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.offerings import OfferingName
 from karpenter.core.state.cluster import ClusterView
-from karpenter_local.aws.account import Account, Shelf
-from karpenter_local.aws.estate import DISCOVERY, Estate
+from karpenter_local.aws.account import Account, OfferingPattern
+from karpenter_local.aws.estate import DISCOVERY, ClusterResources
 from karpenter_local.aws.faults import LoseAnswer
 from karpenter_local.aws.mail import announce_interruption
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
@@ -89,8 +89,8 @@ class AwsLaboratory:
     def _name(self, whose: str) -> str:
         return f"{whose}-{self._number}"
 
-    def _build(self, whose: str) -> Estate:
-        estate = Estate(self._account, self.clients.by_name, self._name(whose))
+    def _build(self, whose: str) -> ClusterResources:
+        estate = ClusterResources(self._account, self.clients.by_name, self._name(whose))
         estate.build()
         return estate
 
@@ -136,7 +136,9 @@ class AwsLaboratory:
         """Empty the shelves."""
         for each in offerings:
             self._account.sell_out(
-                Shelf(capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone)
+                OfferingPattern(
+                    capacity_type=each.capacity_type, instance_type=each.instance_type, zone=each.zone
+                )
             )
 
     async def lose_next_answer(self) -> None:

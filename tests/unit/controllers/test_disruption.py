@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
 from karpenter.controllers.controller import InlineExecutor
-from karpenter.controllers.disruption import UNSYNCED, Disruption
+from karpenter.controllers.disruption import UNSYNCED, DisruptionController
 from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome, Payback
@@ -88,7 +88,7 @@ class Harness(Shell):
             rules=ALL_LABEL_RULES,
             nominated_for=timedelta(seconds=20),
         )
-        self.disruption = Disruption(
+        self.disruption = DisruptionController(
             store=self.store,
             performer=self.performer,
             catalogs=FixedCatalogs(),  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from karpenter.kube.rest import MergePatch
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.operator.run import OperatorProcess, OperatorTarget, resident, run
 from karpenter_local.apiserver.inprocess import InProcess
-from karpenter_local.apiserver.notice import Notice
+from karpenter_local.apiserver.notice import ClusterDirectory
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.sandbox.cluster import install_definitions
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
@@ -210,7 +210,7 @@ def test_a_bad_setting_of_the_operator_beside_a_local_cluster(tmp_path: Path) ->
         asyncio.run(
             serve(
                 LocalOptions(with_karpenter=True),
-                Notice(tmp_path),
+                ClusterDirectory(tmp_path),
                 lambda _: None,
                 environ={"BATCH_IDLE_DURATION": "-1s"},
             )

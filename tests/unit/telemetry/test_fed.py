@@ -8,7 +8,7 @@ from pathlib import Path
 import karpenter
 from karpenter.telemetry.metrics import METRICS
 from karpenter.telemetry.metrics import conditions as declared_conditions
-from karpenter.telemetry.metrics.store import MetricSpec
+from karpenter.telemetry.metrics.instruments import MetricSpec
 from karpenter.telemetry.metrics.table import (
     claims,
     disruption,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     WINDOW,
     AgeMetric,
     CounterMetric,

@@ -16,8 +16,8 @@ from karpenter.telemetry.metrics import (
     runtime,
     scheduler,
 )
-from karpenter.telemetry.metrics.metrics import UndeclaredMetric
-from karpenter.telemetry.metrics.store import counter, gauge
+from karpenter.telemetry.metrics.instruments import counter, gauge
+from karpenter.telemetry.metrics.registry import UndeclaredMetric
 from tests.unit.telemetry.clocks import HandClock
 from tests.unit.telemetry.filling import exercise
 
@@ -39,7 +39,7 @@ def test_counting_shows() -> None:
     found = [line for line in text(metrics).splitlines() if "nodes_created" in line]
 
     assert found == [
-        "# HELP karpenter_nodes_created_total Nodes of ours that have joined the cluster.",
+        "# HELP karpenter_nodes_created_total Nodes registered for a NodeClaim.",
         "# TYPE karpenter_nodes_created_total counter",
         'karpenter_nodes_created_total{nodepool="default",zone="zone-1"} 1.0',
     ]

@@ -7,12 +7,12 @@ import subprocess
 import pytest
 
 from karpenter.telemetry.metrics import METRICS, Metrics
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     DURATIONS,
     NODE_CLASSES,
     WELL_KNOWN,
-    MetricSpec,
     Instrument,
+    MetricSpec,
     render_bound,
 )
 from tests.unit.telemetry.clocks import HandClock

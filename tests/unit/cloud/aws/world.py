@@ -37,7 +37,7 @@ from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients, open_clients
 from karpenter.cloud.aws.services import new_services
 from karpenter_local.aws.account import Account
-from karpenter_local.aws.estate import DISCOVERY, Estate
+from karpenter_local.aws.estate import DISCOVERY, ClusterResources
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -90,7 +90,7 @@ class World:
         self.clients = clients_for(embedded(), self.account)
         self.ec2 = self.clients.by_name["ec2"]
         self.iam = self.clients.by_name["iam"]
-        self.estate = Estate(self.account, self.clients.by_name, CLUSTER)
+        self.estate = ClusterResources(self.account, self.clients.by_name, CLUSTER)
         self.estate.build()
         self.objects = ObjectsInMemory()
         self._described: tuple[Any, ...] | None = None

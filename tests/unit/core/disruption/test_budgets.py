@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.nodepool import Budget as Wire
 from karpenter.core.disruption.budgets import (
-    Budget,
+    DisruptionBudget,
     BudgetError,
     binding,
     headroom,
@@ -81,7 +81,7 @@ def test_the_budget_that_decides_can_be_named() -> None:
     """The tightest open budget is known, and of equals the first."""
     budgets = read_budgets([Wire(nodes="5"), Wire(nodes="2"), Wire(nodes="20%"), OFFICE_HOURS])
 
-    assert binding(budgets, reason="Empty", pool_size=10, now=EVENING) == Budget(nodes=2)
+    assert binding(budgets, reason="Empty", pool_size=10, now=EVENING) == DisruptionBudget(nodes=2)
 
 
 def test_no_open_budget_decides_nothing() -> None:

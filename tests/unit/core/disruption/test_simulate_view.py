@@ -12,7 +12,7 @@ from karpenter.api.nodepool import Budget
 from karpenter.api.pod import ContainerPort
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.simulate import RunningPods, SimulatedCluster, Simulator
+from karpenter.core.disruption.simulate import RunningPods, SimulationState, Simulator
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.build.build import SchedulingPolicy
@@ -74,7 +74,7 @@ def _with_port(found: Pod) -> Pod:
     return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=(box,)))
 
 
-def _volumed() -> tuple[SimulatedCluster, Pod]:
+def _volumed() -> tuple[SimulationState, Pod]:
     moved = _with_port(pod("web-0", "node-1", cpu="1"))
     problem = Problem(
         pods=(moved,),
@@ -93,7 +93,7 @@ def _volumed() -> tuple[SimulatedCluster, Pod]:
         ),
         volumes={moved.key: PodVolumes((), {"csi": frozenset({"data"})})},
     )
-    standing = SimulatedCluster(
+    standing = SimulationState(
         problem=problem,
         moving={moved.key: moved},
         waiting=(),

@@ -234,7 +234,7 @@ class Sandbox:
         virtual = isinstance(self.clock, VirtualClock)
         process = OperatorProcess(
             transport or self.running.transport(),
-            which=OperatorTarget(provider=provider, cluster=self.name),
+            target=OperatorTarget(provider=provider, cluster=self.name),
             settings=parse_settings(dict(options or {}), {**_ANY_PORT, **environ}),
             namespace=namespace,
             clock=self.clock,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import NodeClass, StateEvent
     from karpenter.telemetry.metrics import MetricSpec
-    from karpenter.telemetry.metrics.store import Instrument
+    from karpenter.telemetry.metrics.instruments import Instrument
 
 
 ProviderId: TypeAlias = str
@@ -201,6 +201,7 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there is no time to drain."""
 
 
+# isinstance checks that the members exist, not their signatures: a provider has no base class.
 @runtime_checkable
 class Interruptible(Protocol):
     """A provider that hears of interruptions."""

@@ -92,6 +92,7 @@ class MeasuredProvider:
     @contextmanager
     def _measured(self, method: str) -> Iterator[None]:
         labels = {
+            # The loop binds the name of its controller to the context of each reconcile.
             "controller": str(structlog.contextvars.get_contextvars().get("controller", "")),
             "method": METHODS[method],
             "provider": self.name,

@@ -94,6 +94,7 @@ def _marked(kind: InstanceType, unavailable: frozenset[OfferingName]) -> Instanc
             requirement(CAPACITY_TYPE, "In", {each.capacity_type for each in left}),
         ]
     )
+    # A type must not allow a zone that it has no available offering in: topology spread counts zones.
     labels = kind.requirements.without(ZONE, CAPACITY_TYPE).intersect(offered_in)
     return msgspec.structs.replace(kind, offerings=offerings, requirements=labels)
 

@@ -86,4 +86,5 @@ def _targets(name: str) -> set[str]:
 
 
 def _installed() -> tuple[EntryPoint, ...]:
+    # https://packaging.python.org/en/latest/specifications/entry-points/
     return tuple(entry_points(group=GROUP))

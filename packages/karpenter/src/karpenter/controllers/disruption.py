@@ -92,7 +92,7 @@ class MethodTimer:
                 metrics[disruption.CONSOLIDATION_TIMEOUTS].add(consolidation_type=kind)
 
 
-class Disruption:
+class DisruptionController:
     """Decides which nodes go."""
 
     name = "disruption"
@@ -167,7 +167,12 @@ class Disruption:
         found = tainted_without_command(view, claims)
         self._untainted = () if found else machines
         for node in found:
-            log.info("node.untainted", node=node.name, because="no command that tainted it is known")
+            log.info(
+                "node.untainted",
+                summary="removed disrupted taint from node",
+                node=node.name,
+                because="no command that tainted it is known",
+            )
             try:
                 await self._performer.perform(untaint(node, self._clock.now()))
             except Conflict:

@@ -131,7 +131,13 @@ class Performer:
             nodepool=made.metadata.labels.get(NODEPOOL, ""),
             min_values_relaxed=made.metadata.annotations.get(MIN_VALUES_RELAXED, "false"),
         )
-        log.info("nodeclaim.created", nodeclaim=made.name, pods=len(effect.pods), because=effect.because)
+        log.info(
+            "nodeclaim.created",
+            summary="created nodeclaim",
+            nodeclaim=made.name,
+            pods=len(effect.pods),
+            because=effect.because,
+        )
         self._tell(effect)
         return made
 
@@ -186,9 +192,15 @@ class Performer:
                 raise
             log.info("object.not_deleted", kind=effect.kind, name=effect.name, because="it is another by now")
             return True
-        if msgspec.json.decode(response.body, type=_Head).kind == effect.kind:
+        if msgspec.json.decode(response.body, type=_AnswerKind).kind == effect.kind:
             self._watches.observe(target, target.read(response.body))
-        log.info("object.deleted", kind=effect.kind, name=effect.name, because=effect.because)
+        log.info(
+            "object.deleted",
+            summary=f"deleted {effect.kind.lower()}",
+            kind=effect.kind,
+            name=effect.name,
+            because=effect.because,
+        )
         return True
 
     async def _is_still(self, effect: DeleteObject) -> bool:
@@ -227,11 +239,17 @@ class Performer:
         try:
             machine = await call_cloud(self._cloud.launch(claim), within=LAUNCH_CALL_TIMEOUT)
         except CloudError as error:
-            log.warning("machine.not_launched", nodeclaim=claim.name, error=str(error))
+            log.warning(
+                "machine.not_launched",
+                summary="failed to launch nodeclaim",
+                nodeclaim=claim.name,
+                error=str(error),
+            )
             await self._launch_failed(effect, error)
             return
         log.info(
             "machine.launched",
+            summary="launched nodeclaim",
             nodeclaim=claim.name,
             provider_id=machine.provider_id,
             labels=dict(machine.labels),
@@ -289,5 +307,5 @@ class Performer:
             listener(effect)
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _AnswerKind(msgspec.Struct, frozen=True):
     kind: str = ""

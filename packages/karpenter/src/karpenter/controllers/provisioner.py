@@ -198,6 +198,7 @@ class Provisioner:
         if decision.considered:
             log.info(
                 "pods.considered",
+                summary=_summary(decision),
                 pods=decision.considered,
                 ignored=len(decision.ignored),
                 refused=refused,
@@ -207,3 +208,10 @@ class Provisioner:
                 seconds=round(seconds, 3),
                 complete=decision.plan.complete,
             )
+
+
+def _summary(decision: ProvisioningDecision) -> str:
+    """Return what was decided in the words that people search logs for."""
+    if decision.claims:
+        return "computed new nodeclaim(s) to fit pod(s)"
+    return "found provisionable pod(s)"

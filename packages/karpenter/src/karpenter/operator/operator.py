@@ -41,7 +41,7 @@ from karpenter.controllers.controller import (
     ThreadExecutor,
     start_singleton,
 )
-from karpenter.controllers.disruption import Disruption
+from karpenter.controllers.disruption import DisruptionController
 from karpenter.controllers.disruption_queue import DisruptionQueue
 from karpenter.controllers.do_not_disrupt import DoNotDisruptController
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
@@ -319,7 +319,7 @@ class Operator:
             rules=ALL_LABEL_RULES,
             nominated_for=nomination_period(parts.settings.batch_max_duration),
         )
-        self.disruption = Disruption(
+        self.disruption = DisruptionController(
             store=store,
             performer=performer,
             catalogs=self.catalogs,

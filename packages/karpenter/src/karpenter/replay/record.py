@@ -1,26 +1,19 @@
 """
-The lines of a record, and how they are spelled.
+The lines of a flight record, and how objects and catalogs are written.
 
     begun      a record begins here, with nothing known
     seen       an object is there, as it is now           lost      and is there no longer
     classified the same for a node class                  unclassified
-    sold       what can be bought, from here on; instance types are written once and then named by number
+    sold       the catalog, from here on; instance types are written once and then named by number
     asked      a question to the core, with everything that it depends on and the state does not hold
     answered   what came out of it
     done       an effect that was carried out
 
-Two lines stand for one decision because others happen between them: it takes its time in a thread.
-
-Objects of the cluster as lines.
-
-What is written is what the operator holds, which is what decisions read and little more. Of annotations
-only those of Kubernetes and Karpenter are written: people put anything into theirs, and ``kubectl apply``
-puts a copy of the whole object there, with whatever its environment holds.
-
-Catalogues as lines: every instance type once, and then by its number.
-
-Most of what is sold stays the same when something is sold out or a price changes, so a new catalogue costs
-a few types and a list of numbers.
+A decision has two lines because others come between them: it takes its time in a thread. Objects are
+written as the operator holds them, which is what decisions read and little more. Of annotations only those
+of Kubernetes and Karpenter are written: others may hold anything, and ``kubectl apply`` stores a copy of
+the whole object in one. Most of a catalog stays the same when an offering is sold out or a price changes,
+so a new catalog costs a few types and a list of numbers.
 """
 
 from __future__ import annotations

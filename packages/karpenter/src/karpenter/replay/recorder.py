@@ -1,10 +1,9 @@
 """
-Writing a record.
+Writes a flight record.
 
-The newest lines are in the file that was named; when it has grown to its limit, it is kept beside it with
-``.1`` at its end, in the place of the one before, and a new file begins with all that is known. So there
-are never more than two, and each can be read by itself. Whatever goes wrong here ends the recording, not
-the operator.
+The newest lines are in the file that was named. When it has grown to its limit it is kept beside it with
+``.1`` at its end, in place of the one before, and a new file begins with all that is known. So there are
+never more than two, and each can be read by itself. A failure here ends the recording, not the operator.
 """
 
 from __future__ import annotations

@@ -1,23 +1,18 @@
 """
-Where log lines go, and what they look like.
+Logging: the format of log lines, their outputs, sampling, and the redaction of secrets.
 
-A line is an event, ``noun.past_tense``, and facts. For machines it is one JSON object with ``message``,
-``level``, ``time`` and ``logger`` before the facts; on a terminal it is a readable line. Lines of libraries
-take the same way. An error is one sentence; its stack is told only when everything is asked for (``debug``).
+A line is an event (``noun.past_tense``) with facts; ``summary`` is the phrase that upstream logs for the
+same thing, such as "disrupting node(s)". Elsewhere than on a terminal a line is one JSON object with
+``message``, ``level``, ``time`` and ``logger`` before the facts. Lines of libraries are formatted the same
+way. The stack of an error is logged at level ``debug`` only. The time is that of the clock that is passed
+in, so that the log of a simulation has the simulation's time.
 
-Time comes from a clock that is passed in, so that a simulation's log tells the simulation's time. What is
-logged is decided where it is logged; how often, in :mod:`.sampling`; what is hidden, in :mod:`.secrets`.
+Sampling: of the lines with the same event and level, the first hundred of each second and every hundredth
+after them are written, so that an error in a loop does not fill the disk.
 
-How much of the same is written down: the first hundred a second, and every hundredth after that.
-
-A loop that goes wrong says the same thing thousands of times. Lines with the same event and level are counted
-per second; nothing else is looked at, so two different events never silence each other.
-
-Keeping secrets out of logs.
-
-A fact is hidden when its key says that it is a secret, or when its text looks like one: a bearer token, a
-signed web token, a private key, an access key, a password in a URL. Better one fact too many hidden than one
-secret told. Whoever logs should not have put it there in the first place; this is the net below.
+Redaction: a fact is hidden when its key names a secret, or when its text looks like one: a bearer token, a
+JSON web token, a private key, an AWS access key, a password in a URL. This is a safeguard; secrets should
+not be logged at all.
 """
 
 import json
@@ -53,12 +48,12 @@ _SECRET_TEXT: Final = re.compile(
     r"|(?P<before>://[^\s/:@]*:)[^\s/@]+(?=@)",
     re.IGNORECASE | re.DOTALL,
 )
-_DEEPEST: Final = 8
+_MAX_DEPTH: Final = 8
 
 
 def hide(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a log line with every secret replaced."""
-    return _hidden_members(facts, _DEEPEST)
+    return _hidden_members(facts, _MAX_DEPTH)
 
 
 def hide_text(text: str) -> str:
@@ -94,7 +89,7 @@ THEREAFTER: Final = 100
 
 
 class Sampler(logging.Filter):
-    """Lets the first lines of each second through, and every so-manieth of the rest, per event."""
+    """Passes the first lines of each second, and every n-th of the rest, per event and level."""
 
     def __init__(self, clock: Clock, *, first: int = FIRST, thereafter: int = THEREAFTER) -> None:
         super().__init__()
@@ -105,7 +100,7 @@ class Sampler(logging.Filter):
         self._seen: dict[tuple[int, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether this line is written."""
+        """Whether this line is written."""
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second = second
@@ -116,7 +111,7 @@ class Sampler(logging.Filter):
 
 
 def event_of(record: logging.LogRecord) -> str:
-    """Return what a line is about: the event, or the text before its facts were filled in."""
+    """Return the event of a line, or its text before the arguments were filled in."""
     if isinstance(record.msg, dict):
         return str(record.msg.get("event", ""))
     return str(record.msg)
@@ -145,7 +140,7 @@ class BadOutput(ValueError):  # noqa: N818  says what is wrong
 
 
 class Logs:
-    """Log lines of this process on their way out, until it is closed."""
+    """The logging configuration of this process, until it is closed."""
 
     def __init__(
         self,
@@ -196,7 +191,7 @@ class Logs:
         self.close()
 
     def close(self) -> None:
-        """Leave logging as it was found, and close the files."""
+        """Restore the configuration that was found, and close the files."""
         level, handlers, configured = self._before
         self._root.handlers = handlers
         self._root.setLevel(level)
@@ -208,7 +203,7 @@ class Logs:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes to one output. What goes wrong with that is told elsewhere in one line; nothing fails for it."""
+    """Writes to one output; an error of that is written to the error outputs in one line."""
 
     def __init__(self, stream: TextIO, faults: list[TextIO], formatter: logging.Formatter) -> None:
         super().__init__(stream)
@@ -216,33 +211,33 @@ class _Handler(logging.StreamHandler[TextIO]):
         self.setFormatter(formatter)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  the name that logging calls
-        """Tell that a line was lost."""
+        """Write that a line was lost."""
         error = sys.exc_info()[1]
         for stream in self._faults:
             try:
                 stream.write(f"log line lost: {record.name}: {type(error).__name__}: {error}\n")
                 stream.flush()
             except (OSError, ValueError):
-                continue  # there is nobody left to tell
+                continue  # no output is left
 
 
 class _Line(logging.Formatter):
-    """One log record as one line."""
+    """Formats a log record as one line."""
 
     def __init__(self, clock: Clock, text: bool, stream: TextIO) -> None:
         super().__init__()
         self._clock = clock
-        self._console = structlog.dev.ConsoleRenderer(colors=_colourful(stream)) if text else None
+        self._console = structlog.dev.ConsoleRenderer(colors=_has_colours(stream)) if text else None
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         event, facts = _event(record)
         head = {"level": _level(record), "time": render_time(self._clock.now()), "logger": record.name}
-        told = hide(facts) | _failure(record)
+        shown = hide(facts) | _failure(record)
         if self._console is not None:
-            line = {"event": event, "timestamp": head["time"], "level": head["level"].lower(), **told}
+            line = {"event": event, "timestamp": head["time"], "level": head["level"].lower(), **shown}
             return str(self._console(None, "", line))
-        named = {f"{key}_" if key in _RESERVED else key: value for key, value in told.items()}
+        named = {f"{key}_" if key in _RESERVED else key: value for key, value in shown.items()}
         return _to_json({"message": event, **head, **named})
 
 
@@ -252,23 +247,23 @@ def render_time(when: datetime) -> str:
 
 
 def _event(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
-    """Return what a line says, and its facts; lines of libraries have none."""
+    """Return the event of a line, and its facts; lines of libraries have none."""
     facts = dict(record.msg) if isinstance(record.msg, dict) else {"event": record.getMessage()}
     event = hide_text(str(facts.pop("event", "")))
     for key in _OF_EXCEPTIONS:
         facts.pop(key, None)
-    if _everything():
+    if _is_debug():
         facts["caller"] = f"{Path(record.pathname).name}:{record.lineno}"
     return event, facts
 
 
 def _failure(record: logging.LogRecord) -> dict[str, str]:
-    """Return the exception of a line as one sentence, and where it came from if everything is asked for."""
+    """Return the exception of a line as one sentence, and its stack at level debug."""
     error = _exception(record)
     if error is None:
         return {}
     told = {"error": hide_text(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)}
-    if _everything():
+    if _is_debug():
         told["stack"] = hide_text("".join(traceback.format_exception(error)))
     return told
 
@@ -282,7 +277,7 @@ def _exception(record: logging.LogRecord) -> BaseException | None:
     return sys.exc_info()[1] if given else None
 
 
-def _everything() -> bool:
+def _is_debug() -> bool:
     return logging.getLogger().level <= logging.DEBUG
 
 
@@ -293,7 +288,7 @@ def _level(record: logging.LogRecord) -> str:
 def _to_json(line: dict[str, Any]) -> str:
     try:
         return msgspec.json.encode(line, enc_hook=str).decode()
-    except (TypeError, ValueError, msgspec.MsgspecError):  # keys or texts that JSON has no words for
+    except (TypeError, ValueError, msgspec.MsgspecError):  # keys or texts that JSON cannot express
         return json.dumps({str(key): repr(value) for key, value in line.items()})
 
 
@@ -311,5 +306,5 @@ def _text(form: Form, stream: TextIO) -> bool:
     return stream.isatty() if form == "auto" else form == "text"
 
 
-def _colourful(stream: TextIO) -> bool:
+def _has_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR")

@@ -16,7 +16,7 @@ from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudError, InsufficientCapacity, LaunchRefused
 from karpenter.telemetry.metrics import Metrics
-from karpenter_local.aws.account import Shelf, Trouble
+from karpenter_local.aws.account import CapacityError, OfferingPattern
 from karpenter_local.aws.faults import RefuseCall
 from tests.unit.cloud.aws.world import World, claim, node_class, requirement
 
@@ -171,7 +171,7 @@ def test_the_context_of_the_class(annotations: dict[str, str], expected: str | N
 @pytest.mark.parametrize("code", sorted(UNFULFILLABLE))
 def test_what_cannot_be_had_is_remembered(code: str, kind: str) -> None:
     """The claim is told that it is sold out, and the next decision buys something else."""
-    world().account.sell_out(Shelf(), Trouble(code=code))
+    world().account.sell_out(OfferingPattern(), CapacityError(code=code))
     wanted = wanting(M5, requirement(KIND, "In", kind))
 
     error, places = refused(wanted, lambda provider: provider.services.unavailable.now().offerings)
@@ -192,7 +192,7 @@ def test_what_cannot_be_had_is_remembered(code: str, kind: str) -> None:
 )
 def test_what_is_wrong_is_told(code: str, reason: str) -> None:
     """Nothing is remembered as sold out, since it is not."""
-    world().account.sell_out(Shelf(), Trouble(code=code))
+    world().account.sell_out(OfferingPattern(), CapacityError(code=code))
 
     error, marks = refused(wanting(ON_DEMAND, M5), lambda provider: provider.services.unavailable.now())
 
@@ -203,7 +203,7 @@ def test_what_is_wrong_is_told(code: str, reason: str) -> None:
 def test_without_the_role_for_spot_nothing_of_spot_is_tried() -> None:
     """The claim is told how to make the role."""
     code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
-    world().account.sell_out(Shelf(capacity_type="spot"), Trouble(code=code))
+    world().account.sell_out(OfferingPattern(capacity_type="spot"), CapacityError(code=code))
 
     error, marks = refused(wanting(SPOT, M5), lambda provider: provider.services.unavailable.now())
 
@@ -215,7 +215,7 @@ def test_without_the_role_for_spot_nothing_of_spot_is_tried() -> None:
 def test_a_subnet_without_addresses_is_not_tried_again() -> None:
     """Other subnets of its zone are."""
     code = "InsufficientFreeAddressesInSubnet"
-    world().account.sell_out(Shelf(zone="us-west-2a"), Trouble(code=code))
+    world().account.sell_out(OfferingPattern(zone="us-west-2a"), CapacityError(code=code))
     only = requirement("topology.kubernetes.io/zone", "In", "us-west-2a")
 
     _, marks = refused(wanting(ON_DEMAND, M5, only), lambda provider: provider.services.unavailable.now())
@@ -225,7 +225,7 @@ def test_a_subnet_without_addresses_is_not_tried_again() -> None:
 
 def test_failures_are_counted_once_for_all_claims_of_a_fleet() -> None:
     """However many claims asked for the same."""
-    world().account.sell_out(Shelf())
+    world().account.sell_out(OfferingPattern())
 
     async def work(provider: AwsProvider) -> float:
         metrics = Metrics(clock=provider.services.clock, also=METRICS)

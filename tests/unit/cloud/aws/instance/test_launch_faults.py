@@ -27,7 +27,7 @@ from karpenter.cloud.errors import (
     MachineNotFound,
     Throttled,
 )
-from karpenter_local.aws.account import Shelf
+from karpenter_local.aws.account import OfferingPattern
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from tests.unit.cloud.aws.world import World, claim, requirement
 
@@ -239,7 +239,7 @@ def test_of_a_fleet_that_gets_some_each_claim_gets_one_or_is_told() -> None:
     """Two of three: the third learns that it is sold out, and so does the next decision."""
     claims = [wanting() for _ in range(3)]
     held = running_in_all()
-    world().account.limit(Shelf(), held + 2)
+    world().account.limit(OfferingPattern(), held + 2)
 
     async def work(provider: AwsProvider) -> Any:
         found = await asyncio.gather(*(tried(provider, each) for each in claims))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter_local.aws.account import Call
+from karpenter_local.aws.account import RecordedCall
 from tests.unit.cloud.aws.policy.evaluator import Request
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LAUNCHED: Final = ("instance", "volume", "fleet", "network-interface", "spot-in
 class Authorized(msgspec.Struct, frozen=True):
     """A call, and everything that IAM is asked for it."""
 
-    call: Call
+    call: RecordedCall
     requests: tuple[Request, ...]
 
 
@@ -45,11 +45,11 @@ class Gate:
         self._profiles: dict[str, dict[str, str]] = {}
         self._instances: dict[str, str] = {}
 
-    def questions(self, calls: Iterable[Call]) -> list[Authorized]:
+    def questions(self, calls: Iterable[RecordedCall]) -> list[Authorized]:
         """Return what IAM is asked for each call."""
         return [Authorized(call, tuple(self._of(call))) for call in calls]
 
-    def _of(self, call: Call) -> Iterator[Request]:
+    def _of(self, call: RecordedCall) -> Iterator[Request]:
         action, said = f"{call.service}:{call.operation}", call.parameters
         special: dict[str, Callable[[str, Mapping[str, Any]], Iterator[Request]]] = {
             "ec2:CreateFleet": self._launch,

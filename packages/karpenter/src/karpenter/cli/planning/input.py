@@ -1,18 +1,12 @@
 """
-Reading what ``karpenter plan`` is asked about: objects of a cluster, as an API server would hold them.
+Reads what ``karpenter plan`` is asked about: objects of a cluster, as an API server would hold them.
 
-Every problem is collected before any is reported, one line each with file, object and field.
-What users write themselves (pools, overlays, buffers) is judged in full; kinds that decide
-nothing are named and left out.
+Every problem is collected before any is reported, one line each with file, object and field. What users
+write themselves (NodePools, overlays, buffers) is validated in full, and amounts that no API server would
+store are refused in any kind; kinds that no decision reads are named and left out.
 
-Amounts that no API server would store: text that is no quantity, or less than nothing.
-
-Looks at every place where a manifest counts resources, whatever its kind.
-
-Reading a live cluster for ``karpenter plan``: whatever a decision may depend on, once; nothing is changed.
-
-Of kinds that the cluster does not serve there are none; those that may not be read are named and left out,
-and the plan is then made without them.
+A live cluster is read once, and nothing is changed. Of kinds that it does not serve there are none; those
+that may not be read are named and left out, and the plan is then made without them.
 """
 
 from __future__ import annotations
@@ -107,7 +101,7 @@ def read_input(paths: Sequence[str], live: LiveCluster | None = None) -> PlanInp
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
     a workload that runs there keeps the pods that it has.
     """
-    reader = _Reader()
+    reader = _ManifestReader()
     for text in read_texts(paths):
         for found in documents_or_refusals(text.content, text.source):
             if isinstance(found, InvalidObject):
@@ -131,7 +125,7 @@ def _hashed(pool: NodePool) -> NodePool:
     return pool if NODEPOOL_HASH in pool.metadata.annotations else with_pool_hash(pool)
 
 
-class _Reader:
+class _ManifestReader:
     def __init__(self) -> None:
         self.objects: list[Resource] = []
         self.classes: list[NodeClass] = []

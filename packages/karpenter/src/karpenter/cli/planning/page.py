@@ -1,5 +1,5 @@
 """
-A plan as a page that people like to look at: machines with bars, prices, pods, reasons.
+A plan as a page of text: machines with bars, prices, pods and reasons.
 
 Machines that are alike share a row. Works without colour, and in a pipe.
 """
@@ -138,7 +138,7 @@ def _share(nodes: list[NewNode], resource: str) -> float:
 
 
 def _pods(pods: list[str], names: dict[str, str]) -> str:
-    """Return who the pods are, replicas of one workload together."""
+    """Return the names of pods, replicas of one workload together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for pod in pods:
         name = names.get(pod, pod).removeprefix("default/")

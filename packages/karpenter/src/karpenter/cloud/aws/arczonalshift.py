@@ -129,6 +129,7 @@ class ZonalShiftController:
 
 def _applied(answer: ApiResponse) -> Iterator[tuple[str, datetime]]:
     for each in answer.get("zonalShifts", ()):
+        # A shift that another one has superseded, or that was cancelled, is listed without being applied.
         if each.get("appliedStatus") == _APPLIED:
             until: datetime = each["expiryTime"]
             yield each["awayFrom"], until if until.tzinfo else until.replace(tzinfo=UTC)

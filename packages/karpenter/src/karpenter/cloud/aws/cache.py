@@ -54,6 +54,7 @@ class TTLCache(Generic[K, V]):
     def items(self) -> Iterator[tuple[K, V]]:
         """Yield every key and value that has not expired; the expired ones are dropped."""
         now = self._monotonic()
+        # Expired entries are dropped here, so that a cache that is listed does not grow.
         self._held = {key: held for key, held in self._held.items() if held[0] > now}
         for key, (_, value) in tuple(self._held.items()):
             yield key, value

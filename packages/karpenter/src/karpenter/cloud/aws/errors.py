@@ -142,6 +142,7 @@ def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
     if code in THROTTLED_CODES:
         return Throttled(retry_after=2.0)
     kind = AwsApiError
+    # A missing service-linked role is reported as AuthFailure.ServiceLinkedRoleCreationNotPermitted.
     if code in DENIED_CODES or code in _CREDENTIALS or code.startswith("AuthFailure."):
         kind = AccessDenied
     elif code in MISSING_CODES:
@@ -152,6 +153,8 @@ def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
 def explain_denial(message: str) -> str:
     """Return why AWS denies a call, as far as its message says."""
     lowered = message.lower()
+    # The kinds of policies, in the words of IAM's messages:
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     if "permissions boundary" in lowered:
         return "a permissions boundary denies it"
     if "service control policy" in lowered:
@@ -167,5 +170,7 @@ def explain_denial(message: str) -> str:
 
 def _one_line(text: object) -> str:
     line = " ".join(str(text).split()).rstrip(".")
+    # EC2 appends a long encoded message, which only sts:DecodeAuthorizationMessage can read:
+    # https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
     line = line.partition(" Encoded authorization failure message:")[0].rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The intervals of Karpenter: frequent for the first rounds after a start, every two minutes later.
 OFTEN: Final = 10.0
 RARELY: Final = 120.0
 FIRST_ROUNDS: Final = 20
 YOUNG: Final = timedelta(seconds=30)
 """Younger instances are left alone: the status of their claim may not name them yet."""
 
+# IAM has low rate limits, and an unused profile costs nothing.
 PROFILES_EVERY: Final = 30 * 60.0
 TEMPLATES_EVERY: Final = 60.0
 _AT_ONCE: Final = 100

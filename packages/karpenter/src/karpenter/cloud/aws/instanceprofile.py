@@ -150,6 +150,7 @@ class InstanceProfileProvider:
         }
 
     def _new_name(self, node_class: str) -> str:
+        # A random part, since a node class gets another profile whenever its role changes.
         chance = f"{self._chance.getrandbits(128):032x}"
         return f"{self._cluster}_{hash_text(self._aws.region + node_class + chance)}"
 
@@ -164,6 +165,8 @@ class InstanceProfileProvider:
                 "CreateInstanceProfile", name, Path=self.path(node_class.metadata.uid), Tags=tags
             )
             profile = created["InstanceProfile"]
+        # An instance profile takes one role:
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_switch-role-ec2_instance-profiles.html
         attached = [each["RoleName"] for each in profile.get("Roles", ())]
         if attached == [role]:
             return
@@ -196,6 +199,7 @@ class InstanceProfileProvider:
         try:
             return await self._aws.call("iam", operation, InstanceProfileName=name, **more)
         except AwsApiError as error:
+            # CreateInstanceProfile of an earlier attempt, or AddRole, may have succeeded without a response.
             if error.code != _EXISTS:
                 raise
             return await self._aws.call("iam", "GetInstanceProfile", InstanceProfileName=name)

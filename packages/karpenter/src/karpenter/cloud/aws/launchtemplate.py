@@ -51,6 +51,7 @@ log = structlog.stdlib.get_logger(__name__)
 KEPT_FOR: Final = 60.0
 """Seconds after its last use for which a template is kept."""
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
 _PAGE: Final = 200
 _EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 _GIB: Final = 2**30
@@ -96,6 +97,7 @@ class LaunchTemplateProvider:
         Raises:
             CloudError: EC2 does not create one.
         """
+        # One at a time: two launches with the same template would both find that it does not exist.
         async with self._changing:
             for template in templates:
                 if template.name not in self._until and not await self._exists(template.name):
@@ -152,6 +154,7 @@ class LaunchTemplateProvider:
                 TagSpecifications=[specification("launch-template", template.tags)],
             )
         except AwsApiError as error:
+            # A call whose response was lost has created it; equal names mean equal templates.
             if error.code != _EXISTS:
                 raise
         log.debug("launch_template.created", template=template.name, nodeclass=template.node_class)
@@ -217,6 +220,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The name of the launch template: equal for equal templates."""
+        # The name is a hash of what the template says, so $Latest is its only version.
         digest = hashlib.sha256(msgspec.json.encode(self, order="deterministic")).digest()
         return f"{DOMAIN}/{int.from_bytes(digest[:8], 'big')}"
 
@@ -231,6 +235,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
             "NetworkInterfaces": list(network_interfaces(self)),
             "Placement": self._placement(),
             "EnclaveOptions": {"Enabled": self.enclave},
+            # CreateFleet tags instances, volumes and fleets itself; these can only be tagged here.
             "TagSpecifications": [specification("network-interface", self.tags)],
         }
         if self.disks:
@@ -249,6 +254,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
             "HttpTokens": metadata.http_tokens,
             "InstanceMetadataTags": DISABLED,
         }
+        # Those regions refuse a template with a field that they do not know.
         if self.region not in _WITHOUT_IPV6_METADATA:
             options["HttpProtocolIpv6"] = metadata.http_protocol_ipv6
         return options

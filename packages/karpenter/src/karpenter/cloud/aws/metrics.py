@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from karpenter.telemetry.metrics.store import DURATIONS, counter, doubling, gauge, histogram
+from karpenter.telemetry.metrics.instruments import DURATIONS, counter, doubling, gauge, histogram
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
 from karpenter.telemetry.reference import section
 

@@ -105,6 +105,7 @@ class PlacementGroupProvider:
             id=group["GroupId"],
             name=group["GroupName"],
             strategy=group["Strategy"],
+            # Up to seven per zone: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
             partitions=group.get("PartitionCount", 0) or 0,
             spread_level=group.get("SpreadLevel", ""),
         )

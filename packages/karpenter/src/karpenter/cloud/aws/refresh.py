@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The intervals of Karpenter's controllers of the same names.
 PARAMETERS_EVERY: Final = 30 * 60.0
 VERSION_EVERY: Final = 5 * 60.0
 

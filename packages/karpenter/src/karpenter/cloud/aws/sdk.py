@@ -233,10 +233,14 @@ def open_clients(
     config = Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
+        # Adaptive mode limits the rate of this client, too, after AWS has throttled it:
+        # https://boto3.amazonaws.com/v1/documentation/api/latest/guide/retries.html
         retries={"mode": "adaptive", "total_max_attempts": ATTEMPTS},
         max_pool_connections=connections,
         user_agent_extra=f"karpenter/{__version__}",
     )
+    # CreateFleet has a client of its own: a second attempt after a lost response is only safe with the client
+    # token that botocore adds, and a long series of attempts would delay the choice of another offering.
     few = config.merge(
         Config(retries={"mode": "standard", "total_max_attempts": FLEET_ATTEMPTS if retries else 1})
     )
@@ -248,6 +252,7 @@ def open_clients(
     def make(name: str) -> Any:
         made: Any = session.client(
             "ec2" if name == _FLEETS else name,
+            # The price list has endpoints in a few regions only; every other client is regional.
             region_name=pricing_region(found) if name == "pricing" else found,
             endpoint_url=endpoint,
             config=few if name == _FLEETS else config,
@@ -277,6 +282,8 @@ def find_region(session: boto3.Session) -> str:
 
 
 def _region_of_this_instance() -> str | None:
+    # One short attempt: outside of EC2 there is no metadata service, and a start must not hang on it.
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html
     found: str | None = InstanceMetadataRegionFetcher(timeout=1, num_attempts=1).retrieve_region()
     return found
 
@@ -302,6 +309,7 @@ class AwsApi:
             AwsApiError: AWS answered with an error.
             NoAnswer: it did not response.
         """
+        # Only EC2 throttles by token buckets that a cluster comes close to.
         if service == "ec2":
             await self._bucket(operation).take()
         made: list[ApiCall] = []
@@ -411,6 +419,7 @@ def _in_the_background(call: Callable[[], ApiResponse]) -> asyncio.Future[ApiRes
         with suppress(RuntimeError):  # the loop may have ended meanwhile
             loop.call_soon_threadsafe(settle, response, error)
 
+    # A thread of the pool would block one of few for 20 seconds, and keep the process from ending.
     Thread(target=work, name="aws-long-poll", daemon=True).start()
     return future
 

@@ -101,6 +101,7 @@ class SubnetProvider:
         """Count addresses as free again, except for those of subnets that were used."""
         kept = set(used)
         for subnet, count in reserved.addresses.items():
+            # If EC2 was asked since the launch, its count includes the addresses already.
             if subnet not in kept and self._described.get(subnet, 0.0) <= reserved.at:
                 self._in_flight[subnet] = max(0, self._in_flight.get(subnet, 0) - count)
 
@@ -133,6 +134,7 @@ class ReservedAddresses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _queries(terms: Iterable[SubnetSelectorTerm]) -> Iterator[list[Filter]]:
+    # All ids go into one filter, so that many terms cost one call.
     ids = sorted({term.id for term in terms if term.id})
     if ids:
         yield [where("subnet-id", *ids)]
@@ -146,5 +148,6 @@ def _subnet(response: ApiResponse) -> FoundSubnet:
         id=response["SubnetId"],
         zone=response["AvailabilityZone"],
         zone_id=response.get("AvailabilityZoneId", ""),
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Subnet.html
         free=response.get("AvailableIpAddressCount", 0),
     )

@@ -36,6 +36,7 @@ def tags_of(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, s
         because = f"spec.tags: {', '.join(map(repr, wrong))} may not be set"
         raise NodeClassNotReady(node_class=node_class.name, because=because)
     return {
+        # Tags of the user first: those of Karpenter, which its IAM policy depends on, win.
         **node_class.spec.tags,
         owned_tag(cluster): "owned",
         NODEPOOL: pool,

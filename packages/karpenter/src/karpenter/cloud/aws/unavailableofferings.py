@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
 
+# As long as Karpenter caches unavailable offerings.
 TTL: Final = 180.0
 """Seconds for which something that failed is skipped."""
 
@@ -56,6 +57,7 @@ class UnavailableSnapshot(msgspec.Struct, frozen=True):
         if not self.offerings.isdisjoint(keys):
             return True
         held = tuple(subnets)
+        # A zone is only unavailable when every subnet that the node class has there is out of addresses.
         return bool(held) and self.subnets.issuperset(held)
 
 

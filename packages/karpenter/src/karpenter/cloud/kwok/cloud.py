@@ -253,6 +253,7 @@ class KwokCloud:
 
     async def _join(self, instance: KwokInstance, seconds: float) -> None:
         await self.clock.sleep(seconds)
+        # The API server may be down while a machine joins; a kubelet would retry, too.
         await self._retry(
             lambda: self._nodes.create_node(instance.node),
             action="create",

@@ -180,6 +180,7 @@ class KwokProvider:
     ) -> T:
         """Carry out a call halfway through the time that it takes, or apply its fault."""
         seconds = self.cloud.behaviour.call if seconds is None else seconds
+        # The fault is chosen when the call begins, so that concurrent calls keep the order of the script.
         fault = self.cloud.faults.pick(ProviderCall(method=method, subject=subject, cluster=self._cluster))
         await self.cloud.pass_time(seconds / 2)
         match fault:

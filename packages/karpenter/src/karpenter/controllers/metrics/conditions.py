@@ -18,7 +18,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.core.events import condition_changed, finalized
 from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import conditions as declared
-from karpenter.telemetry.metrics.store import full_label
+from karpenter.telemetry.metrics.instruments import full_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

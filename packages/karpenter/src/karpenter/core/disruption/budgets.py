@@ -85,7 +85,7 @@ class BudgetError(ValueError):
     """The budget cannot be understood; the message is one sentence that says why."""
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A ceiling on simultaneous disruption: a node count, or a share of the pool."""
 
     nodes: int | None = None
@@ -122,7 +122,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def headroom(
-    budgets: Iterable[Budget], *, reason: str, pool_size: int, disrupting: int, now: datetime
+    budgets: Iterable[DisruptionBudget], *, reason: str, pool_size: int, disrupting: int, now: datetime
 ) -> int:
     """Return how many more nodes may start disrupting for `reason`."""
     tightest = binding(budgets, reason=reason, pool_size=pool_size, now=now)
@@ -130,25 +130,27 @@ def headroom(
     return max(0, allowed - disrupting)
 
 
-def binding(budgets: Iterable[Budget], *, reason: str, pool_size: int, now: datetime) -> Budget | None:
+def binding(
+    budgets: Iterable[DisruptionBudget], *, reason: str, pool_size: int, now: datetime
+) -> DisruptionBudget | None:
     """Return the budget that decides, which is the tightest of the open ones; None if none is open."""
     open_now = [budget for budget in budgets if budget.covers(reason, now)]
     return min(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)
 
 
-def read_budgets(budgets: Iterable[wire.Budget]) -> tuple[Budget, ...]:
+def read_budgets(budgets: Iterable[wire.Budget]) -> tuple[DisruptionBudget, ...]:
     """Return the budgets of a pool; one that cannot be understood allows nothing and says why."""
     return tuple(_read_budget(position, budget) for position, budget in enumerate(budgets))
 
 
-def _read_budget(position: int, budget: wire.Budget) -> Budget:
+def _read_budget(position: int, budget: wire.Budget) -> DisruptionBudget:
     try:
         return parse_budget(budget)
     except BudgetError as error:
-        return Budget(nodes=0, problem=f"budgets[{position}]: {error}")
+        return DisruptionBudget(nodes=0, problem=f"budgets[{position}]: {error}")
 
 
-def parse_budget(budget: wire.Budget) -> Budget:
+def parse_budget(budget: wire.Budget) -> DisruptionBudget:
     """
     Return the budget that its wire form stands for.
 
@@ -160,7 +162,7 @@ def parse_budget(budget: wire.Budget) -> Budget:
         raise BudgetError(
             f"nodes {excerpt(budget.nodes)}: expected a count such as 5, or a share from 0% to 100%"
         )
-    return Budget(
+    return DisruptionBudget(
         nodes=int(match["count"]) if match["count"] else None,
         percent=int(match["percent"]) if match["percent"] else None,
         reasons=frozenset(budget.reasons),

@@ -101,16 +101,14 @@ def consolidate_globally(
     """
     pods = sum(candidate.cost for candidate in candidates)
     rate = _MOVING * sum(c.price or 0.0 for c in candidates) / pods if pods else 0.0
-    costs_of_moves = MoveCosts(
-        rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates}
-    )
+    move_costs = MoveCosts(rate, {c.name: c.cost for c in candidates}, {c.name: least(c) for c in candidates})
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
-    best = _wave(movable, consolidation, simulator, headrooms, costs_of_moves=costs_of_moves, stop=stop)
+    best = _wave(movable, consolidation, simulator, headrooms, move_costs=move_costs, stop=stop)
     if len(movable) <= _SMALL:
         for found in _few(movable, consolidation, headrooms, stop):
-            if costs_of_moves.value([found]) > costs_of_moves.value(best) + 1e-12:
+            if move_costs.value([found]) > move_costs.value(best) + 1e-12:
                 best = [found]
     return best
 
@@ -121,18 +119,16 @@ def _wave(
     simulator: Simulator,
     headrooms: Callable[[], Headroom],
     *,
-    costs_of_moves: MoveCosts,
+    move_costs: MoveCosts,
     stop: Callable[[], bool],
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
     sweep = ClusterSweep(simulator.as_it_is(), movable)
     headroom = headrooms()
-    commands, here = _swept(
-        sweep.sweep(headrooms(), stop, costs_of_moves.least), consolidation, costs_of_moves, stop
-    )
+    commands, here = _swept(sweep.sweep(headrooms(), stop, move_costs.least), consolidation, move_costs, stop)
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
         return commands
-    ranked = sweep.by_waste(costs_of_moves.price)
+    ranked = sweep.by_waste(move_costs.price)
     _use_up(headroom, ranked, commands)
     failures, rounds = 0, 0
     while here is not None and failures < _MOST_FAILURES and rounds < _ROUNDS and not stop():
@@ -141,22 +137,22 @@ def _wave(
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
-        found = _worthwhile(group, here, costs_of_moves) or _worthwhile(
-            group[: len(group) // 2], here, costs_of_moves
+        found = _worthwhile(group, here, move_costs) or _worthwhile(
+            group[: len(group) // 2], here, move_costs
         )
         if found is None:
             failures += 1
         else:
             commands.append(found)
             _use_up(headroom, group, [found])
-            costs_of_moves = costs_of_moves.raised(found)
+            move_costs = move_costs.raised(found)
             here, failures = here.after(found), 0
         ranked = ranked[ranked.index(group[-1]) + 1 :]
     return commands
 
 
 def _swept(
-    swept: SweepResult, consolidation: Consolidation, costs_of_moves: MoveCosts, stop: Callable[[], bool]
+    swept: SweepResult, consolidation: Consolidation, move_costs: MoveCosts, stop: Callable[[], bool]
 ) -> tuple[list[Command], Consolidation | None]:
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
@@ -170,7 +166,7 @@ def _swept(
         if here is None or stop():
             break
         found = here.decide([candidate])
-        if isinstance(found, Command) and costs_of_moves.value([found]) > 0:
+        if isinstance(found, Command) and move_costs.value([found]) > 0:
             exchanged.append(found)
             here = here.after(found)
     commands += [_joined(exchanged[at : at + _TOGETHER]) for at in range(0, len(exchanged), _TOGETHER)]
@@ -192,11 +188,11 @@ def _joined(commands: Sequence[Command]) -> Command:
 
 
 def _worthwhile(
-    group: Sequence[Candidate], consolidation: Consolidation, costs_of_moves: MoveCosts
+    group: Sequence[Candidate], consolidation: Consolidation, move_costs: MoveCosts
 ) -> Command | None:
     """Return the command that packs these machines anew, if it is worth what it moves."""
     found = consolidation.decide(group, afresh=True) if group else None
-    return found if isinstance(found, Command) and costs_of_moves.value([found]) > 0 else None
+    return found if isinstance(found, Command) and move_costs.value([found]) > 0 else None
 
 
 def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:

@@ -132,7 +132,7 @@ def _pair(selector: LabelSelector | None) -> Pair | None:
     return next(iter(selector.match_labels.items()), None) if selector is not None else None
 
 
-class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a simulation needs to know of the cluster."""
 
     problem: Problem
@@ -161,7 +161,7 @@ class SimulatedCluster(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         reserved = any(node.purchase.reservation_id for node in command.replacements)
         return not (self.waiting or reserved or self.problem.devices is not None)
 
-    def after(self, command: Command) -> SimulatedCluster:
+    def after(self, command: Command) -> SimulationState:
         """Return the cluster as it will be once a command is carried out."""
         problem, gone = self.problem, frozenset(command.candidates)
         locations = dict(command.moves)
@@ -280,7 +280,7 @@ class Simulator:
         staying = (BoundPod(pod, locations[key]) for key, pod in found.items())
         arriving = ((pod, destinations[pod.key]) for pod in leaving if pod.key in destinations)
         ready = filled(built.problem, arriving)
-        self._cluster = SimulatedCluster(
+        self._cluster = SimulationState(
             problem=msgspec.structs.replace(built.problem, nodes=ready),
             moving=found,
             waiting=tuple(pod for pod in built.problem.pods if pod.key not in locations),

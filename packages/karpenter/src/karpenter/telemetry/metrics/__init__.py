@@ -8,16 +8,16 @@ Metrics: what is declared, what it is counted with, and what Prometheus reads.
     body = metrics.exposition()
 """
 
-from karpenter.telemetry.metrics.metrics import CONTENT_TYPE, Metrics
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     AgeMetric,
     CounterMetric,
-    MetricSpec,
     GaugeMetric,
     HistogramMetric,
+    MetricSpec,
     ProviderLabels,
     SummaryMetric,
 )
+from karpenter.telemetry.metrics.registry import CONTENT_TYPE, Metrics
 from karpenter.telemetry.metrics.table import (
     GROUPS,
     METRICS,
@@ -38,9 +38,9 @@ __all__ = [
     "METRICS",
     "AgeMetric",
     "CounterMetric",
-    "MetricSpec",
     "GaugeMetric",
     "HistogramMetric",
+    "MetricSpec",
     "Metrics",
     "ProviderLabels",
     "SummaryMetric",

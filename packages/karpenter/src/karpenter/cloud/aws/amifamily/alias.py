@@ -119,6 +119,7 @@ def published(alias: Alias, kubernetes: str) -> tuple[PublishedImage, ...]:
     return tuple(found)
 
 
+# The GPU AMI of AL2 serves Nvidia and Neuron alike; AL2023 has one AMI for each.
 def _al2(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
     for suffix, kind, variants in (
         ("", "", (STANDARD,)),

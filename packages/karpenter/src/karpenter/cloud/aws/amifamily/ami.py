@@ -37,6 +37,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 _PAGE: Final = 1000
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
+# A name without an owner could match a public AMI of any account:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/sharing-amis.html
 _DEFAULT_OWNERS: Final = ("self", "amazon")
 _ID: Final = "ami-"
 
@@ -140,6 +142,7 @@ class AMIProvider:
 
     async def _describe_images(self, query: _Query) -> list[FoundImage]:
         parameters = dict(query.parameters)
+        # AMIs that are pending, failed or deregistered cannot be launched.
         parameters["Filters"] = [*parameters["Filters"], where("state", "available")]
         images = await self._aws.list_all(
             "ec2", "DescribeImages", "Images", IncludeDeprecated=True, MaxResults=_PAGE, **parameters

@@ -58,6 +58,8 @@ def _disk(device: str, size: str) -> BlockDeviceMapping:
     )
 
 
+# The build is the value of the label node.kubernetes.io/windows-build, which the kubelet sets:
+# https://kubernetes.io/docs/reference/labels-annotations-taints/
 def _windows(name: str, build: str) -> Family:
     return Family(
         name=name,
@@ -84,6 +86,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
                 name=BOTTLEROCKET,
                 reserves_by_interfaces=False,
                 limits_pods_per_core=False,
+                # Bottlerocket has a volume for the OS and one for data: https://bottlerocket.dev/en/faq/
                 ephemeral_device="/dev/xvdb",
                 disks=(_disk("/dev/xvda", "4Gi"), _disk("/dev/xvdb", "20Gi")),
             ),

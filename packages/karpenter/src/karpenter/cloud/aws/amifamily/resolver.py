@@ -174,6 +174,7 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
 def node_labels(claim: NodeClaim, capacity_type: str, *, marks_taints: bool) -> dict[str, str]:
     """Return the labels with which a kubelet registers its node."""
     labels = {**claim.metadata.labels, CAPACITY_TYPE: capacity_type}
+    # The kubelet registers with all taints, so Karpenter must not add them a second time.
     if marks_taints:
         labels[DO_NOT_SYNC_TAINTS] = "true"
     return {key: value for key, value in labels.items() if not _is_restricted(domain_of(key))}
@@ -184,6 +185,7 @@ def node_taints(claim: NodeClaim) -> tuple[Taint, ...]:
     taints = (*claim.spec.taints, *claim.spec.startup_taints)
     if any((each.key, each.effect) == (UNREGISTERED, NO_EXECUTE) for each in taints):
         return taints
+    # The taint keeps pods off until Karpenter has labelled the node: https://karpenter.sh/docs/concepts/nodeclaims/
     return (*taints, Taint(key=UNREGISTERED, effect=NO_EXECUTE))
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.sdk import AwsApi
 
+# AWS publishes new AMIs about once a week; parameters of users may change at any time.
 _PUBLISHED_FOR: Final = 24 * 3600.0
 _OWN_FOR: Final = 5 * 60.0
 

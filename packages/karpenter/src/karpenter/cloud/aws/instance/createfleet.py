@@ -136,6 +136,7 @@ class CreateFleetBatcher:
             "CreateFleet",
             **_counted(first.parameters, len(requests)),
             TagSpecifications=[
+                # Only instances carry the digests: volumes and fleets are not looked up by claim.
                 specification("instance", tagged),
                 specification("volume", first.tags),
                 specification("fleet", first.tags),
@@ -240,6 +241,7 @@ def _overrides(resolved: ResolvedLaunchTemplate, subnets: Mapping[str, Subnet]) 
                 "SubnetId": subnet.id,
                 "ImageId": resolved.template.image,
                 "AvailabilityZone": offering.zone,
+                # Used by the prioritized strategies only: the lowest number is tried first.
                 "Priority": offering.price,
             }
 

@@ -172,6 +172,7 @@ class InstanceLauncher:
             raise UnknownLaunchOutcome(str(error)) from error
         except AwsApiError as error:
             services.subnets.release(addresses)
+            # After a server error EC2 may have launched: only the tags of instances tell.
             if error.is_server_error:
                 raise UnknownLaunchOutcome(str(error)) from error
             if error.code != TEMPLATE_MISSING or not retry:
@@ -213,6 +214,7 @@ class InstanceLauncher:
             elif error.code in UNFULFILLABLE:
                 self._note_unavailable(launch, options, error)
             if error.code == NO_ADDRESS and error.subnet:
+                # EC2 counts free addresses with a delay, so the error is newer than the count.
                 services.subnets.exhausted(error.subnet)
                 services.unavailable.mark_subnet(error.subnet)
 
@@ -245,6 +247,7 @@ class InstanceLauncher:
             (each.template for each in templates if each.template.name == launched.template),
             templates[0].template,
         )
+        # EC2 does not return these fields of the instance in the response of CreateFleet.
         reserve = template.reserve
         instance = Instance(
             id=launched.id,
@@ -340,6 +343,7 @@ class ClaimedInstances:
             ]
             if not candidates:
                 return None
+            # Any of them will do: the instances of one request are interchangeable.
             chosen = min(candidates)
             log.info("machine.found_again", instance=chosen, claim=uid)
             self.note(uid, chosen)

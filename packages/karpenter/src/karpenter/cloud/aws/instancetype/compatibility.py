@@ -42,6 +42,8 @@ def is_compatible(info: InstanceTypeInfo, traits: Traits) -> bool:
 
 
 def _takes_interfaces(info: InstanceTypeInfo, traits: Traits) -> bool:
+    # Several network interfaces need the Elastic Network Adapter:
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/enhanced-networking-ena.html
     if not info.cards or not info.ena or len(traits.efa_only) > info.facts.efa_interfaces:
         return False
     return all(each.device_index < info.cards.get(each.network_card_index, 0) for each in traits.interfaces)

@@ -70,6 +70,7 @@ class InstanceTypeStore:
         if not zones:
             raise CloudUnreachable(f"EC2 lists no offerings of instance types in {self._aws.region}")
         offered = {name: frozenset(zones[name]) for name in sorted(zones)}
+        # The version changes only with the content, so that equal answers keep every cached catalogue.
         if types != self.types or offered != self.zones:
             self.types, self.zones = MappingProxyType(types), MappingProxyType(offered)
             self.version += 1

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.pricing import PricingProvider
     from karpenter.cloud.catalogs.kwok import Interner
 
+# As in Karpenter, so that reserved offerings keep the order of their on-demand prices.
 RESERVED_DIVISOR: Final = 10_000_000
 """A capacity reservation is paid for whether it is used or not: its price is next to zero."""
 

@@ -284,6 +284,8 @@ def kube_reserved(info: InstanceTypeInfo, traits: Traits, resolved: ResolvedKube
 
 def ephemeral_storage(info: InstanceTypeInfo, traits: Traits) -> int:
     """Return the size of the volume that pods write to, in bytes."""
+    # With instanceStorePolicy RAID0, pods write to the instance store volumes:
+    # https://karpenter.sh/docs/concepts/nodeclasses/
     if traits.raid0 and info.storage_gb:
         return info.storage_gb * _GB
     root = next((_size(each) for each in traits.disks if each.root_volume and _size(each)), None)
@@ -303,6 +305,7 @@ def ephemeral_storage(info: InstanceTypeInfo, traits: Traits) -> int:
 def _default_pods(info: InstanceTypeInfo, traits: Traits) -> int:
     if not traits.family.limits_pods_by_interfaces:
         return WINDOWS_PODS
+    # Interfaces for other purposes (RESERVED_ENIS), and efa-only ones, have no addresses for pods.
     kept = traits.reserved_enis + _efa_only_on_first_card(traits)
     return eni_limited_pods(info.facts, kept=kept)
 
@@ -352,4 +355,5 @@ def _threshold(written: str, total: int, *, default: int) -> int:
     share = percentage(written) if written.endswith("%") else None
     if share is None:
         return parse_quantity(written).value
+    # The kubelet treats a threshold of 100 % as disabled.
     return 0 if share == _EVERYTHING else math.ceil(total / 100 * share)

@@ -38,7 +38,9 @@ PERIOD: Final = 60.0
 NOT_ALLOWED: Final = 600.0
 """Seconds until a call is tried again that a permission is missing for."""
 
+# Shorter impairments often pass: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/TroubleshootingInstances.html
 BROKEN_AFTER: Final = timedelta(seconds=120)
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
 EVENTS: Final = (
     "instance-reboot",
     "system-reboot",
@@ -56,6 +58,7 @@ INSTANCE: Final = "InstanceStatus"
 SYSTEM: Final = "SystemStatus"
 EVENT: Final = "EventStatus"
 _KINDS: Final = {INSTANCE: "instance_status", SYSTEM: "system_status", EVENT: "event_status"}
+# EC2 keeps finished events for some days, and only marks their description.
 _FINISHED: Final = ("[Completed]", "[Canceled]")
 
 

@@ -74,6 +74,8 @@ class _HealthDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     affected_entities: tuple[_Entity, ...] = ()
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html and
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 _KINDS: Final = {
     ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning"): SPOT_INTERRUPTED,
     ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation"): REBALANCE,
@@ -90,6 +92,7 @@ def read(body: str) -> InterruptionMessage:
     Raises:
         BadMessage: its body does not have the form of its kind.
     """
+    # A body of spaces only is not an event.
     if not body.strip():
         return InterruptionMessage()
     envelope = _decode(body.encode(), _Envelope)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# maxPods is an int32: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 _MOST_PODS: Final = 2**31 - 1
 _UNITS: Final = {"cpu": ("m", 10), "memory": ("Mi", 16), "ephemeral-storage": ("Gi", 1)}
 """By resource: the unit of a value, and the multiple that it is rounded up to."""

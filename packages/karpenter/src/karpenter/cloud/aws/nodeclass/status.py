@@ -43,6 +43,7 @@ QUEUE: Final = "InterruptionQueueReady"
 """Only there while the queue cannot be used; instances are launched all the same."""
 
 _REASONS: Final[dict[type[CloudError], str]] = {AccessDenied: "Unauthorized", RoleMissing: "RoleNotFound"}
+# The parts that a launch needs; https://karpenter.sh/docs/concepts/nodeclasses/ lists all conditions.
 _NEEDED: Final = (AMIS, PROFILE, SECURITY_GROUPS, SUBNETS)
 _MINUTE: Final = 60.0
 
@@ -139,6 +140,7 @@ class NodeClassStatusResolver:
         )
         resolution.found(capacity_reservations=found)
         ends = [each.end_time for each in found if each.end_time is not None]
+        # A reservation that ends must leave the status at once, not with the next minute.
         soonest = (min(ends) - self._clock.now()).total_seconds() if ends else _MINUTE
         resolution.ready(RESERVATIONS, again=max(0.0, min(_MINUTE, soonest)))
 
@@ -302,6 +304,7 @@ class NodeClassCache:
             return self._held[name]
         before = self._changes
         found = await self._objects.get(EC2NodeClass, name)
+        # A change that came while the object was read makes the answer stale.
         if self._followed and before == self._changes:
             self._held[name] = found
         return found

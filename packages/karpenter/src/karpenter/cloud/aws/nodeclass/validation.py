@@ -138,6 +138,7 @@ def validation_instance_type(
     """Return the instance type for the dry run; None when no AMI of the class fits any type."""
     suitable = [each for each in catalog.types if is_compatible(info[each.name], traits)]
     wanted = [(pool.name, found) for pool in pools if (found := _requirements(pool)) is not None]
+    # A Windows class is validated with a default type, not with one of its NodePools.
     if not family_of(node_class.spec.family).is_windows:
         of_pools = [each for each in suitable if any(_matches(each, needs) for _, needs in wanted)]
     else:
@@ -305,6 +306,7 @@ class DryRunValidator:
         if _NO_PROFILE in first.message.lower():
             named = dry_run.node_class.spec.instance_profile
             because = f"EC2 does not know instance profile {dry_run.template.profile}"
+            # A profile of the user may be created later; it is checked again with the next reconcile.
             if named:
                 raise _UncachedFailure(ValidationFailure("InstanceProfileNotFound", because))
             raise CloudUnreachable(because) from first
@@ -317,6 +319,7 @@ class DryRunValidator:
         try:
             await self._services.aws.call("ec2", operation, DryRun=True, **parameters)
         except AwsApiError as error:
+            # EC2 answers a dry run that would succeed with an error of this code.
             return None if error.code == DRY_RUN else error
         return None
 

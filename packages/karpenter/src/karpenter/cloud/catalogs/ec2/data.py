@@ -38,6 +38,7 @@ ARCHITECTURES: Final = {"x86_64": AMD64, "arm64": ARM64}
 """EC2's spelling of an architecture to that of Kubernetes; others are not for Kubernetes."""
 
 _PLAIN_RATE: Final = re.compile(r"(?:(\d+)x )?(\d+(?:\.\d+)?) Gigabit")
+# Older instance types have words instead of numbers in NetworkPerformance.
 _VAGUE_RATES: Final = frozenset({"Very Low", "Low", "Low to Moderate", "Moderate", "High", ""})
 
 

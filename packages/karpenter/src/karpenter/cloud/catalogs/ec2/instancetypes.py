@@ -116,10 +116,12 @@ _GIB: Final = 2**30
 VM_OVERHEAD: Final = 0.075
 """The share of memory that the hypervisor and the kernel take (VM_MEMORY_OVERHEAD_PERCENT)."""
 
+# The kernel of arm64 instances reserves memory for CMA, which the kubelet does not see.
 _ARM_RESERVED_MIB: Final = 64
 _ROOT_VOLUME: Final = 20 * _GIB
 _EVICTION_MEMORY: Final = 100 * _MIB
 _KUBE_STORAGE: Final = _GIB
+# https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
 _HOST_NETWORK_PODS: Final = 2  # the VPC CNI and kube-proxy use the address of the node
 # The reserved resources of the EKS optimized AMIs, by which nodeadm configures the kubelet:
 # https://github.com/awslabs/amazon-eks-ami

@@ -46,6 +46,8 @@ _POLICY: Final = (
     "ec2:DescribeAvailabilityZones, ec2:DescribeSpotPriceHistory and pricing:GetProducts"
 )
 
+# The price history has Linux under two names, with and without VPC:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 _SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 PRODUCTS: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
 """Tenancy and product family of virtual machines, and of bare metal."""
@@ -146,6 +148,7 @@ def on_demand_prices(pricing: PricingClient, region: str) -> dict[str, float]:
 
 def prices_of_family(pricing: PricingClient, region: str, *, tenancy: str, family: str) -> dict[str, float]:
     """Return the on-demand price of each type of one family of products."""
+    # The price list of the China regions is in yuan.
     currency = "CNY" if region.startswith("cn-") else "USD"
     return dict(
         price

@@ -1,11 +1,11 @@
 """
 Every metric of the operator, declared once, group by group.
 
-The names, types and labels are those that dashboards and alerts of Karpenter already know, quirks of naming
-included. What they mean is said in our words.
+Names, types and labels are upstream's, so that its dashboards and alerts work:
+https://karpenter.sh/docs/reference/metrics/. The help texts are ours.
 """
 
-from karpenter.telemetry.metrics.store import MetricSpec, Instrument
+from karpenter.telemetry.metrics.instruments import Instrument, MetricSpec
 from karpenter.telemetry.metrics.table import (
     claims,
     conditions,

@@ -1,34 +1,34 @@
-"""Metrics of NodeClaims: how many are made and ended, why, and how long their end takes."""
+"""Metrics of NodeClaims: created, terminated, disrupted, and how long termination takes."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import counter, doubling, histogram
+from karpenter.telemetry.metrics.instruments import counter, doubling, histogram
 
 CREATED: Final = counter(
     "karpenter_nodeclaims_created_total",
-    "Claims that were created, by why: provisioned, or the reason of the disruption that they replace"
-    " something for.",
+    "NodeClaims created, by reason: provisioned, or the reason of the disruption that they are a"
+    " replacement for.",
     "reason",
     "nodepool",
     "min_values_relaxed",
 )
 TERMINATED: Final = counter(
     "karpenter_nodeclaims_terminated_total",
-    "Claims that are gone, machine and all.",
+    "NodeClaims terminated.",
     "nodepool",
     "capacity_type",
     "zone",
 )
 DISRUPTED: Final = counter(
     "karpenter_nodeclaims_disrupted_total",
-    "Claims whose deletion was our own decision, by the reason for it.",
+    "NodeClaims disrupted by Karpenter, by reason.",
     "reason",
     "nodepool",
     "capacity_type",
 )
 UNHEALTHY_DISRUPTED: Final = counter(
     "karpenter_nodeclaims_unhealthy_disrupted_total",
-    "Claims that were deleted because a condition of their node said for too long that it is broken.",
+    "NodeClaims deleted because their Node was unhealthy for too long, by node condition.",
     "condition",
     "nodepool",
     "capacity_type",
@@ -36,13 +36,13 @@ UNHEALTHY_DISRUPTED: Final = counter(
 )
 INSTANCE_TERMINATION_DURATION: Final = histogram(
     "karpenter_nodeclaims_instance_termination_duration_seconds",
-    "Seconds from asking the cloud to end a machine until the cloud says that it is gone.",
+    "Seconds from the first terminate call until the cloud no longer knows the machine.",
     "nodepool",
     buckets=doubling(1.0, 11),
 )
 TERMINATION_DURATION: Final = histogram(
     "karpenter_nodeclaims_termination_duration_seconds",
-    "Seconds from the deletion of a claim until it is gone.",
+    "Seconds from the deletion of a NodeClaim until it is removed.",
     "nodepool",
     buckets=doubling(1.0, 12),
 )

@@ -8,15 +8,15 @@ from typing import Final
 
 import msgspec
 
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     NODE_CLASSES,
     TRANSITIONS,
     AgeMetric,
     CounterMetric,
-    MetricSpec,
     GaugeMetric,
     HistogramMetric,
     Instrument,
+    MetricSpec,
     age,
     counter,
     gauge,
@@ -28,7 +28,7 @@ _INITIALIZED: Final = "karpenter_sh_initialized"
 
 
 class ConditionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told about the conditions and the deletion of one kind's objects."""
+    """The metrics of the conditions and the deletion of one kind."""
 
     count: MetricSpec[GaugeMetric]
     current_status: MetricSpec[AgeMetric]
@@ -90,13 +90,13 @@ def condition_metrics(prefix: str, whose: str, *extra: str) -> ConditionMetrics:
         ),
         termination_current_time=age(
             f"{prefix}_termination_current_time_seconds",
-            f"Seconds since the deletion of {whose} was asked for.",
+            f"Seconds since {whose} got its deletion timestamp.",
             *one,
             *extra,
         ),
         termination_duration=histogram(
             f"{prefix}_termination_duration_seconds",
-            f"Seconds from the deletion of {whose} until it is gone.",
+            f"Seconds from the deletion of {whose} until it is removed.",
             *extra,
             buckets=TRANSITIONS,
         ),

@@ -1,26 +1,26 @@
-"""Metrics of disruption: what was looked at, decided, given up, and what it was worth."""
+"""Metrics of disruption: evaluations, decisions, failures and scores."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import DURATIONS, counter, gauge, histogram
+from karpenter.telemetry.metrics.instruments import DURATIONS, counter, gauge, histogram
 
 EVALUATION_DURATION: Final = histogram(
     "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-    "Seconds that one way of looking for nodes to disrupt takes.",
+    "Seconds that the evaluation of a disruption method takes.",
     "reason",
     "consolidation_type",
     buckets=DURATIONS,
 )
 DECISIONS: Final = counter(
     "karpenter_voluntary_disruption_decisions_total",
-    "Decisions to disrupt, by what was decided and why.",
+    "Disruption decisions, by decision and reason.",
     "decision",
     "reason",
     "consolidation_type",
 )
 DECISIONS_BY_NODEPOOL: Final = counter(
     "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-    "Decisions to disrupt, once for every pool that has nodes in them.",
+    "Disruption decisions, counted for each NodePool with candidates in them.",
     "nodepool",
     "decision",
     "reason",
@@ -28,30 +28,30 @@ DECISIONS_BY_NODEPOOL: Final = counter(
 )
 ELIGIBLE_NODES: Final = gauge(
     "karpenter_voluntary_disruption_eligible_nodes",
-    "Nodes that could be disrupted for a reason, budgets aside.",
+    "Nodes that are eligible for disruption for a reason, budgets aside.",
     "reason",
 )
 CONSOLIDATION_TIMEOUTS: Final = counter(
     "karpenter_voluntary_disruption_consolidation_timeouts_total",
-    "Searches for a consolidation that ran out of time.",
+    "Consolidation evaluations that timed out.",
     "consolidation_type",
     seeds=(("multi",), ("single",)),
 )
 FAILED_VALIDATIONS: Final = counter(
     "karpenter_voluntary_disruption_failed_validations_total",
-    "Decisions that were dropped because the cluster had changed when they were looked at again.",
+    "Candidates whose command failed validation because the cluster had changed.",
     "consolidation_type",
 )
 QUEUE_FAILURES: Final = counter(
     "karpenter_voluntary_disruption_queue_failures_total",
-    "Decisions that were begun and could not be finished.",
+    "Commands that were started and failed.",
     "decision",
     "reason",
     "consolidation_type",
 )
 CONSOLIDATION_SCORE: Final = histogram(
     "karpenter_consolidation_score",
-    "Savings of a consolidation in relation to the disturbance that it causes.",
+    "Savings of a consolidation divided by its disruption cost.",
     "decision",
     "nodepool",
     "policy",
@@ -59,7 +59,7 @@ CONSOLIDATION_SCORE: Final = histogram(
 )
 CONSOLIDATION_MOVES: Final = counter(
     "karpenter_consolidation_moves_total",
-    "Consolidations that were weighed, by whether they were approved.",
+    "Consolidations that were scored, by decision.",
     "decision",
     "nodepool",
     "policy",

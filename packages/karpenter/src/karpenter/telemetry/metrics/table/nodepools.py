@@ -1,34 +1,34 @@
-"""Metrics of NodePools: limits, usage, price, and how much disruption their budgets leave."""
+"""Metrics of NodePools: limits, usage, price, and allowed disruptions."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import counter, gauge
+from karpenter.telemetry.metrics.instruments import counter, gauge
 
 LIMIT: Final = gauge(
-    "karpenter_nodepools_limit", "The most of a resource that a pool may have.", "resource_type", "nodepool"
+    "karpenter_nodepools_limit", "Limit of a NodePool for a resource.", "resource_type", "nodepool"
 )
 USAGE: Final = gauge(
-    "karpenter_nodepools_usage", "What the nodes of a pool have of a resource.", "resource_type", "nodepool"
+    "karpenter_nodepools_usage", "Resources of the nodes of a NodePool.", "resource_type", "nodepool"
 )
 COST: Final = gauge(
     "karpenter_nodepools_cost_total",
-    "What the machines of a pool cost per hour, at the prices of the catalogue.",
+    "Cost of the nodes of a NodePool per hour, at the prices of their offerings.",
     "nodepool",
 )
 COST_TRACKER_ERRORS: Final = counter(
     "karpenter_nodepools_cost_tracker_errors_total",
-    "Machines of a pool whose price could not be told.",
+    "Nodes of a NodePool whose price is not known.",
     "nodepool",
 )
 ALLOWED_DISRUPTIONS: Final = gauge(
     "karpenter_nodepools_allowed_disruptions",
-    "How many nodes of a pool its open budgets let go at this moment.",
+    "Disruptions that the active budgets of a NodePool allow now.",
     "nodepool",
     "reason",
 )
 NODES_CONSUMING_BUDGETS: Final = gauge(
     "karpenter_nodepools_nodes_consuming_budgets",
-    "How many nodes of a pool count against its budgets: those that leave and those that are not ready.",
+    "Nodes of a NodePool that count against its budgets: deleting or not ready.",
     "nodepool",
     "reason",
 )

@@ -1,54 +1,58 @@
-"""Metrics of nodes: their number, their room, what their pods ask for, and how old they get."""
+"""Metrics of nodes: count, allocatable, requests and limits of their pods, and lifetime."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import LIFETIMES, WELL_KNOWN, age, counter, gauge, histogram, summary
+from karpenter.telemetry.metrics.instruments import (
+    LIFETIMES,
+    WELL_KNOWN,
+    age,
+    counter,
+    gauge,
+    histogram,
+    summary,
+)
 
 _NODE: Final = (WELL_KNOWN, "node_name", "phase", "managed")
 _RESOURCE: Final = (*_NODE, "resource_type")
 
 CREATED: Final = counter(
-    "karpenter_nodes_created_total", "Nodes of ours that have joined the cluster.", "nodepool", "zone"
+    "karpenter_nodes_created_total", "Nodes registered for a NodeClaim.", "nodepool", "zone"
 )
-TERMINATED: Final = counter(
-    "karpenter_nodes_terminated_total", "Nodes of ours that have left the cluster.", "nodepool", "zone"
-)
+TERMINATED: Final = counter("karpenter_nodes_terminated_total", "Nodes terminated.", "nodepool", "zone")
 TERMINATION_DURATION: Final = summary(
     "karpenter_nodes_termination_duration_seconds",
-    "Seconds from the deletion of a node until it has left.",
+    "Seconds from the deletion of a node until it is removed.",
     "nodepool",
 )
-DRAINED: Final = counter(
-    "karpenter_nodes_drained_total", "Nodes from which the last pod that had to move has moved.", "nodepool"
-)
+DRAINED: Final = counter("karpenter_nodes_drained_total", "Nodes drained.", "nodepool")
 LIFETIME_DURATION: Final = histogram(
     "karpenter_nodes_lifetime_duration_seconds",
-    "Seconds that a node had lived when it left.",
+    "Lifetime of a node in seconds when it was removed.",
     "nodepool",
     buckets=LIFETIMES,
 )
-ALLOCATABLE: Final = gauge("karpenter_nodes_allocatable", "Room for pods on a node.", *_RESOURCE)
+ALLOCATABLE: Final = gauge("karpenter_nodes_allocatable", "Allocatable resources of a node.", *_RESOURCE)
 TOTAL_POD_REQUESTS: Final = gauge(
-    "karpenter_nodes_total_pod_requests", "What the pods on a node request, daemons left out.", *_RESOURCE
+    "karpenter_nodes_total_pod_requests", "Requests of the pods of a node without DaemonSet pods.", *_RESOURCE
 )
 TOTAL_POD_LIMITS: Final = gauge(
-    "karpenter_nodes_total_pod_limits", "What the pods on a node may use, daemons left out.", *_RESOURCE
+    "karpenter_nodes_total_pod_limits", "Limits of the pods of a node without DaemonSet pods.", *_RESOURCE
 )
 TOTAL_DAEMON_REQUESTS: Final = gauge(
-    "karpenter_nodes_total_daemon_requests", "What the daemons on a node request.", *_RESOURCE
+    "karpenter_nodes_total_daemon_requests", "Requests of the DaemonSet pods of a node.", *_RESOURCE
 )
 TOTAL_DAEMON_LIMITS: Final = gauge(
-    "karpenter_nodes_total_daemon_limits", "What the daemons on a node may use.", *_RESOURCE
+    "karpenter_nodes_total_daemon_limits", "Limits of the DaemonSet pods of a node.", *_RESOURCE
 )
 SYSTEM_OVERHEAD: Final = gauge(
-    "karpenter_nodes_system_overhead", "What a node keeps for itself: capacity less allocatable.", *_RESOURCE
+    "karpenter_nodes_system_overhead", "Capacity of a node less its allocatable resources.", *_RESOURCE
 )
 CURRENT_LIFETIME: Final = age(
     "karpenter_nodes_current_lifetime_seconds", "Seconds since a node was created.", *_NODE
 )
 UTILIZATION: Final = gauge(
     "karpenter_cluster_utilization_percent",
-    "Share of the room on all nodes that pods and daemons request, in percent.",
+    "Requests of all pods as a percentage of the allocatable resources of all nodes.",
     "resource_type",
 )
 

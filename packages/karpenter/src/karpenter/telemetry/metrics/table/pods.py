@@ -1,12 +1,12 @@
-"""Metrics of pods: where each stands, how long it waits for a place and a start, and who drives it off."""
+"""Metrics of pods: state, scheduling and startup latency, and evictions."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import DURATIONS, age, counter, gauge, histogram, summary
+from karpenter.telemetry.metrics.instruments import DURATIONS, age, counter, gauge, histogram, summary
 
 STATE: Final = gauge(
     "karpenter_pods_state",
-    "One for every pod, with what is known of it and of its node.",
+    "One for every pod; the labels are its state and that of its node.",
     "name",
     "namespace",
     "owner",
@@ -26,57 +26,57 @@ STARTUP_DURATION: Final = summary(
 )
 BOUND_DURATION: Final = histogram(
     "karpenter_pods_bound_duration_seconds",
-    "Seconds from the creation of a pod until it had a node.",
+    "Seconds from the creation of a pod until it was bound.",
     buckets=DURATIONS,
 )
 PROVISIONING_BOUND_DURATION: Final = histogram(
     "karpenter_pods_provisioning_bound_duration_seconds",
-    "Seconds from our first finding that a pod can have a place until it had a node.",
+    "Seconds from when Karpenter first found a pod schedulable until it was bound.",
     buckets=DURATIONS,
 )
 PROVISIONING_STARTUP_DURATION: Final = histogram(
     "karpenter_pods_provisioning_startup_duration_seconds",
-    "Seconds from our first finding that a pod can have a place until it was ready.",
+    "Seconds from when Karpenter first found a pod schedulable until it was ready.",
     buckets=DURATIONS,
 )
 UNSTARTED_TIME: Final = age(
     "karpenter_pods_unstarted_time_seconds",
-    "Seconds that a pod has existed without running.",
+    "Seconds that a pod has existed without being ready.",
     "name",
     "namespace",
 )
 UNBOUND_TIME: Final = age(
     "karpenter_pods_unbound_time_seconds",
-    "Seconds that a pod has existed without a node.",
+    "Seconds that a pod has existed without being bound.",
     "name",
     "namespace",
 )
 PROVISIONING_UNBOUND_TIME: Final = age(
     "karpenter_pods_provisioning_unbound_time_seconds",
-    "Seconds that a pod has had no node since we first found that it can have a place.",
+    "Seconds that a pod has not been bound since Karpenter found it schedulable.",
     "name",
     "namespace",
 )
 PROVISIONING_UNSTARTED_TIME: Final = age(
     "karpenter_pods_provisioning_unstarted_time_seconds",
-    "Seconds that a pod has not run since we first found that it can have a place.",
+    "Seconds that a pod has not been ready since Karpenter found it schedulable.",
     "name",
     "namespace",
 )
 UNDECIDED_TIME: Final = age(
     "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
-    "Seconds since we first saw a pod about whose place nothing was decided yet.",
+    "Seconds since Karpenter first saw a pod that it has not decided about.",
     "name",
     "namespace",
 )
 DECISION_DURATION: Final = histogram(
     "karpenter_pods_scheduling_decision_duration_seconds",
-    "Seconds from our first seeing a pod to the first decision about its place.",
+    "Seconds from when Karpenter first saw a pod until its first scheduling decision.",
     buckets=DURATIONS,
 )
 DISRUPTION_INITIATED: Final = counter(
     "karpenter_pods_disruption_initiated_total",
-    "Pods that have to move because the claim of their node was disrupted.",
+    "Reschedulable pods of disrupted nodes, by reason of the disruption.",
     "reason",
     "nodepool",
     "capacity_type",
@@ -85,12 +85,10 @@ DISRUPTION_INITIATED: Final = counter(
 )
 EVICTION_REQUESTS: Final = counter(
     "karpenter_pods_eviction_requests_total",
-    "Evictions that we asked the API server for, by the code of its answer.",
+    "Eviction requests to the API server, by response code.",
     "code",
 )
-DRAINED: Final = counter(
-    "karpenter_pods_drained_total", "Pods that we made leave their node, by the reason for it.", "reason"
-)
+DRAINED: Final = counter("karpenter_pods_drained_total", "Pods drained from their node, by reason.", "reason")
 
 METRICS: Final = (
     STATE,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import CALLS, counter, histogram
+from karpenter.telemetry.metrics.instruments import CALLS, counter, histogram
 
 DURATION: Final = histogram(
     "karpenter_cloudprovider_duration_seconds",
@@ -14,7 +14,7 @@ DURATION: Final = histogram(
 )
 ERRORS: Final = counter(
     "karpenter_cloudprovider_errors_total",
-    "Calls to the provider that ended in an error, by the sort of error.",
+    "Calls to the provider that ended in an error, by type of error.",
     "controller",
     "method",
     "provider",

@@ -1,8 +1,8 @@
-"""Metrics of the process: its build, its control loops and queues, its requests, and who leads."""
+"""Metrics of the process: build, reconciles, work queues, requests to the API server, and leader election."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import CALLS, counter, gauge, growing, histogram
+from karpenter.telemetry.metrics.instruments import CALLS, counter, gauge, growing, histogram
 
 # fmt: off
 _RECONCILES: Final = (
@@ -15,7 +15,7 @@ _QUEUES: Final = tuple(10.0**power for power in range(-8, 4))
 
 BUILD_INFO: Final = gauge(
     "karpenter_build_info",
-    "Always one; the labels tell which build runs, on which Python (goversion) and processor (goarch).",
+    "Always one; the labels are the version, the Python version (goversion) and the processor (goarch).",
     "version",
     "goversion",
     "goarch",
@@ -23,95 +23,102 @@ BUILD_INFO: Final = gauge(
 )
 RECONCILES: Final = counter(
     "controller_runtime_reconcile_total",
-    "Steps of a controller, by how they ended: success, error, requeue or requeue_after.",
+    "Reconciles of a controller, by result: success, error, requeue or requeue_after.",
     "controller",
     "result",
 )
 RECONCILE_ERRORS: Final = counter(
-    "controller_runtime_reconcile_errors_total", "Steps of a controller that ended in an error.", "controller"
+    "controller_runtime_reconcile_errors_total",
+    "Reconciles of a controller that ended in an error.",
+    "controller",
 )
 TERMINAL_RECONCILE_ERRORS: Final = counter(
     "controller_runtime_terminal_reconcile_errors_total",
-    "Steps of a controller that ended in an error and are not tried again; zero, since all are.",
+    "Reconciles of a controller that ended in an error and are not retried; always zero, because all are.",
     "controller",
 )
 RECONCILE_PANICS: Final = counter(
     "controller_runtime_reconcile_panics_total",
-    "Steps of a controller that ended in an error of our own program.",
+    "Reconciles of a controller that ended in an exception which it does not expect.",
     "controller",
 )
 RECONCILE_TIMEOUTS: Final = counter(
     "controller_runtime_reconcile_timeouts_total",
-    "Steps of a controller that ended because the cloud did not answer in time.",
+    "Reconciles of a controller that ended because a call of the cloud provider timed out.",
     "controller",
 )
 RECONCILE_TIME: Final = histogram(
     "controller_runtime_reconcile_time_seconds",
-    "Seconds that one step of a controller takes.",
+    "Seconds that one reconcile of a controller takes.",
     "controller",
     buckets=_RECONCILES,
 )
 MAX_CONCURRENT_RECONCILES: Final = gauge(
     "controller_runtime_max_concurrent_reconciles",
-    "Steps that a controller may take at a time.",
+    "Most concurrent reconciles of a controller.",
     "controller",
 )
 ACTIVE_WORKERS: Final = gauge(
-    "controller_runtime_active_workers", "Steps that a controller is taking right now.", "controller"
+    "controller_runtime_active_workers", "Reconciles of a controller in progress.", "controller"
 )
-WORKQUEUE_DEPTH: Final = gauge("workqueue_depth", "Objects that wait for a controller.", "controller", "name")
+WORKQUEUE_DEPTH: Final = gauge(
+    "workqueue_depth", "Keys in the work queue of a controller.", "controller", "name"
+)
 WORKQUEUE_ADDS: Final = counter(
-    "workqueue_adds_total", "Objects that were handed to a controller.", "controller", "name"
+    "workqueue_adds_total", "Keys added to the work queue of a controller.", "controller", "name"
 )
 WORKQUEUE_QUEUE_DURATION: Final = histogram(
     "workqueue_queue_duration_seconds",
-    "Seconds that an object waits for its controller.",
+    "Seconds that a key waits in the work queue.",
     "controller",
     "name",
     buckets=_QUEUES,
 )
 WORKQUEUE_WORK_DURATION: Final = histogram(
     "workqueue_work_duration_seconds",
-    "Seconds that a controller works on an object.",
+    "Seconds that the processing of a key takes.",
     "controller",
     "name",
     buckets=_QUEUES,
 )
 WORKQUEUE_RETRIES: Final = counter(
-    "workqueue_retries_total", "Objects that a controller wants to see again.", "controller", "name"
+    "workqueue_retries_total", "Keys retried after an error or requeue.", "controller", "name"
 )
 WORKQUEUE_UNFINISHED: Final = gauge(
-    "workqueue_unfinished_work_seconds", "Seconds of work under way, added up.", "controller", "name"
+    "workqueue_unfinished_work_seconds",
+    "Seconds of the reconciles in progress, added up.",
+    "controller",
+    "name",
 )
 WORKQUEUE_LONGEST: Final = gauge(
     "workqueue_longest_running_processor_seconds",
-    "Seconds that the longest work under way has taken so far.",
+    "Seconds that the longest reconcile in progress has taken so far.",
     "controller",
     "name",
 )
 CLIENT_REQUESTS: Final = counter(
     "rest_client_requests_total",
-    "Requests to the API server, by the code of its answer.",
+    "Requests to the API server, by response code.",
     "code",
     "host",
     "method",
 )
 CLIENT_REQUEST_DURATION: Final = histogram(
     "rest_client_request_duration_seconds",
-    "Seconds that a request to the API server takes, waits for our own limits left out.",
+    "Seconds that a request to the API server takes, without waits for the client's rate limit.",
     "host",
     "method",
     buckets=CALLS,
 )
 CLIENT_GO_REQUESTS: Final = counter(
     "client_go_request_total",
-    "Requests to the API server, by the code of its answer and the HTTP method.",
+    "Requests to the API server, by response code and HTTP method.",
     "code",
     "method",
 )
 CLIENT_GO_REQUEST_DURATION: Final = histogram(
     "client_go_request_duration_seconds",
-    "Seconds that a request to the API server takes, by what is done with which kind of objects.",
+    "Seconds that a request to the API server takes, by verb and kind.",
     "verb",
     "group",
     "version",
@@ -121,13 +128,13 @@ CLIENT_GO_REQUEST_DURATION: Final = histogram(
 )
 LEADER: Final = gauge(
     "leader_election_master_status",
-    "One while this process leads, else zero; by the name of the lease.",
+    "One while this process is the leader, else zero; by the name of the Lease.",
     "name",
 )
 
 LEADER_SLOW_PATH: Final = counter(
     "leader_election_slowpath_total",
-    "Renewals of the lease that failed at first, so that it had to be read again; by its name.",
+    "Renewals of the Lease that failed at first, so that it was read again; by the name of the Lease.",
     "name",
 )
 

@@ -1,33 +1,34 @@
-"""Metrics of decisions about places for pods, and of the state that they are made from."""
+"""Metrics of the scheduler and of the cluster state."""
 
 from typing import Final
 
-from karpenter.telemetry.metrics.store import DURATIONS, gauge, histogram
+from karpenter.telemetry.metrics.instruments import DURATIONS, gauge, histogram
 
 SCHEDULING_DURATION: Final = histogram(
     "karpenter_scheduler_scheduling_duration_seconds",
-    "Seconds that one search for places takes, real or as a trial.",
+    "Seconds that one scheduling run takes, simulations included.",
     "controller",
     buckets=DURATIONS,
 )
 QUEUE_DEPTH: Final = gauge(
     "karpenter_scheduler_queue_depth",
-    "Pods that a running search has not looked at yet.",
+    "Pods of the scheduling run in progress.",
     "controller",
     "scheduling_id",
 )
 UNFINISHED_WORK: Final = gauge(
     "karpenter_scheduler_unfinished_work_seconds",
-    "Seconds that a running search has taken so far.",
+    "Seconds that the scheduling run in progress has taken so far.",
     "controller",
     "scheduling_id",
 )
 IGNORED_PODS: Final = gauge(
-    "karpenter_scheduler_ignored_pods_count", "Waiting pods that are left alone because they cannot be read."
+    "karpenter_scheduler_ignored_pods_count",
+    "Pending pods that are ignored because their spec is not supported.",
 )
 UNSCHEDULABLE_PODS: Final = gauge(
     "karpenter_scheduler_unschedulable_pods_count",
-    "Pods for which the last search found no place.",
+    "Pods that the last scheduling run found unschedulable.",
     "controller",
 )
 PENDING_PODS_BY_ZONE: Final = gauge(
@@ -38,13 +39,14 @@ PENDING_PODS_BY_ZONE: Final = gauge(
     "zone",
 )
 STATE_NODE_COUNT: Final = gauge(
-    "karpenter_cluster_state_node_count", "Nodes, and machines that will be nodes."
+    "karpenter_cluster_state_node_count", "Nodes and launched NodeClaims in the cluster state."
 )
 STATE_SYNCED: Final = gauge(
-    "karpenter_cluster_state_synced", "One while the state holds all that the API server has, else zero."
+    "karpenter_cluster_state_synced", "One while the cluster state is synced, else zero."
 )
 STATE_UNSYNCED_TIME: Final = gauge(
-    "karpenter_cluster_state_unsynced_time_seconds", "Seconds that the state has lacked something for."
+    "karpenter_cluster_state_unsynced_time_seconds",
+    "Seconds for which the cluster state has not been synced.",
 )
 
 METRICS: Final = (

@@ -154,6 +154,7 @@ def _kubernetes(bootstrap: Bootstrap, user: dict[str, Any]) -> dict[str, Any]:
         "api-server": bootstrap.endpoint,
         "cluster-certificate": bootstrap.ca_bundle,
         "max-pods": kubelet.max_pods,
+        # Labels are merged, since a node needs those of Karpenter and may have more.
         "node-labels": {**user.get("node-labels", {}), **dict(sorted(bootstrap.labels.items()))},
         "node-taints": _taints(bootstrap.taints),
     }

@@ -51,6 +51,7 @@ def _script(bootstrap: Bootstrap) -> str:
     if bootstrap.dns:
         options.append(f"--dns-cluster-ip '{bootstrap.dns}'")
     if isinstance(bootstrap.kubelet.max_pods, int):
+        # bootstrap.sh would otherwise set maxPods from its own table of instance types.
         options.append("--use-max-pods false")
     options.append(f"--kubelet-extra-args '{kubelet_flags(bootstrap)}'")
     if bootstrap.raid0:

@@ -1,24 +1,23 @@
 """
-What metrics are counted with: counters, gauges, histograms, and summaries with quantiles.
+Instruments of metrics (counter, gauge, histogram, summary), their declarations, and the Prometheus text
+format.
 
-An instrument keeps plain numbers by the values of its labels, so that tens of thousands of series take little
-room, and hands out samples when Prometheus asks. It belongs to one event loop and takes no locks.
+An instrument keeps plain numbers by label values. It belongs to one event loop and takes no locks.
 
-    metrics[NODES_CREATED].add(nodepool="default", zone="zone-1")
-    metrics[PODS_STATE].publish(pod.uid, [(1.0, {"name": "web-1", ...})])   # and whatever it had before goes
+    metrics[nodes.CREATED].add(nodepool="default", zone="zone-1")
+    metrics[pods.STATE].publish(pod.uid, [(1.0, {"name": "web-1", ...})])   # replaces the rows of this pod
 
-What a metric is: its name, its type, its labels, and what it means.
+A :class:`MetricSpec` is the declaration of a metric and is data: the reference page is written from it, and
+:mod:`.registry` creates the instrument. A label group such as :data:`WELL_KNOWN` stands for labels that
+depend on the cloud provider.
 
-A declaration is data. It can be listed, checked and written into the documentation without anything being
-measured; :mod:`.registry` turns it into an instrument that counts.
+Why not prometheus_client, which shows the process metrics: measured with version 0.26 on two busy cores,
+one increment with two labels takes 2.4 us here and 8.0 us there, one observation in 45 buckets 3.7 us and
+8.8 us, and a scrape of 20,000 series with 13 labels (one per pod) 0.17 s in pieces of at most 25 ms here,
+and 2.7 s in one piece there, which would stop the event loop. Its series take three times the memory, it
+has no quantiles, and it adds ``_created`` series unless that is switched off for the whole process.
 
-Some labels depend on the cloud provider: every label that it knows of a node, or one for each of its kinds of
-node class. A declaration names these groups, and the registry puts the labels in.
-
-Metrics as Prometheus reads them: its text format, version 0.0.4.
-
-Written by hand because a cluster of 20,000 pods has that many series of 13 labels, and building and sorting a
-dictionary for each of them would stop the event loop for most of a second at every scrape.
+The text format is described in https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 import math
@@ -36,10 +35,10 @@ import msgspec
 from karpenter.api.labels import WELL_KNOWN_LABELS
 
 WINDOW: Final = 600.0
-"""Seconds that a summary looks back, for its quantiles only: sums and counts are for ever."""
+"""Seconds over which a summary computes its quantiles; its sum and count never expire."""
 
-MOST_OBSERVED: Final = 10_000
-"""Observations that a summary keeps per series; of more, the newest."""
+MAX_OBSERVED: Final = 10_000
+"""The most observations that a summary keeps per series; older ones are dropped."""
 
 Values = tuple[str, ...]
 """The values of a series' labels, in the order of their declaration."""
@@ -65,10 +64,10 @@ class WrongLabels(TypeError):  # noqa: N818  says what is wrong
 
 
 class Instrument(ABC):
-    """Numbers by label values."""
+    """Values of one metric by label values."""
 
     last_label: ClassVar[str] = ""
-    """The label that buckets or quantiles are told apart by."""
+    """The label of buckets (``le``) or quantiles (``quantile``)."""
 
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
         self.name = name
@@ -76,7 +75,7 @@ class Instrument(ABC):
 
     @abstractmethod
     def samples(self) -> Iterator[Sample]:
-        """Yield what there is to show."""
+        """Yield the samples of every series."""
 
     @abstractmethod
     def seed(self, values: Values) -> None:
@@ -92,21 +91,21 @@ class Instrument(ABC):
 
 
 class CounterMetric(Instrument):
-    """Counts up."""
+    """A value that only rises."""
 
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
         super().__init__(name, labels)
         self._values: dict[Values, float] = {}
 
     def add(self, amount: float = 1.0, /, **labels: str) -> None:
-        """Count `amount` more."""
+        """Add `amount`."""
         if amount < 0:
             raise ValueError(f"counter {self.name} cannot count down, by {amount}")
         key = self._key(labels)
         self._values[key] = self._values.get(key, 0.0) + amount
 
     def value(self, **labels: str) -> float:
-        """Return how much was counted so far."""
+        """Return the value of a series."""
         return self._values.get(self._key(labels), 0.0)
 
     def seed(self, values: Values) -> None:
@@ -120,7 +119,7 @@ class CounterMetric(Instrument):
 
 
 class GaugeMetric(Instrument):
-    """Shows how things stand."""
+    """A value that rises and falls."""
 
     def __init__(self, name: str, labels: tuple[str, ...]) -> None:
         super().__init__(name, labels)
@@ -128,24 +127,24 @@ class GaugeMetric(Instrument):
         self._owned: dict[Hashable, tuple[Values, ...]] = {}
 
     def set(self, value: float, /, **labels: str) -> None:
-        """Show `value` from now on."""
+        """Set the value of a series."""
         self._values[self._key(labels)] = value
 
     def add(self, amount: float, /, **labels: str) -> None:
-        """Show so much more, or less, than before."""
+        """Add `amount`, which may be negative."""
         key = self._key(labels)
         self._values[key] = self._values.get(key, 0.0) + amount
 
     def value(self, **labels: str) -> float | None:
-        """Return what is shown; None when nothing is."""
+        """Return the value of a series; None if it does not exist."""
         return self._values.get(self._key(labels))
 
     def remove(self, **labels: str) -> None:
-        """Show nothing any longer."""
+        """Remove a series."""
         self._values.pop(self._key(labels), None)
 
     def publish(self, owner: Hashable, rows: Iterable[tuple[float, Mapping[str, str]]]) -> None:
-        """Show these rows for `owner`, such as one node, in place of all that were shown for it before."""
+        """Replace all series of `owner`, such as one node, with these rows."""
         shown = {self._key(labels): value for value, labels in rows}
         for gone in self._owned.pop(owner, ()):
             if gone not in shown:
@@ -155,7 +154,7 @@ class GaugeMetric(Instrument):
             self._values.update(shown)
 
     def retract(self, owner: Hashable) -> None:
-        """Show nothing for `owner` any longer."""
+        """Remove all series of `owner`."""
         self.publish(owner, ())
 
     def seed(self, values: Values) -> None:
@@ -169,21 +168,21 @@ class GaugeMetric(Instrument):
 
 
 class AgeMetric(GaugeMetric):
-    """Shows for how long things have been so: is told moments, and shows the seconds since then."""
+    """A gauge that is set to a timestamp and shows the seconds since then."""
 
     def __init__(self, name: str, labels: tuple[str, ...], *, now: Callable[[], float]) -> None:
         super().__init__(name, labels)
         self._now = now
 
     def samples(self) -> Iterator[Sample]:
-        """Yield one sample per series: how long ago its moment was."""
+        """Yield one sample per series: the seconds since its timestamp."""
         now = self._now()
         for values, moment in self._values.items():
             yield Sample("", values, now - moment)
 
 
 class HistogramMetric(Instrument):
-    """Counts observations in buckets."""
+    """Observations in cumulative buckets."""
 
     last_label = "le"
 
@@ -196,14 +195,14 @@ class HistogramMetric(Instrument):
         self._sums: dict[Values, float] = {}
 
     def observe(self, value: float, /, **labels: str) -> None:
-        """Count `value` in."""
+        """Add one observation."""
         key = self._key(labels)
         self.seed(key)
         self._counts[key][bisect_left(self.buckets, value)] += 1
         self._sums[key] += value
 
     def count(self, **labels: str) -> int:
-        """Return how many values were counted in."""
+        """Return the number of observations."""
         return sum(self._counts.get(self._key(labels), ()))
 
     def seed(self, values: Values) -> None:
@@ -213,7 +212,7 @@ class HistogramMetric(Instrument):
             self._sums[values] = 0.0
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the buckets of each series, each with what is in the ones before it, and sum and count."""
+        """Yield the cumulative buckets, the sum and the count of each series."""
         for values, counts in self._counts.items():
             running = 0
             for bound, count in zip((*self.buckets, math.inf), counts, strict=True):
@@ -224,7 +223,7 @@ class HistogramMetric(Instrument):
 
 
 class _Window:
-    """The newest observations of one series, and all of them added up."""
+    """The newest observations of one series, and the sum and count of all."""
 
     __slots__ = ("count", "observed", "total")
 
@@ -236,10 +235,10 @@ class _Window:
 
 class SummaryMetric(Instrument):
     """
-    Shows quantiles over the last minutes.
+    Quantiles over the last ten minutes.
 
-    Exact, by nearest rank, over what was observed in the window, or over the newest `MOST_OBSERVED` of it.
-    Quantiles of nothing are not a number, as Prometheus wants it.
+    They are exact, by nearest rank, over the newest `MAX_OBSERVED` observations of the window. Without
+    observations they are NaN, as in other Prometheus clients.
     """
 
     last_label = "quantile"
@@ -252,7 +251,7 @@ class SummaryMetric(Instrument):
         quantiles: tuple[float, ...],
         monotonic: Callable[[], float],
         window: float = WINDOW,
-        most: int = MOST_OBSERVED,
+        most: int = MAX_OBSERVED,
     ) -> None:
         super().__init__(name, labels)
         self.quantiles = quantiles
@@ -262,7 +261,7 @@ class SummaryMetric(Instrument):
         self._windows: dict[Values, _Window] = {}
 
     def observe(self, value: float, /, **labels: str) -> None:
-        """Take `value` in."""
+        """Add one observation."""
         key = self._key(labels)
         self.seed(key)
         window = self._windows[key]
@@ -272,7 +271,7 @@ class SummaryMetric(Instrument):
         window.total += value
 
     def count(self, **labels: str) -> int:
-        """Return how many values were ever taken in."""
+        """Return the number of observations since the start."""
         window = self._windows.get(self._key(labels))
         return window.count if window else 0
 
@@ -298,7 +297,7 @@ class SummaryMetric(Instrument):
 
 
 def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
-    """Return the value of sorted values that so large a share of them does not exceed."""
+    """Return a quantile of sorted values by nearest rank."""
     if not ranked:
         return math.nan
     return ranked[max(0, math.ceil(quantile * len(ranked)) - 1)]
@@ -332,7 +331,7 @@ KINDS: Final[Mapping[type[Instrument], str]] = MappingProxyType(
 
 
 class MetricSpec(msgspec.Struct, Generic[I_co], frozen=True, kw_only=True):
-    """One metric."""
+    """The declaration of one metric."""
 
     name: str
     instrument: type[I_co]
@@ -365,10 +364,10 @@ class ProviderLabels(msgspec.Struct, frozen=True, kw_only=True):
     """Label keys of nodes."""
 
     node_classes: tuple[str, ...] = ()
-    """Label keys by which claims name their class, one for each kind of class."""
+    """The node class label of NodeClaims and Nodes, one for each kind of node class."""
 
     def expand(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """Return the labels with the groups put in."""
+        """Return the labels with every group replaced by its labels."""
         groups = {
             WELL_KNOWN: tuple(sorted({short_label(key) for key in self.well_known})),
             NODE_CLASSES: tuple(full_label(key) for key in self.node_classes),
@@ -384,41 +383,41 @@ class ProviderLabels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def short_label(key: str) -> str:
-    """Return what a node label is called on a metric: what is behind its domain, with underscores."""
+    """Return the metric label of a node label, without its domain."""
     return key.rpartition("/")[2].lower().replace("-", "_").replace(".", "_")
 
 
 def full_label(key: str) -> str:
-    """Return what a node label is called on a metric that keeps its domain."""
+    """Return the metric label of a node label, with its domain."""
     return key.translate(str.maketrans("./-", "___"))
 
 
 def counter(
     name: str, meaning: str, *labels: str, seeds: tuple[tuple[str, ...], ...] = ()
 ) -> MetricSpec[CounterMetric]:
-    """Declare something that is only ever counted up."""
+    """Declare a counter."""
     return MetricSpec(name=name, instrument=CounterMetric, help=meaning, labels=labels, seeds=seeds)
 
 
 def gauge(name: str, meaning: str, *labels: str) -> MetricSpec[GaugeMetric]:
-    """Declare something that goes up and down."""
+    """Declare a gauge."""
     return MetricSpec(name=name, instrument=GaugeMetric, help=meaning, labels=labels)
 
 
 def age(name: str, meaning: str, *labels: str) -> MetricSpec[AgeMetric]:
-    """Declare for how long something has been so."""
+    """Declare a gauge of the seconds since a timestamp."""
     return MetricSpec(name=name, instrument=AgeMetric, help=meaning, labels=labels)
 
 
 def histogram(
     name: str, meaning: str, *labels: str, buckets: tuple[float, ...]
 ) -> MetricSpec[HistogramMetric]:
-    """Declare something whose values are counted in buckets."""
+    """Declare a histogram."""
     return MetricSpec(name=name, instrument=HistogramMetric, help=meaning, labels=labels, buckets=buckets)
 
 
 def summary(name: str, meaning: str, *labels: str) -> MetricSpec[SummaryMetric]:
-    """Declare something whose quantiles over the last minutes are shown."""
+    """Declare a summary."""
     return MetricSpec(name=name, instrument=SummaryMetric, help=meaning, labels=labels, quantiles=QUANTILES)
 
 
@@ -440,14 +439,14 @@ DURATIONS: Final = (
     2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
     150.0, 300.0, 450.0, 600.0,
 )
-"""Seconds, for whatever happens to pods, to decisions and to claims."""
+"""Buckets in seconds for pods, scheduling and disruption; upstream's."""
 # fmt: on
 
 CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds, for calls over the network: what every Prometheus client has by default."""
+"""Buckets in seconds for calls over the network; the default of Prometheus clients."""
 
 TRANSITIONS: Final = doubling(0.5, 15)
-"""Seconds that a condition was in a state."""
+"""Buckets in seconds for transitions of conditions."""
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 60 * _MINUTE
@@ -458,11 +457,11 @@ LIFETIMES: Final = (
     *(hours * _HOUR for hours in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
     *(days * _DAY for days in (1, 2, 3, 5, 10, 15, 20, 25, 30)),
 )
-"""Seconds that a node has lived."""
+"""Buckets in seconds for lifetimes of Nodes."""
 
 
-PIECE = 1000
-"""Lines per piece of text, so that others get a turn between pieces."""
+LINES_PER_PIECE = 1000
+"""Lines per piece of text; other tasks get a turn between pieces."""
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
@@ -477,7 +476,7 @@ def render(declared: MetricSpec[Instrument], instrument: Instrument) -> Iterator
         return
     yield f"# HELP {declared.name} {declared.help.translate(_HELP_ESCAPES)}\n"
     yield f"# TYPE {declared.name} {declared.kind}\n{first}"
-    while piece := "".join(islice(lines, PIECE)):
+    while piece := "".join(islice(lines, LINES_PER_PIECE)):
         yield piece
 
 

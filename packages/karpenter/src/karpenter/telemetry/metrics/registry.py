@@ -1,8 +1,8 @@
 """
-Every metric of one operator, ready to be counted with and to be read by Prometheus.
+The metrics of one operator: an instrument for every declaration, and the text that Prometheus scrapes.
 
-Nothing here is global: a simulation may run two operators in one process, and each has metrics of its own.
-Serving them over HTTP is the operator's business.
+Nothing here is global: a simulation runs two operators in one process, each with metrics of its own. They are
+served by :mod:`karpenter.operator.http`.
 """
 
 import platform
@@ -14,13 +14,13 @@ from prometheus_client.exposition import generate_latest
 
 from karpenter import __version__
 from karpenter.base.clock import Clock
-from karpenter.telemetry.metrics.store import (
+from karpenter.telemetry.metrics.instruments import (
     AgeMetric,
     CounterMetric,
-    MetricSpec,
     GaugeMetric,
     HistogramMetric,
     Instrument,
+    MetricSpec,
     ProviderLabels,
     SummaryMetric,
     render,
@@ -36,7 +36,7 @@ _PROCESSORS: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class UndeclaredMetric(LookupError):  # noqa: N818  says what is wrong
-    """Nobody told the registry of this metric."""
+    """The metric is not declared in this registry."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no metric {name} here; hint: hand its declaration to Metrics(also=...)")
@@ -91,14 +91,14 @@ class Metrics:
 
     def before_reading(self, refresh: Callable[[], Iterable[None] | None]) -> None:
         """
-        Call `refresh` before metrics are read, for what is cheaper to work out then than to keep.
+        Call `refresh` before each scrape, for gauges that are cheaper to compute then than to keep current.
 
-        One that has much to do yields now and then, so that others get a turn.
+        A long refresh yields, so that other tasks get a turn.
         """
         self._refreshers.append(refresh)
 
     def refresh(self) -> None:
-        """Bring everything up to date that is worked out only when somebody reads."""
+        """Update the gauges that are computed at scrape time."""
         for _ in self._refreshed():
             pass
 
