@@ -13,7 +13,7 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound, Unauthorized, Unreachable
-from karpenter.kube.http import RECHECK, Certificate, Endpoint, StaticCredentials, HttpTransport, Tls, Trust
+from karpenter.kube.http import RECHECK, Certificate, Endpoint, HttpTransport, StaticCredentials, Tls, Trust
 from karpenter.kube.informer import Informer
 from karpenter.kube.transport import Pairs, Request, Response, Streaming
 from tests.unit.kube.certificates import Authority

@@ -13,12 +13,12 @@ from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import PoolRequirement
 from karpenter.core.lifecycle.disruption_conditions import (
+    consolidatable_at,
     drift_reason,
     drifted_since,
     expires_at,
     is_consolidatable,
     within_consolidate_after,
-    consolidatable_at,
 )
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION
