@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-LIVES ?= 3000
+RUNS ?= 3000
 
 .PHONY: help demo test lint types imports unit coverage bench soak crds chart settings metrics controlplane lock clean
 
@@ -53,8 +53,8 @@ bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
-	$(BIN)/karpenter simulate --seed 1..$(LIVES) --hours 1 --faults many
-	$(BIN)/karpenter simulate --provider aws --seed 1..$(LIVES) --hours 1 --faults many
+	$(BIN)/karpenter simulate --seed 1..$(RUNS) --hours 1 --faults many
+	$(BIN)/karpenter simulate --provider aws --seed 1..$(RUNS) --hours 1 --faults many
 
 crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds

@@ -34,9 +34,9 @@ from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import usable
 from karpenter_local.aws.estate import DISCOVERY
-from karpenter_local.aws.room import Reach
+from karpenter_local.aws.room import ClusterEndpoint
 from karpenter_local.aws.server import EmbeddedAws
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
 from karpenter_local.virtual import VirtualClock, run_virtual
 
@@ -77,20 +77,20 @@ class _Recorded(AwsApi):
 
 
 def _catalogue(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
-    site = Site(server, cluster=CLUSTER)
+    site = ClusterAccount(server, cluster=CLUSTER)
     records = [each for each in refresh.instance_types(site.clients.by_name["ec2"]) if usable(each)]
     yield from run_virtual(_catalogue_of(site, records), start=NOW)
     site.close()
 
 
-async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]:
+async def _catalogue_of(site: ClusterAccount, records: list[Any]) -> list[tuple[str, ...]]:
     aws = AwsApi(site.clients)
     provider = _provider(aws, VirtualClock())
     await provider.services.instance_types.refresh()
     await provider.services.pricing.refresh_spot(NOW)
     aws.close()
-    catalogs, shop = provider.services.catalogs, provider.services.instance_types
-    traits = _traits(shop.types)
+    catalogs, store = provider.services.catalogs, provider.services.instance_types
+    traits = _traits(store.types)
     first = catalogs.catalog(traits, node_class="default")
     offerings = sum(len(kind.offerings) for kind in first.types)
 
@@ -100,7 +100,7 @@ async def _catalogue_of(site: Site, records: list[Any]) -> list[tuple[str, ...]]
 
     def learn() -> bool:
         found = {each.name: each for each in map(instance_type_info, records)}
-        return found == shop.types
+        return found == store.types
 
     built = measure(build, rounds=3)
     held = _held(build)
@@ -176,13 +176,13 @@ def _provider(aws: AwsApi, clock: VirtualClock, objects: ObjectsInMemory | None 
 
 
 def _launching(server: EmbeddedAws) -> Iterator[tuple[str, ...]]:
-    site = Site(server, cluster=CLUSTER)
-    site.serve(Reach(cluster=CLUSTER, endpoint="https://bench.example", authority="Q0E="))
+    site = ClusterAccount(server, cluster=CLUSTER)
+    site.serve(ClusterEndpoint(cluster=CLUSTER, endpoint="https://bench.example", authority="Q0E="))
     yield from run_virtual(_launched(site), start=NOW)
     site.close()
 
 
-async def _launched(site: Site) -> list[tuple[str, ...]]:
+async def _launched(site: ClusterAccount) -> list[tuple[str, ...]]:
     clock, objects = VirtualClock(), ObjectsInMemory()
     aws = _Recorded(site.clients, clock)
     provider = _provider(aws, clock, objects)
@@ -223,7 +223,7 @@ def _over(sent: list[tuple[str, float]]) -> int:
     return over
 
 
-def _class(site: Site) -> EC2NodeClass:
+def _class(site: ClusterAccount) -> EC2NodeClass:
     terms = [{"tags": {DISCOVERY: site.cluster}}]
     spec = {
         "role": site.estate.role,

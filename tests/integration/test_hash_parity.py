@@ -12,10 +12,10 @@ import pytest
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION
 from karpenter.api.nodepool import NodePool
 from karpenter.kube.rest import MergePatch
-from tests.integration.world import in_world
+from tests.integration.sandboxes import in_sandbox
 
 if TYPE_CHECKING:
-    from tests.integration.world import World
+    from karpenter_local.sandbox.sandbox import Sandbox
 
 SHAPES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "hashes" / "shapes.json").read_text(encoding="utf-8")
@@ -26,23 +26,23 @@ SHAPES: list[dict[str, Any]] = json.loads(
 def test_no_node_is_replaced_at_the_switch(shape: dict[str, Any]) -> None:
     """Pool and claim carry what Karpenter wrote, and ten minutes later still do, on the same node."""
 
-    @in_world()
-    async def switch(world: World) -> None:
+    @in_sandbox()
+    async def switch(sandbox: Sandbox) -> None:
         template = {**shape["template"], "spec": {**shape["template"]["spec"]}}
-        del template["spec"]["requirements"]  # it does not count, and the world has one of its own
-        await world.pool(template=template)
-        await world.deploy(replicas=1)
-        await world.settled(1)
-        await world.stop()
+        del template["spec"]["requirements"]  # it does not count, and the sandbox has one of its own
+        await sandbox.create_node_pool(template=template)
+        await sandbox.deploy(replicas=1)
+        await sandbox.until_running(1)
+        await sandbox.stop_operator()
         stamp = {NODEPOOL_HASH: shape["hash"], NODEPOOL_HASH_VERSION: "v3"}
-        (claim,) = await world.claims()
-        await world.client.patch(NodePool, "default", MergePatch({"metadata": {"annotations": stamp}}))
-        await world.client.patch(type(claim), claim.name, MergePatch({"metadata": {"annotations": stamp}}))
-        await world.start()
+        (claim,) = await sandbox.node_claims()
+        await sandbox.client.patch(NodePool, "default", MergePatch({"metadata": {"annotations": stamp}}))
+        await sandbox.client.patch(type(claim), claim.name, MergePatch({"metadata": {"annotations": stamp}}))
+        await sandbox.start_operator()
         await asyncio.sleep(600)
 
-        pool = await world.client.get(NodePool, "default")
+        pool = await sandbox.client.get(NodePool, "default")
         assert {key: pool.metadata.annotations[key] for key in stamp} == stamp
-        assert [each.name for each in await world.claims()] == [claim.name]
+        assert [each.name for each in await sandbox.node_claims()] == [claim.name]
 
     switch()

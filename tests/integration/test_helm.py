@@ -20,7 +20,7 @@ from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter_local import kubeconfig
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.kubelet.script import PodTimings
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from tests.helm import ROOT, Helm
 from tests.integration.kubectl import Kubectl
 
@@ -32,7 +32,7 @@ REAL_TIME = True
 NEEDS_KUBECTL = True
 pytestmark = pytest.mark.helm
 
-QUICK = Settings(boot=0.05, habits=PodTimings(create=0.1, run=0.2, stop=0.1))
+QUICK = KubeletSettings(boot=0.05, habits=PodTimings(create=0.1, run=0.2, stop=0.1))
 CHART = ROOT / "charts" / "karpenter"
 DEFINITIONS_CHART = ROOT / "charts" / "karpenter-crd"
 UPSTREAM_VALUES = ROOT / "tests" / "data" / "chart" / "upstream-values.json"

@@ -8,13 +8,13 @@ import pytest
 from karpenter_local import kubeconfig
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.kubelet.script import PodTimings
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from tests.integration.kubectl import Kubectl
 
 REAL_TIME = True
 NEEDS_KUBECTL = True
 
-QUICK = Settings(boot=0.05, habits=PodTimings(create=0.1, run=0.5, stop=0.1))
+QUICK = KubeletSettings(boot=0.05, habits=PodTimings(create=0.1, run=0.5, stop=0.1))
 
 INFLATE = """
 apiVersion: apps/v1

@@ -44,7 +44,7 @@ def test_the_chart_is_up_to_date(name: str) -> None:
 def test_values_are_those_of_the_file() -> None:
     """The file of values is valid YAML, holds the defaults, and explains each."""
     assert yaml.safe_load(files()["values.yaml"]) == default_values()
-    assert all(knob.about.endswith((".", "…")) for knob in VALUES)
+    assert all(chart_value.about.endswith((".", "…")) for chart_value in VALUES)
 
 
 def test_two_careful_replicas() -> None:

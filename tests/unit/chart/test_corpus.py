@@ -31,14 +31,14 @@ def leaves(values: dict[str, Any], above: str = "") -> set[str]:
     found: set[str] = set()
     for key, value in values.items():
         path = f"{above}{key}"
-        inner = isinstance(value, dict) and path not in {knob.path for knob in VALUES}
+        inner = isinstance(value, dict) and path not in {chart_value.path for chart_value in VALUES}
         found |= leaves(value, f"{path}.") if inner else {path}
     return found
 
 
 def test_the_corpus_is_whole() -> None:
     """Every value of Karpenter's chart is one of ours and is in some file; every file has recorded facts."""
-    known = {knob.path for knob in VALUES}
+    known = {chart_value.path for chart_value in VALUES}
     upstream = leaves(msgspec.json.decode((DATA / "upstream-values.json").read_bytes()))
     used: set[str] = set()
     for case in CASES.values():

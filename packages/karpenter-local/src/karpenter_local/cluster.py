@@ -33,7 +33,7 @@ from karpenter_local.controllers.writer import Writer
 from karpenter_local.home import Home
 from karpenter_local.kubelet.hollownodes import HollowNodes
 from karpenter_local.kubelet.machine import demo_node
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.scheduler.loop import KubeScheduler
 
 ZONES = ("local-1a", "local-1b", "local-1c")
@@ -50,7 +50,7 @@ class LocalCluster:
         data_dir: Path | None = None,
         http: bool = False,
         port: int = 0,
-        kubelets: Settings | None = None,
+        kubelets: KubeletSettings | None = None,
         controllers: bool = True,
     ) -> None:
         """Without `controllers` there is an API server alone: nothing in the cluster moves by itself."""

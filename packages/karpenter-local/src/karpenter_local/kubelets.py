@@ -18,14 +18,19 @@ from karpenter.kube.recorder import Recorder
 from karpenter_local.controllers.informers import Informers
 from karpenter_local.controllers.writer import Writer
 from karpenter_local.kubelet.hollownodes import HollowNodes
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 
 
 class Kubelets:
     """A fleet with everything it needs but the server. Entering starts it; leaving stops it."""
 
     def __init__(
-        self, client: Client, *, clock: Clock | None = None, seed: int = 0, settings: Settings | None = None
+        self,
+        client: Client,
+        *,
+        clock: Clock | None = None,
+        seed: int = 0,
+        settings: KubeletSettings | None = None,
     ) -> None:
         clock = clock or SystemClock()
         informers = Informers(client, chance=Random(seed))  # noqa: S311  jitter, not secrets

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.operator.options import parse_settings
 from karpenter_local import kubeconfig
-from karpenter_local.apiserver.notice import Facts
-from karpenter_local.kubelet.settings import Settings as KubeletSettings
+from karpenter_local.apiserver.notice import ClusterFacts
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from karpenter_local.apiserver.notice import Notice
+    from karpenter_local.apiserver.notice import ClusterDirectory
     from karpenter_local.sandbox.options import AwsOptions, CloudOptions
 
 _SEED_BITS: Final = 63
@@ -51,7 +51,7 @@ class LocalOptions:
     """The embedded AWS, if there is one beside the cluster."""
 
 
-def local_sandbox(options: LocalOptions, notice: Notice) -> Sandbox:
+def local_sandbox(options: LocalOptions, notice: ClusterDirectory) -> Sandbox:
     """Return the sandbox of ``karpenter local up``."""
     real = options.control_plane == "real"
     directory = notice.directory / ("real" if real else "state")
@@ -78,8 +78,8 @@ def local_sandbox(options: LocalOptions, notice: Notice) -> Sandbox:
 
 async def serve(
     options: LocalOptions,
-    notice: Notice,
-    announce: Callable[[Facts], None],
+    notice: ClusterDirectory,
+    announce: Callable[[ClusterFacts], None],
     *,
     environ: Mapping[str, str] | None = None,
     use_environment: Callable[[Mapping[str, str]], None] = lambda _: None,
@@ -103,7 +103,7 @@ async def serve(
             use_environment(sandbox.cloud.environment)
             async with _operator(sandbox, options, environ) as metrics:
                 kubeconfig.write(notice.kubeconfig, sandbox.running.kubeconfig)
-                facts = Facts(
+                facts = ClusterFacts(
                     pid=os.getpid(),
                     url=sandbox.running.url,
                     kubeconfig=str(notice.kubeconfig.resolve()),

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from karpenter_local.apiserver.notice import AlreadyRunning, Facts, Notice, default_directory
+from karpenter_local.apiserver.notice import AlreadyRunning, ClusterDirectory, ClusterFacts, default_directory
 
-FACTS = Facts(
+FACTS = ClusterFacts(
     pid=os.getpid(), url="https://127.0.0.1:1", kubeconfig="k", control_plane="embedded", started="now"
 )
 
 HOLDER = """
 import signal, sys, time
 from pathlib import Path
-from karpenter_local.apiserver.notice import Notice
+from karpenter_local.apiserver.notice import ClusterDirectory
 if {stubborn}:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-notice = Notice(Path(sys.argv[1]))
+notice = ClusterDirectory(Path(sys.argv[1]))
 notice.hold()
 print("held", flush=True)
 time.sleep(60)
@@ -29,13 +29,13 @@ time.sleep(60)
 
 def test_posted_and_withdrawn(tmp_path: Path) -> None:
     """What is posted is read while its process lives, and gone when it is withdrawn."""
-    notice = Notice(tmp_path / "here")
+    notice = ClusterDirectory(tmp_path / "here")
     assert notice.read() is None
 
     notice.hold()
     assert notice.read() is None
     notice.post(FACTS)
-    assert Notice(tmp_path / "here").read() == FACTS
+    assert ClusterDirectory(tmp_path / "here").read() == FACTS
 
     notice.withdraw()
     assert not notice.is_held()
@@ -44,23 +44,23 @@ def test_posted_and_withdrawn(tmp_path: Path) -> None:
 
 def test_one_at_a_time(tmp_path: Path) -> None:
     """Two clusters cannot share a directory."""
-    notice = Notice(tmp_path)
+    notice = ClusterDirectory(tmp_path)
     notice.hold()
 
     with pytest.raises(AlreadyRunning, match="a cluster is running in"):
-        Notice(tmp_path).hold()
+        ClusterDirectory(tmp_path).hold()
     notice.withdraw()
 
 
 def test_a_crash_leaves_no_lie(tmp_path: Path) -> None:
     """What a process posted counts for nothing once it is dead."""
-    notice = Notice(tmp_path)
+    notice = ClusterDirectory(tmp_path)
     notice.hold()
     notice.post(FACTS)
     assert notice._held is not None
     os.close(notice._held)
 
-    assert Notice(tmp_path).read() is None
+    assert ClusterDirectory(tmp_path).read() is None
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_end(tmp_path: Path, stubborn: bool, by_itself: bool) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        facts = Facts(pid=process.pid, url="", kubeconfig="", control_plane="", started="")
+        facts = ClusterFacts(pid=process.pid, url="", kubeconfig="", control_plane="", started="")
 
-        assert Notice(tmp_path).end(facts, patience=10.0 if by_itself else 0.2) is by_itself
+        assert ClusterDirectory(tmp_path).end(facts, patience=10.0 if by_itself else 0.2) is by_itself
 
     assert process.returncode == -(signal.SIGTERM if by_itself else signal.SIGKILL)
 

@@ -13,14 +13,14 @@ from karpenter_local.aws.account import ACCOUNTS
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.inprocess import NUMBER, AwsInProcess
 from karpenter_local.aws.mail import has_mail, post
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def site(server: AwsInProcess) -> Site:
+def site(server: AwsInProcess) -> ClusterAccount:
     """Return the account with what a cluster has there."""
-    return Site(server, cluster="blue", types=("m5.large",))
+    return ClusterAccount(server, cluster="blue", types=("m5.large",))
 
 
 def ids(seed: str) -> list[str]:

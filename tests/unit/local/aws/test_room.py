@@ -16,13 +16,13 @@ from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter_local.aws.commands import Interrupt, Kill
 from karpenter_local.aws.control import Control
 from karpenter_local.aws.estate import IN_GUIDES
-from karpenter_local.aws.room import MachineRoom, Pace, Reach
+from karpenter_local.aws.room import ClusterEndpoint, InstanceOperator, InstanceTimings
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.aws.world import World
 
-REACH = Reach(cluster="blue", endpoint="https://blue.example", authority="Q0E=")
-PACE = Pace(pending=1, boot=10, initialize=1, shutdown=3, notice=2, remember=100)
+REACH = ClusterEndpoint(cluster="blue", endpoint="https://blue.example", authority="Q0E=")
+PACE = InstanceTimings(pending=1, boot=10, initialize=1, shutdown=3, notice=2, remember=100)
 IMAGE = next(number for number, (name, _) in IN_GUIDES.items() if "al2023" in name)
 PROFILE = "profile"
 
@@ -87,7 +87,7 @@ def in_yard(test: Callable[[Yard], Awaitable[None]]) -> Callable[[], None]:
     async def scenario() -> None:
         clock = VirtualClock()
         async with LocalCluster(clock, seed=1) as cluster:
-            room = MachineRoom(
+            room = InstanceOperator(
                 world().account,
                 REACH,
                 client=cluster.connect("kubelet"),
@@ -204,7 +204,7 @@ async def test_nodes_of_machines_that_nobody_remembers(yard: Yard) -> None:
     other = {"metadata": {"name": "other"}, "spec": {"providerID": "kwok://other"}}
     for body in (lost, other):
         await yard.cluster.client.create(Node, body)
-    again = MachineRoom(
+    again = InstanceOperator(
         world().account,
         REACH,
         client=yard.cluster.client,

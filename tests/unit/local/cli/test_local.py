@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karpenter.cli import main
-from karpenter_local.apiserver.notice import Notice
+from karpenter_local.apiserver.notice import ClusterDirectory
 
 
 def run(*arguments: str) -> Result:
@@ -59,7 +59,7 @@ def test_state_that_is_kept(place: Path, tmp_path: Path) -> None:
 
 def test_a_start_that_fails(place: Path) -> None:
     """A cluster that cannot start says why in one line, and leaves nothing running."""
-    notice = Notice(place)
+    notice = ClusterDirectory(place)
     notice.hold()
     refused = run("up")
     notice.withdraw()

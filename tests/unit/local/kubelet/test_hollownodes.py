@@ -14,10 +14,10 @@ from karpenter.kube.errors import NotFound
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.kubelet.hollownodes import UnknownNode
 from karpenter_local.kubelet.script import PodTimings
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.virtual import VirtualClock
 
-STEADY = Settings(habits=PodTimings(variation=0.0), narrate=True)
+STEADY = KubeletSettings(habits=PodTimings(variation=0.0), narrate=True)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from karpenter.api.wire import convert
 from karpenter_local.kubelet import machine, status
 from karpenter_local.kubelet.predicate import shortage
 from karpenter_local.kubelet.script import PodTimings, script_for, variation
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.kubelet.static import MIRROR, mirror_of
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
@@ -203,8 +203,8 @@ def test_region_of(zone: str, region: str) -> None:
 
 def test_which_nodes_are_kept_alive() -> None:
     """A node may ask to be left alone."""
-    assert Settings().adopts(node())
-    assert not Settings().adopts(node(annotations={"local.karpenter.sh/kubelet": "none"}))
+    assert KubeletSettings().adopts(node())
+    assert not KubeletSettings().adopts(node(annotations={"local.karpenter.sh/kubelet": "none"}))
 
 
 def test_shortage() -> None:

@@ -118,7 +118,7 @@ def test_what_a_sandbox_does_not_have() -> None:
     async def test(sandbox: Sandbox) -> None:
         with pytest.raises(TypeError, match=r"hint: Sandbox\(cloud=AwsOptions"):
             _ = sandbox.aws
-        with pytest.raises(RuntimeError, match="hint: use Sandbox.serve_operator"):
+        with pytest.raises(RuntimeError, match=r"hint: use Sandbox\.serve_operator"):
             sandbox.begin_operator()
 
     in_sandbox(lambda: Sandbox(cloud=KwokOptions(in_operator=True), operators=0), test)

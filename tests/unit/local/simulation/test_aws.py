@@ -14,7 +14,7 @@ from karpenter.cloud.aws.errors import AwsApiError, NoResponse
 from karpenter.cloud.errors import Throttled
 from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.aws.inprocess import AwsInProcess
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.simulation.aws.cloud import LaunchedOnceInvariant
 from karpenter_local.simulation.aws.faults import ZONES, draw_aws_faults, move_to_aws
 from karpenter_local.simulation.aws.network import AwsCallFaults, FaultyAws
@@ -46,14 +46,14 @@ class Counting:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site() -> Iterator[ClusterAccount]:
     """Return an account to ask."""
     with AwsInProcess(seed="1") as server:
-        yield Site(server, cluster="blue", types=("m5.large",))
+        yield ClusterAccount(server, cluster="blue", types=("m5.large",))
 
 
 def asked(
-    site: Site,
+    site: ClusterAccount,
     work: Callable[[FaultyAws], Awaitable[Any]],
     *faults: AwsCallFault,
     operation: str = "DescribeSubnets",
@@ -95,7 +95,7 @@ def asked(
         pytest.param("deaf", 60.0, 2, id="no answer ever though it was done"),
     ],
 )
-def test_a_fault_passes(site: Site, fault: AwsCallFault, took: float, reached: int) -> None:
+def test_a_fault_passes(site: ClusterAccount, fault: AwsCallFault, took: float, reached: int) -> None:
     """What goes wrong once is asked again, after as long as the SDK would wait for an answer."""
     result, seconds, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"), fault)
 
@@ -104,7 +104,7 @@ def test_a_fault_passes(site: Site, fault: AwsCallFault, took: float, reached: i
     assert calls == reached
 
 
-def test_a_fault_that_stays_is_raised(site: Site) -> None:
+def test_a_fault_that_stays_is_raised(site: ClusterAccount) -> None:
     """After as many attempts as the SDK makes, the caller gets the error."""
     always: tuple[AwsCallFault, ...] = ("throttled",) * 5
     result, _, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"), *always)
@@ -112,7 +112,7 @@ def test_a_fault_that_stays_is_raised(site: Site) -> None:
     assert (result, calls) == (Throttled, 5)
 
 
-def test_what_is_refused_for_a_reason_is_not_asked_again(site: Site) -> None:
+def test_what_is_refused_for_a_reason_is_not_asked_again(site: ClusterAccount) -> None:
     """A wrong question stays wrong."""
     site.account.faults.next("DescribeSubnets", RefuseCall(code="InvalidParameterValue"))
     result, _, calls = asked(site, lambda line: line.call("ec2", "DescribeSubnets"))
@@ -120,7 +120,7 @@ def test_what_is_refused_for_a_reason_is_not_asked_again(site: Site) -> None:
     assert (result, calls) == (AwsApiError, 1)
 
 
-def test_questions_for_mail_are_free_when_there_is_none(site: Site) -> None:
+def test_questions_for_mail_are_free_when_there_is_none(site: ClusterAccount) -> None:
     """A day has 86,400 of them."""
     result, _, calls = asked(
         site, lambda line: line.call("sqs", "ReceiveMessage", QueueUrl="x"), operation="ReceiveMessage"
@@ -133,7 +133,7 @@ def test_questions_for_mail_are_free_when_there_is_none(site: Site) -> None:
     ("end", "reached"),
     [pytest.param("before", 0, id="just before"), pytest.param("after", 1, id="just after")],
 )
-def test_a_dead_operator_is_never_answered(site: Site, end: str, reached: int) -> None:
+def test_a_dead_operator_is_never_answered(site: ClusterAccount, end: str, reached: int) -> None:
     """Its last write was carried out or not; nothing follows, not even questions."""
     tag = {**TAG, "Resources": site.estate.subnets[:1]}
 

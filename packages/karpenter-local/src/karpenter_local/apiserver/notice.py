@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-PATIENCE = 15.0
+STOP_SECONDS = 15.0
 """Seconds that a cluster has to stop before it is made to."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a running cluster says of itself."""
 
     pid: int
@@ -52,8 +52,8 @@ def default_directory(environ: Mapping[str, str]) -> Path:
     return Path(state) / "karpenter-local"
 
 
-class Notice:
-    """One directory."""
+class ClusterDirectory:
+    """The directory of one cluster."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -80,7 +80,7 @@ class Notice:
         self._held = descriptor
         self._facts.unlink(missing_ok=True)
 
-    def post(self, facts: Facts) -> None:
+    def post(self, facts: ClusterFacts) -> None:
         """Say that the cluster is there."""
         draft = self._facts.with_suffix(".draft")
         draft.write_bytes(msgspec.json.encode(facts))
@@ -108,16 +108,16 @@ class Notice:
         finally:
             os.close(descriptor)
 
-    def read(self) -> Facts | None:
+    def read(self) -> ClusterFacts | None:
         """Return what the running cluster says of itself; None if there is none, or it is not up yet."""
         if not self.is_held():
             return None
         try:
-            return msgspec.json.decode(self._facts.read_bytes(), type=Facts)
+            return msgspec.json.decode(self._facts.read_bytes(), type=ClusterFacts)
         except (OSError, msgspec.DecodeError):
             return None
 
-    def end(self, facts: Facts, *, patience: float = PATIENCE) -> bool:
+    def end(self, facts: ClusterFacts, *, patience: float = STOP_SECONDS) -> bool:
         """Ask the cluster to stop, and wait until it has; say whether it did so by itself."""
         os.kill(facts.pid, signal.SIGTERM)
         deadline = time.monotonic() + patience

@@ -31,7 +31,7 @@ REMEMBERED: Final = 50_000
 """Requests that are remembered: all of a test, and the last of an AWS that runs for days."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """A request that was made."""
 
     service: str
@@ -39,8 +39,8 @@ class Call(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Any]
 
 
-class Shelf(msgspec.Struct, frozen=True, kw_only=True):
-    """Some offerings: those of a capacity type, a type, a zone; whatever is left empty does not matter."""
+class OfferingPattern(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects offerings by capacity type, instance type and zone; an empty field matches all."""
 
     capacity_type: str = ""
     instance_type: str = ""
@@ -55,15 +55,15 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """How a fleet says that it got none."""
+class CapacityError(msgspec.Struct, frozen=True, kw_only=True):
+    """The error of a fleet for offerings without capacity."""
 
     code: str = "InsufficientInstanceCapacity"
     message: str = ""
 
 
-class Ailment(msgspec.Struct, frozen=True):
-    """What is wrong with an instance."""
+class InstanceImpairment(msgspec.Struct, frozen=True):
+    """A failed status check of an instance, or an event that is scheduled for it."""
 
     what: str
     """The check that fails, ``instance`` or ``system``, or the code of an event that is scheduled."""
@@ -116,12 +116,12 @@ class Account:
         self.post: Random | None = None
         """If given, mail is late by chance, and comes twice, and out of order."""
 
-        self.ailments: dict[str, Ailment] = {}
+        self.ailments: dict[str, InstanceImpairment] = {}
         """What is wrong with instances, by their ids."""
 
-        self._calls: deque[Call] = deque(maxlen=REMEMBERED)
-        self._empty: dict[Shelf, Trouble] = {}
-        self._limits: dict[Shelf, int] = {}
+        self._calls: deque[RecordedCall] = deque(maxlen=REMEMBERED)
+        self._empty: dict[OfferingPattern, CapacityError] = {}
+        self._limits: dict[OfferingPattern, int] = {}
         self._listeners: list[Callable[[AccountEvent], None]] = []
         self._lock = Lock()
 
@@ -134,17 +134,17 @@ class Account:
             "region_name": self.region,
         }
 
-    def sell_out(self, shelf: Shelf, trouble: Trouble | None = None) -> None:
+    def sell_out(self, shelf: OfferingPattern, trouble: CapacityError | None = None) -> None:
         """Let fleets get none of these offerings."""
         with self._lock:
-            self._empty[shelf] = trouble or Trouble()
+            self._empty[shelf] = trouble or CapacityError()
 
-    def limit(self, shelf: Shelf, count: int) -> None:
+    def limit(self, shelf: OfferingPattern, count: int) -> None:
         """Let no more than so many instances of these offerings run at a time."""
         with self._lock:
             self._limits[shelf] = count
 
-    def restock(self, shelf: Shelf | None = None) -> None:
+    def restock(self, shelf: OfferingPattern | None = None) -> None:
         """Undo what was said of the same offerings; of none, let fleets get everything again."""
         with self._lock:
             for held in (self._empty, self._limits):
@@ -152,13 +152,13 @@ class Account:
                     if shelf in {None, each}:
                         del held[each]
 
-    def limits(self, capacity_type: str, instance_type: str, zone: str) -> dict[Shelf, int]:
+    def limits(self, capacity_type: str, instance_type: str, zone: str) -> dict[OfferingPattern, int]:
         """Return how many instances may run of every shelf that an offering is on."""
         with self._lock:
             limits = tuple(self._limits.items())
         return {shelf: count for shelf, count in limits if shelf.holds(capacity_type, instance_type, zone)}
 
-    def trouble(self, capacity_type: str, instance_type: str, zone: str) -> Trouble | None:
+    def trouble(self, capacity_type: str, instance_type: str, zone: str) -> CapacityError | None:
         """Return why a fleet gets none of an offering, if that is so."""
         with self._lock:
             empty = tuple(self._empty.items())
@@ -181,12 +181,12 @@ class Account:
         for listener in tuple(self._listeners):
             listener(happening)
 
-    def record(self, call: Call) -> None:
+    def record(self, call: RecordedCall) -> None:
         """Remember a request."""
         with self._lock:
             self._calls.append(call)
 
-    def calls(self, operation: str = "") -> list[Call]:
+    def calls(self, operation: str = "") -> list[RecordedCall]:
         """Return the requests that were made, of one operation or of all."""
         with self._lock:
             return [each for each in self._calls if operation in {"", each.operation}]

@@ -27,7 +27,7 @@ from karpenter_local.aws.describeinstances import (
     describe_instances,
 )
 from karpenter_local.aws.events import InstanceEnded
-from karpenter_local.aws.fleet import Fleet
+from karpenter_local.aws.fleet import InstantFleet
 from karpenter_local.aws.instancestate import is_leaving, switch_off
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _page(response: Any, name: str, found: list[Any]) -> ActionResult:
 
 def _create_fleet(self: Any) -> ActionResult:
     account = _account(self)
-    fleet = Fleet(account, self.ec2_backend, self._get_param)
+    fleet = InstantFleet(account, self.ec2_backend, self._get_param)
     fleet.candidates()  # a template that is missing is told before anything else
     self.error_on_dryrun()
     token = self._get_param("ClientToken")

@@ -18,7 +18,7 @@ import msgspec
 from moto.ec2.models import ec2_backends
 
 from karpenter_local.aws import faults
-from karpenter_local.aws.account import Ailment, Shelf, Trouble
+from karpenter_local.aws.account import CapacityError, InstanceImpairment, OfferingPattern
 from karpenter_local.aws.commands import (
     Allow,
     Heal,
@@ -45,7 +45,7 @@ from karpenter_local.aws.mail import announce_interruption, announce_maintenance
 if TYPE_CHECKING:
     from karpenter_local.aws.account import Account
     from karpenter_local.aws.commands import Command
-    from karpenter_local.aws.estate import Estate
+    from karpenter_local.aws.estate import ClusterResources
 
 _ARCHITECTURES: Final = ("x86_64", "arm64")
 
@@ -72,7 +72,7 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Control:
     """Commands one account and the estate in it."""
 
-    def __init__(self, account: Account, estate: Estate) -> None:
+    def __init__(self, account: Account, estate: ClusterResources) -> None:
         self.account = account
         self.estate = estate
         self._moves = 0
@@ -125,14 +125,14 @@ class Control:
         return "\n".join(self.account.consoles.get(self._find(name).id, ()))
 
     def _stock(self, command: SellOutOfferings | Limit | Restock) -> str:
-        shelf = Shelf(
+        shelf = OfferingPattern(
             capacity_type=command.capacity_type, instance_type=command.instance_type, zone=command.zone
         )
         said = (command.instance_type, command.capacity_type, command.zone)
         what = " ".join(filter(None, said)) or "everything"
         match command:
             case SellOutOfferings(code=code):
-                self.account.sell_out(shelf, Trouble(code=code))
+                self.account.sell_out(shelf, CapacityError(code=code))
                 return f"sold out: {what}"
             case Limit(count=count):
                 if count < 0:
@@ -140,7 +140,7 @@ class Control:
                 self.account.limit(shelf, count)
                 return f"at most {count} can run: {what}"
             case Restock():
-                self.account.restock(shelf if shelf != Shelf() else None)
+                self.account.restock(shelf if shelf != OfferingPattern() else None)
                 return f"in stock again: {what}"
             case _:
                 assert_never(command)
@@ -162,7 +162,7 @@ class Control:
                 found.terminate()
                 return f"{found.id} was ended"
             case Impair(what=what):
-                self.account.ailments[found.id] = Ailment(what, self.account.now())
+                self.account.ailments[found.id] = InstanceImpairment(what, self.account.now())
                 return f"{found.id} is not well: {what}"
             case Heal():
                 self.account.ailments.pop(found.id, None)

@@ -21,7 +21,7 @@ from karpenter_local.aws.instancestate import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karpenter_local.aws.account import Account, Ailment
+    from karpenter_local.aws.account import Account, InstanceImpairment
 
 _CHECKS: Final = {"instance": "InstanceStatus", "system": "SystemStatus"}
 _WELL: Final[dict[str, Any]] = {
@@ -97,7 +97,7 @@ def _keys(instance: Any) -> set[str]:
     return {tag["key"] for tag in instance.get_tags()}
 
 
-def _status(instance: Any, ailment: Ailment | None) -> dict[str, Any]:
+def _status(instance: Any, ailment: InstanceImpairment | None) -> dict[str, Any]:
     told: dict[str, Any] = {
         "InstanceId": instance.id,
         "AvailabilityZone": instance.placement.zone,

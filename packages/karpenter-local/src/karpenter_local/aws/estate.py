@@ -1,6 +1,6 @@
 """
-What a cluster finds in an account: a network of three zones, security groups, a role, an EKS cluster, a
-queue of what is about to happen, images.
+The resources of one cluster in an account: VPC, subnets in three zones, security groups, node role, EKS
+cluster, interruption queue and AMIs.
 
 Everything that belongs to the cluster is tagged ``karpenter.sh/discovery`` with its name, as guides tell
 users to do, and is also named and tagged as the usual tools for EKS do it. Images are those that AWS
@@ -43,8 +43,8 @@ _TRUST: Final = {
 }
 
 
-class Estate:
-    """What an account has for one cluster."""
+class ClusterResources:
+    """The AWS resources of one cluster."""
 
     def __init__(
         self, account: Account, clients: Mapping[str, Any], cluster: str, *, kubernetes: str = "1.33"

@@ -15,7 +15,7 @@ import msgspec
 from moto.moto_api._internal import mock_random
 
 from karpenter.cloud.catalogs.ec2.data import load_data
-from karpenter_local.aws.account import Trouble
+from karpenter_local.aws.account import CapacityError
 from karpenter_local.aws.events import InstanceLaunched
 from karpenter_local.aws.instancestate import capacity_type_of, is_alive, switch_on
 
@@ -29,7 +29,7 @@ _ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64"}
 _RESERVED: Final = {"capacity-block", "reserved-capacity"}
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class FleetOverride(msgspec.Struct, frozen=True):
     """One override of one launch template."""
 
     specification: dict[str, Any]
@@ -57,7 +57,7 @@ def architectures() -> dict[str, str]:
     return {each.name: _ARCHITECTURES[each.arch] for each in load_data().types}
 
 
-class Fleet:
+class InstantFleet:
     """A request for machines, and what comes of it."""
 
     def __init__(self, account: Account, backend: Any, ask: Callable[..., Any]) -> None:
@@ -68,7 +68,7 @@ class Fleet:
         self._kind = target.get("DefaultTargetCapacityType") or "on-demand"
         self._wanted = int(target["TotalTargetCapacity"])
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[FleetOverride]:
         """Return every override, the one that is tried first in front."""
         found = [each for config in self._ask("LaunchTemplateConfigs", []) for each in self._of(config)]
         options = self._ask("SpotOptions" if self._kind == "spot" else "OnDemandOptions", {})
@@ -92,7 +92,7 @@ class Fleet:
                 errors.append(self._error(each, trouble))
         return {"FleetId": f"fleet-{mock_random.uuid4()}", "Instances": instances, "Errors": errors}
 
-    def _of(self, config: dict[str, Any]) -> Iterator[Candidate]:
+    def _of(self, config: dict[str, Any]) -> Iterator[FleetOverride]:
         named = config["LaunchTemplateSpecification"]
         template = (
             self._backend.get_launch_template(named["LaunchTemplateId"])
@@ -107,13 +107,13 @@ class Fleet:
         }
         for override in config.get("Overrides") or [{}]:
             zone = self._backend.get_subnet(override["SubnetId"]).availability_zone
-            yield Candidate(specification, version.data, {**override, "AvailabilityZone": zone})
+            yield FleetOverride(specification, version.data, {**override, "AvailabilityZone": zone})
 
-    def _price(self, candidate: Candidate) -> float:
+    def _price(self, candidate: FleetOverride) -> float:
         price = self._account.price(self._kind, candidate.instance_type, candidate.zone)
         return _NEVER if price is None else price
 
-    def _trouble(self, candidate: Candidate) -> tuple[Trouble | None, int]:
+    def _trouble(self, candidate: FleetOverride) -> tuple[CapacityError | None, int]:
         """Return how many machines can be had of a candidate, and why not more."""
         found = self._mismatch(candidate) or self._account.trouble(
             self._capacity_type(candidate), candidate.instance_type, candidate.zone
@@ -123,23 +123,25 @@ class Fleet:
         reservation = self._reservation(candidate)
         if reservation is not None:
             left = reservation["AvailableInstanceCount"]
-            return Trouble(code="ReservationCapacityExceeded", message="The reservation is used up."), left
+            return CapacityError(
+                code="ReservationCapacityExceeded", message="The reservation is used up."
+            ), left
         left = self._left(candidate)
-        return (None, self._wanted) if left is None else (Trouble(), left)
+        return (None, self._wanted) if left is None else (CapacityError(), left)
 
-    def _mismatch(self, candidate: Candidate) -> Trouble | None:
+    def _mismatch(self, candidate: FleetOverride) -> CapacityError | None:
         """Return why a machine could not start from its image: one is for other processors than the other."""
         image = self._backend.amis.get(candidate.override.get("ImageId") or candidate.data["ImageId"])
         runs_on = architectures().get(candidate.instance_type)
         if image is None or runs_on is None or image.architecture == runs_on:
             return None
-        return Trouble(
+        return CapacityError(
             code="InvalidParameterValue",
             message=f"The architecture '{runs_on}' of the specified instance type does not match"
             f" the architecture '{image.architecture}' of the specified AMI.",
         )
 
-    def _left(self, candidate: Candidate) -> int | None:
+    def _left(self, candidate: FleetOverride) -> int | None:
         """Return how many more machines of a candidate there are; None where there is no limit."""
         place = self._capacity_type(candidate), candidate.instance_type, candidate.zone
         limits = self._account.limits(*place)
@@ -155,17 +157,17 @@ class Fleet:
             min(count - sum(shelf.holds(*each) for each in running) for shelf, count in limits.items()),
         )
 
-    def _capacity_type(self, candidate: Candidate) -> str:
+    def _capacity_type(self, candidate: FleetOverride) -> str:
         if self._kind in _RESERVED or self._reservation(candidate) is not None:
             return "reserved"
         return str(self._kind)
 
-    def _reservation(self, candidate: Candidate) -> dict[str, Any] | None:
+    def _reservation(self, candidate: FleetOverride) -> dict[str, Any] | None:
         said = candidate.data.get("CapacityReservationSpecification") or {}
         wanted = (said.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
         return self._account.reservations.get(wanted) if wanted else None
 
-    def _error(self, candidate: Candidate, trouble: Trouble) -> dict[str, Any]:
+    def _error(self, candidate: FleetOverride, trouble: CapacityError) -> dict[str, Any]:
         message = trouble.message or (
             f"We currently do not have sufficient {candidate.instance_type} capacity in the Availability Zone"
             f" you requested ({candidate.zone})."
@@ -177,7 +179,9 @@ class Fleet:
             "ErrorMessage": message,
         }
 
-    def _launched(self, candidate: Candidate, count: int, tags: dict[str, dict[str, str]]) -> dict[str, Any]:
+    def _launched(
+        self, candidate: FleetOverride, count: int, tags: dict[str, dict[str, str]]
+    ) -> dict[str, Any]:
         data, override = candidate.data, candidate.override
         nics = data.get("NetworkInterfaces") or [{}]
         made = self._backend.run_instances(
@@ -207,7 +211,7 @@ class Fleet:
             "InstanceType": candidate.instance_type,
         }
 
-    def _equip(self, instance: Any, candidate: Candidate, nics: list[dict[str, Any]]) -> None:
+    def _equip(self, instance: Any, candidate: FleetOverride, nics: list[dict[str, Any]]) -> None:
         """Give an instance what the imitation forgets: identity, spot request, reservation, interfaces."""
         data = candidate.data
         instance.launch_template_data = data

@@ -1,9 +1,8 @@
 """
-The door of the embedded AWS: every request comes through here first.
+The WSGI application of the embedded AWS, in front of moto.
 
-It finds out whose request it is and what it asks for, writes that down, lets it go wrong where that was
-wished for, answers what the imitation has no idea of, and passes the rest on. Requests to the control
-interface go to :mod:`.routes`.
+It identifies the account and the operation of a request, records the call, injects faults, answers operations
+that moto does not have, and passes the rest to moto. Requests to the control interface go to :mod:`.routes`.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from urllib.parse import parse_qsl, unquote
 
 from werkzeug.wrappers import Request, Response
 
-from karpenter_local.aws.account import ACCOUNTS, Call
+from karpenter_local.aws.account import ACCOUNTS, RecordedCall
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.identity import ASSUMING, KEYS, assume, owner_of
 from karpenter_local.aws.prices import get_products
-from karpenter_local.aws.routes import PREFIX, Routes
+from karpenter_local.aws.routes import PREFIX, ControlRoutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,16 +34,16 @@ _AUTH_FAILURE: Final = RefuseCall(code="AuthFailure", message="the credentials a
 _JSON: Final = {"Content-Type": "application/x-amz-json-1.1"}
 
 
-class AnswerLost(ConnectionError):  # noqa: N818  says what has happened
+class ResponseLost(ConnectionError):  # noqa: N818  says what has happened
     """An answer is lost on request, where there is no connection that could be closed."""
 
 
-class Front:
-    """Stands before the imitation."""
+class AwsFrontend:
+    """Answers requests, or passes them to moto."""
 
     def __init__(self, imitation: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]) -> None:
         self._imitation = imitation
-        self.routes = Routes()
+        self.routes = ControlRoutes()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
@@ -69,7 +68,7 @@ class Front:
             _lost(account).add(token)
             list(answer)
             if "werkzeug.socket" not in environ:
-                raise AnswerLost
+                raise ResponseLost
             environ["werkzeug.socket"].shutdown(SHUT_RDWR)
             return []
         return answer
@@ -88,7 +87,7 @@ class Front:
         return assume(account, call.operation, call.parameters)
 
     def _answer(
-        self, account: Account, call: Call, environ: dict[str, Any], start: Callable[..., Any]
+        self, account: Account, call: RecordedCall, environ: dict[str, Any], start: Callable[..., Any]
     ) -> Iterable[bytes]:
         if (call.service, call.operation) == ("pricing", "GetProducts"):
             body = json.dumps(get_products(account, dict(call.parameters)))
@@ -105,20 +104,22 @@ def _lost(account: Account) -> set[str]:
     return lost
 
 
-def _call(request: Request, service: str) -> Call:
+def _call(request: Request, service: str) -> RecordedCall:
     body = request.get_data(cache=True)
     request.environ["wsgi.input"] = BytesIO(body)
     target = request.headers.get("X-Amz-Target")
     if target:
-        return Call(service, target.rpartition(".")[2], json.loads(body or b"{}"))
+        return RecordedCall(service, target.rpartition(".")[2], json.loads(body or b"{}"))
     if service == "eks":
         named = _CLUSTER.match(request.path)
         operation = "DescribeCluster" if named and request.method == "GET" else "CreateCluster"
-        return Call(service, operation, {"name": named["name"]} if named else {})
+        return RecordedCall(service, operation, {"name": named["name"]} if named else {})
     if service == "arc-zonal-shift":
-        return Call(service, _SHIFTS, {"resourceIdentifier": unquote(request.path.partition("s/")[2])})
+        return RecordedCall(
+            service, _SHIFTS, {"resourceIdentifier": unquote(request.path.partition("s/")[2])}
+        )
     form = dict(parse_qsl(body.decode(), keep_blank_values=True))
-    return Call(service, form.get("Action", ""), form)
+    return RecordedCall(service, form.get("Action", ""), form)
 
 
 def _refusal(service: str, fault: RefuseCall) -> Response:

@@ -2,7 +2,7 @@
 The embedded AWS without a server: it answers in the thread that asks, and its chance can be repeated.
 
     with AwsInProcess(seed="7") as server:
-        site = Site(server, cluster="blue")
+        site = ClusterAccount(server, cluster="blue")
 
 Nothing is sent anywhere: whatever the SDK would send is handed to the same front that the server has. Ids and
 names are those that the seed stands for, so that two lives of the same seed are the same. There is one such
@@ -26,7 +26,7 @@ from werkzeug.test import create_environ, run_wsgi_app
 
 from karpenter_local.aws.account import ACCOUNTS, DEFAULT_REGION, Account
 from karpenter_local.aws.answers import install
-from karpenter_local.aws.front import AnswerLost, Front
+from karpenter_local.aws.front import AwsFrontend, ResponseLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ class AwsInProcess:
 
     def __init__(self, *, seed: str) -> None:
         install()
-        self._front = Front(DomainDispatcherApplication(self._service))
+        self._front = AwsFrontend(DomainDispatcherApplication(self._service))
         self._seed = seed
         self._requests = 0
         self._chance: Any = None
@@ -102,7 +102,7 @@ class AwsInProcess:
         )
         try:
             chunks, status, headers = run_wsgi_app(self._front, environ, buffered=True)
-        except AnswerLost as error:
+        except ResponseLost as error:
             raise ConnectionClosedError(endpoint_url=request.url) from error
         code = int(status.partition(" ")[0])
         told: Any = HeadersDict(headers.items())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _EFA: Final = frozenset({"efa", "efa-only"})
 
 
-class Inventory:
+class InstanceInventory:
     """Looks at the instances of one account."""
 
     def __init__(self, account: Account) -> None:

@@ -1,5 +1,5 @@
 """
-What AWS announces: events in their envelopes, put into every queue of the account.
+EventBridge events of EC2 and AWS Health, put into every SQS queue of the account.
 
 Rules that pass events on to queues are no part of the embedded AWS: it is as if every queue had those that
 guides tell users to make.

@@ -24,7 +24,7 @@ _WINDOWS: Final = ("windows2019", "windows2022", "windows2025")
 _FIRST_BOTTLEROCKET: Final = 50
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
+class ReleasedImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image of a release."""
 
     name: str
@@ -38,22 +38,22 @@ def released(number: int) -> datetime:
     return FIRST + timedelta(days=7) * number
 
 
-def images_of(number: int, kubernetes: str) -> Iterator[Image]:
+def images_of(number: int, kubernetes: str) -> Iterator[ReleasedImage]:
     """Yield the images of a release for a version of Kubernetes."""
     date = released(number)
     for family in _LINUX:
         for latest, pinned in _paths(family, f"v{date:%Y%m%d}", kubernetes):
             name = pinned.split("/")[-2]
-            yield Image(name=name, arch=_arch(pinned), parameters=(latest, pinned))
+            yield ReleasedImage(name=name, arch=_arch(pinned), parameters=(latest, pinned))
     version = f"1.{_FIRST_BOTTLEROCKET + number}.0"
     for latest, pinned in _paths("bottlerocket", f"v{version}", kubernetes):
         variant, arch = pinned.split("/")[4:6]
         name = f"bottlerocket-{variant}-{arch}-v{version}"
-        yield Image(name=name, arch=_arch(pinned), parameters=(latest, pinned))
+        yield ReleasedImage(name=name, arch=_arch(pinned), parameters=(latest, pinned))
     for family in _WINDOWS:
         for latest, _ in _paths(family, "", kubernetes):
             name = f"{latest.split('/')[-2]}-{date:%Y.%m.%d}"
-            yield Image(name=name, arch="x86_64", parameters=(latest,), root_device="/dev/sda1")
+            yield ReleasedImage(name=name, arch="x86_64", parameters=(latest,), root_device="/dev/sda1")
 
 
 def _paths(family: str, version: str, kubernetes: str) -> Iterator[tuple[str, str]]:

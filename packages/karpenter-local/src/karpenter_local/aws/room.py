@@ -1,7 +1,7 @@
 """
-The room where the machines of the embedded AWS stand: they are powered up, boot, join, and go.
+The operator of the instances of the embedded AWS: they start, boot, join the cluster, and terminate.
 
-    async with MachineRoom(account, reach, client=client, kubelets=fleet, clock=clock):
+    async with InstanceOperator(account, endpoint, client=client, kubelets=hollow_nodes, clock=clock):
         ...
 
 A machine that was launched is pending for a moment, then boots from its image and reads its user data, as in
@@ -32,7 +32,7 @@ from karpenter_local.aws.boot.images import read_user_data, system_of
 from karpenter_local.aws.boot.node import cloud_labels, node_of
 from karpenter_local.aws.events import InstanceEnded, InstanceLaunched, InterruptionScheduled
 from karpenter_local.aws.instancestate import RUNNING, SHUTTING_DOWN, TERMINATED, become, is_leaving
-from karpenter_local.aws.inventory import Inventory
+from karpenter_local.aws.inventory import InstanceInventory
 from karpenter_local.aws.mail import announce_state
 from karpenter_local.kubelet.hollownodes import UnknownNode
 
@@ -54,8 +54,8 @@ RETRY = 1.0
 _SCHEME = "aws:///"
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How the cluster is really reached; machines that were told otherwise do not get there."""
+class ClusterEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The endpoint of the cluster; instances whose user data names another one do not join."""
 
     cluster: str
     endpoint: str
@@ -66,7 +66,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Of Kubernetes."""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
     """How long things take, in seconds."""
 
     pending: float = 2.0
@@ -88,28 +88,28 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """How long EC2 still shows an instance that is gone."""
 
 
-class MachineRoom:
+class InstanceOperator:
     """Operates the instances of one account. Entering begins; leaving stops."""
 
     def __init__(
         self,
         account: Account,
-        reach: Reach,
+        reach: ClusterEndpoint,
         *,
         client: Client,
         kubelets: HollowNodes,
         clock: Clock,
-        pace: Pace | None = None,
+        pace: InstanceTimings | None = None,
         overhead: float = VM_OVERHEAD,
     ) -> None:
         self.account = account
         self.reach = reach
-        self.pace = pace or Pace()
+        self.pace = pace or InstanceTimings()
         self._client = client
         self._kubelets = kubelets
         self._clock = clock
         self._overhead = overhead
-        self._inventory = Inventory(account)
+        self._inventory = InstanceInventory(account)
         self.setbacks: list[float] = []
         """Seconds by which the next machines boot later, one for each; those that never do, for ever."""
 

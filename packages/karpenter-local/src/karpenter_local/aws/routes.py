@@ -32,8 +32,8 @@ COMMANDS: Final = f"{PREFIX}commands"
 _JSON: Final = {"Content-Type": "application/json"}
 
 
-class Routes:
-    """Answers what is asked of the hand, not of AWS."""
+class ControlRoutes:
+    """Answers requests to the control interface."""
 
     def __init__(self) -> None:
         self.control: Control | None = None

@@ -12,7 +12,7 @@ from werkzeug.serving import make_server
 
 from karpenter_local.aws.account import ACCOUNTS, DEFAULT_REGION, Account
 from karpenter_local.aws.answers import install
-from karpenter_local.aws.front import Front
+from karpenter_local.aws.front import AwsFrontend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ class EmbeddedAws:
     def __init__(self, *, port: int = 0) -> None:
         install()
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        self._front = Front(DomainDispatcherApplication(create_backend_app))
+        self._front = AwsFrontend(DomainDispatcherApplication(create_backend_app))
         self._server = make_server(
             LOOPBACK, port, self._front, threaded=True, request_handler=MotoRequestHandler
         )

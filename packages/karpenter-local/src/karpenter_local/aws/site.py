@@ -1,14 +1,14 @@
 """
-A site: an account of the embedded AWS with everything that one cluster needs there, ready to be used.
+An account of the embedded AWS with all resources of one cluster, ready to be used.
 
     with EmbeddedAws() as server:
-        site = Site(server, cluster="blue")
-        site.serve(Reach(cluster="blue", endpoint="https://...", authority="..."))
+        site = ClusterAccount(server, cluster="blue")
+        site.serve(ClusterEndpoint(cluster="blue", endpoint="https://...", authority="..."))
         async with site.provider(surroundings) as provider:
             ...
 
 The provider is the one of production; it only gets its credentials and its address from here instead of from
-the environment. :attr:`Site.environment` is what another program needs to find the same.
+the environment. :attr:`ClusterAccount.environment` is what another program needs to find the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from karpenter.cloud.aws.services import new_services
 from karpenter.cloud.aws.sqs import LONG_POLL
 from karpenter_local.aws.account import DEFAULT_REGION
 from karpenter_local.aws.control import Control
-from karpenter_local.aws.estate import Estate
+from karpenter_local.aws.estate import ClusterResources
 from karpenter_local.aws.mail import has_mail
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import ProviderContext
     from karpenter_local.aws.account import Account
     from karpenter_local.aws.inprocess import AwsInProcess
-    from karpenter_local.aws.room import Reach
+    from karpenter_local.aws.room import ClusterEndpoint
     from karpenter_local.aws.server import EmbeddedAws
 
 
-class Site:
-    """An account with the estate of one cluster."""
+class ClusterAccount:
+    """An account with the resources of one cluster."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Site:
         server.attach(shared)
         session = boto3.Session(botocore_session=shared, **self.account.credentials)
         self.clients = open_clients(session, endpoint=self._endpoint, retries=server.retries)
-        self.estate = Estate(self.account, self.clients.by_name, cluster, kubernetes=kubernetes)
+        self.estate = ClusterResources(self.account, self.clients.by_name, cluster, kubernetes=kubernetes)
         self.estate.build()
         self.control = Control(self.account, self.estate)
 
-    def serve(self, reach: Reach) -> None:
+    def serve(self, reach: ClusterEndpoint) -> None:
         """Let EKS tell how the cluster is reached."""
         self.estate.serve(endpoint=reach.endpoint, authority=reach.authority)
 
@@ -104,7 +104,7 @@ class Site:
 
     def idle_aws(self) -> AwsApi:
         """Return calls to this account that ask the queue only while it holds a message."""
-        return _Unhurried(self.clients, self.account)
+        return _VirtualTimeApi(self.clients, self.account)
 
     def new_provider(self, aws: AwsApi, context: ProviderContext, *, long_poll: int) -> AwsProvider:
         """
@@ -130,7 +130,7 @@ class Site:
         self.clients.close()
 
 
-class _Unhurried(AwsApi):
+class _VirtualTimeApi(AwsApi):
     """Asks AWS in virtual time, where a day has 86,400 questions for mail, nearly all of them in vain."""
 
     def __init__(self, clients: AwsClients, account: Account) -> None:

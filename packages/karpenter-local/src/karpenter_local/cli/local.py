@@ -25,14 +25,14 @@ import click
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
-from karpenter_local.apiserver.notice import AlreadyRunning, Notice, default_directory
+from karpenter_local.apiserver.notice import AlreadyRunning, ClusterDirectory, default_directory
 from karpenter_local.cli.local_aws import aws
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from karpenter.cli.output import Output
-    from karpenter_local.apiserver.notice import Facts
+    from karpenter_local.apiserver.notice import ClusterFacts
     from karpenter_local.sandbox.options import AwsOptions
     from karpenter_local.serving import LocalOptions
 
@@ -211,7 +211,7 @@ def status(data_dir: Path | None, output: Output) -> None:
     output.write(facts, text=_describe)
 
 
-def _describe(facts: Facts) -> str:
+def _describe(facts: ClusterFacts) -> str:
     rows = [
         ("Cluster", f"up since {facts.started} ({facts.control_plane}, process {facts.pid})"),
         ("API", facts.url),
@@ -223,24 +223,24 @@ def _describe(facts: Facts) -> str:
     return table(rows)
 
 
-def _notice(data_dir: Path | None) -> Notice:
-    return Notice(data_dir if data_dir is not None else default_directory(os.environ))
+def _notice(data_dir: Path | None) -> ClusterDirectory:
+    return ClusterDirectory(data_dir if data_dir is not None else default_directory(os.environ))
 
 
-def _print_export(facts: Facts) -> None:
+def _print_export(facts: ClusterFacts) -> None:
     click.echo(f"export KUBECONFIG={facts.kubeconfig}")
     for name, value in facts.environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
-def _serve(options: LocalOptions, notice: Notice) -> None:
+def _serve(options: LocalOptions, notice: ClusterDirectory) -> None:
     from karpenter.cli.run import refused  # noqa: PLC0415  a cluster takes time to load: only who runs one
     from karpenter.telemetry.logging import Logs  # noqa: PLC0415  likewise
     from karpenter_local.apiserver.journal import JournalError  # noqa: PLC0415  likewise
     from karpenter_local.controlplane import BinariesMissing, ProcessFailed  # noqa: PLC0415  likewise
     from karpenter_local.serving import serve  # noqa: PLC0415  likewise
 
-    def announce(facts: Facts) -> None:
+    def announce(facts: ClusterFacts) -> None:
         _print_export(facts)
         beside = ", Karpenter runs beside it" if facts.karpenter else ""
         note(f"The cluster is up{beside}; interrupt to end it.")
@@ -265,7 +265,7 @@ def _aws_options(region: str, types: str) -> AwsOptions:
     except NotInstalled as error:
         raise CommandError(str(error), hint=error.hint) from error
     from karpenter.cloud.catalogs.ec2.data import load_data  # noqa: PLC0415  likewise
-    from karpenter_local.aws.room import Pace  # noqa: PLC0415  likewise
+    from karpenter_local.aws.room import InstanceTimings  # noqa: PLC0415  likewise
     from karpenter_local.sandbox.options import AwsOptions  # noqa: PLC0415  likewise
 
     data = load_data()
@@ -273,7 +273,7 @@ def _aws_options(region: str, types: str) -> AwsOptions:
     _known("region", (region,), data.regions)
     _known("instance type", wanted, {each.name for each in data.types})
     # Instances are faster than real ones: a user waits for them.
-    pace = Pace(pending=1.0, boot=4.0, shutdown=2.0)
+    pace = InstanceTimings(pending=1.0, boot=4.0, shutdown=2.0)
     return AwsOptions(region=region, types=wanted, pace=pace, node_class=False)
 
 
@@ -294,7 +294,7 @@ def _use_environment(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
 
 
-def _start_in_background(options: list[str], notice: Notice, *, within: float) -> Facts:
+def _start_in_background(options: list[str], notice: ClusterDirectory, *, within: float) -> ClusterFacts:
     notice.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
     with notice.log.open("wb") as log:

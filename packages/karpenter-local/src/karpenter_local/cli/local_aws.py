@@ -18,7 +18,7 @@ import msgspec
 
 from karpenter.cli.errors import CommandError
 from karpenter.cli.output import output_option, table
-from karpenter_local.apiserver.notice import Notice, default_directory
+from karpenter_local.apiserver.notice import ClusterDirectory, default_directory
 from karpenter_local.aws import commands
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _ask(path: str, body: bytes | None = None) -> Any:
 
 
 def _endpoint() -> str:
-    facts = Notice(default_directory(os.environ)).read()
+    facts = ClusterDirectory(default_directory(os.environ)).read()
     endpoint = facts.environment.get("AWS_ENDPOINT_URL", "") if facts is not None else ""
     # A cluster that is kept elsewhere has left its address in the environment.
     endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL", "")

@@ -13,7 +13,7 @@ from karpenter.api.labels import SPOT
 from karpenter.api.nodepool import NodePool
 from karpenter.kube.rest import MergePatch
 from karpenter_local.aws.commands import Interrupt, ReleaseAmi
-from karpenter_local.aws.room import Pace
+from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.demo.scenes import SCENES, Scene, cheaper, requirements, settled
 from karpenter_local.sandbox.options import AwsOptions
 
@@ -26,7 +26,7 @@ _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge")
 TYPES: Final = (*(f"{family}.{size}" for family in _FAMILIES for size in _SIZES), "m5.metal")
 """The instance types that are sold: enough to choose from, and few enough to start fast."""
 
-_PACE: Final = Pace(pending=2.0, boot=8.0, shutdown=4.0)
+_PACE: Final = InstanceTimings(pending=2.0, boot=8.0, shutdown=4.0)
 _PODS: Final = 5
 
 

@@ -16,7 +16,7 @@ from karpenter_local.kubelet.health import Health, State
 from karpenter_local.kubelet.hollownode import HollowNode
 from karpenter_local.kubelet.nodes import NodeRunner
 from karpenter_local.kubelet.pods import PodRunner
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.kubelet.static import StaticPods
 
 
@@ -38,9 +38,9 @@ class HollowNodes:
         clock: Clock,
         *,
         seed: int,
-        settings: Settings | None = None,
+        settings: KubeletSettings | None = None,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or KubeletSettings()
         self._hollow_nodes: dict[str, HollowNode] = {}
         self._pods = PodRunner(
             self._hollow_nodes,

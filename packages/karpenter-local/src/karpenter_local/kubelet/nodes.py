@@ -22,7 +22,7 @@ from karpenter_local.kubelet import machine
 from karpenter_local.kubelet.duequeue import DueQueue
 from karpenter_local.kubelet.hollownode import HollowNode
 from karpenter_local.kubelet.pods import PodRunner
-from karpenter_local.kubelet.settings import Settings
+from karpenter_local.kubelet.settings import KubeletSettings
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -43,7 +43,7 @@ class NodeRunner:
         writer: Writer,
         clock: Clock,
         *,
-        settings: Settings,
+        settings: KubeletSettings,
     ) -> None:
         self._hollow_nodes = hollow_nodes
         self._pods = pods

@@ -11,7 +11,7 @@ UNMANAGED = "local.karpenter.sh/kubelet"
 """On a Node, with the value ``none``: no simulated kubelet runs for it."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of all hollow nodes of a cluster."""
 
     boot: float = 0.2

@@ -23,9 +23,9 @@ from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import AlreadyExists
 from karpenter.operator.run import KubeClusterObjects
 from karpenter_local.aws.inprocess import AwsInProcess
-from karpenter_local.aws.room import MachineRoom, Reach
+from karpenter_local.aws.room import ClusterEndpoint, InstanceOperator
 from karpenter_local.aws.server import EmbeddedAws
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.sandbox.options import NODE_CLASS
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class AwsSandboxCloud:
         self._clock = clock
         self._seed = seed
         self._stack = AsyncExitStack()
-        self.site: Site
+        self.site: ClusterAccount
         """The account with the resources of the cluster; exists once the cloud has started."""
 
-        self.machine_room: MachineRoom
+        self.machine_room: InstanceOperator
         """Where instances boot and end; likewise."""
 
     @property
@@ -92,7 +92,7 @@ class AwsSandboxCloud:
         if isinstance(server, EmbeddedAws) and self.options.server is None:
             server.obey(self.site.control)
         self.machine_room = await self._stack.enter_async_context(
-            MachineRoom(
+            InstanceOperator(
                 self.site.account,
                 reach,
                 client=cluster.connect("kubelet"),
@@ -137,8 +137,8 @@ class AwsSandboxCloud:
             return self._stack.enter_context(AwsInProcess(seed=str(self._seed)))
         return self._stack.enter_context(EmbeddedAws())
 
-    def _make_site(self, server: EmbeddedAws | AwsInProcess, reach: Reach) -> Site:
-        return Site(
+    def _make_site(self, server: EmbeddedAws | AwsInProcess, reach: ClusterEndpoint) -> ClusterAccount:
+        return ClusterAccount(
             server,
             cluster=self.name,
             region=self.options.region,
@@ -146,13 +146,15 @@ class AwsSandboxCloud:
             types=self.options.types or None,
         )
 
-    async def _reach(self, cluster: RunningCluster) -> Reach:
+    async def _reach(self, cluster: RunningCluster) -> ClusterEndpoint:
         """Return how machines reach the cluster; one without a port has an address that leads nowhere."""
         if not cluster.kubeconfig:
             authority = base64.b64encode(self.name.encode()).decode()
-            return Reach(cluster=self.name, endpoint=f"https://{self.name}.example", authority=authority)
+            return ClusterEndpoint(
+                cluster=self.name, endpoint=f"https://{self.name}.example", authority=authority
+            )
         config = yaml.safe_load(cluster.kubeconfig)
-        return Reach(
+        return ClusterEndpoint(
             cluster=self.name,
             endpoint=cluster.url,
             authority=str(config["clusters"][0]["cluster"]["certificate-authority-data"]),

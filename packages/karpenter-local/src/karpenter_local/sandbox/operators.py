@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.kube.transport import Request, Response, Streaming, Transport
     from karpenter.operator.options import Settings
-    from karpenter_local.aws.site import Site
+    from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.cloud import SandboxCloud
 
 
@@ -43,7 +43,7 @@ class OperatorSeams(Protocol):
         """What it takes for the time."""
         ...
 
-    def aws(self, site: Site) -> AwsApi:
+    def aws(self, site: ClusterAccount) -> AwsApi:
         """Return how it calls the embedded AWS."""
         ...
 
@@ -68,7 +68,7 @@ class DirectSeams:
         self.transport = SeverableTransport(transport)
         self.clock = clock
 
-    def aws(self, site: Site) -> AwsApi:
+    def aws(self, site: ClusterAccount) -> AwsApi:
         """Return calls to AWS that are answered as AWS does."""
         return site.idle_aws()
 

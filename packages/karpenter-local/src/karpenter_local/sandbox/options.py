@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from karpenter.cloud.kwok import Behaviour
     from karpenter.core.model.catalog import Catalog
     from karpenter_local.aws.inprocess import AwsInProcess
-    from karpenter_local.aws.room import Pace
+    from karpenter_local.aws.room import InstanceTimings
     from karpenter_local.aws.server import EmbeddedAws
-    from karpenter_local.kubelet.settings import Settings as KubeletSettings
+    from karpenter_local.kubelet.settings import KubeletSettings
 
 SandboxClock: TypeAlias = Literal["virtual", "real"]
 OperatorTransport: TypeAlias = Literal["in-process", "http"]
@@ -80,7 +80,7 @@ class AwsOptions:
     types: tuple[str, ...] = ()
     """The instance types that are sold; empty means all."""
 
-    pace: Pace | None = None
+    pace: InstanceTimings | None = None
     """How long instances take to start and to stop."""
 
     server: EmbeddedAws | AwsInProcess | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.cloud.cloudprovider import Machine
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.aws.site import Site
+    from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.simulation.faults import InjectedFault
     from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
     from karpenter_local.simulation.network import FaultyTransport
@@ -46,7 +46,7 @@ class SimulatedCloud(Protocol):
         """Return the machines that exist, in the order of launch."""
         ...
 
-    def aws(self, site: Site, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
         """Return how an operator with this transport calls AWS."""
         ...
 

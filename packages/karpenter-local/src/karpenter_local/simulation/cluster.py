@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Self
 
 from karpenter.api.storage import StorageClass
-from karpenter_local.kubelet.settings import Settings as KubeletSettings
+from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.simulation.kwok import SimulatedKwok, kwok_options
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.core.model.catalog import Catalog
     from karpenter.kube.transport import Transport
-    from karpenter_local.aws.site import Site
+    from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.operators import Replica
     from karpenter_local.sandbox.options import CloudOptions
     from karpenter_local.simulation.cloud import SimulatedCloud
@@ -57,7 +57,7 @@ class FaultySeams:
         self._chance = chance
         self._cloud = cloud
 
-    def aws(self, site: Site) -> AwsApi:
+    def aws(self, site: ClusterAccount) -> AwsApi:
         """Return calls to AWS that fail as the simulated cloud says."""
         return self._cloud.aws(site, chance=self._chance, transport=self.transport)
 

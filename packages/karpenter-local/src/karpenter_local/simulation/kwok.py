@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import Machine
     from karpenter.cloud.kwok.faults import Fault, ProviderCall
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.aws.site import Site
+    from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.simulation.cloud import Later
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.faults import InjectedFault
@@ -82,7 +82,7 @@ class SimulatedKwok:
         """Return the machines that exist, in the order of launch."""
         return self._cloud.machines()
 
-    def aws(self, site: Site, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
         """Refuse: this cloud is not AWS."""
         raise NotImplementedError
 

@@ -99,12 +99,12 @@ def _row(setting: Setting) -> str:
 
 def _aws() -> Iterator[str]:
     known = {each.variable for each in SETTINGS} | {"CLOUD_PROVIDER", "CLUSTER_NAME"}
-    knobs = {knob.path: knob for knob in VALUES}
+    chart_values = {chart_value.path: chart_value for chart_value in VALUES}
     for name, path in paths().items():
         if name not in known:
-            knob = knobs[path]
-            default = f"`{str(knob.default).lower()}`" if knob.default != "" else ""
-            yield f"| `{name}` | {default} | `{path}` | {knob.about} |"
+            chart_value = chart_values[path]
+            default = f"`{str(chart_value.default).lower()}`" if chart_value.default != "" else ""
+            yield f"| `{name}` | {default} | `{path}` | {chart_value.about} |"
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def _lines(values: Mapping[str, Any], notes: Mapping[str, str], above: str, pad:
             yield from _lines(value, notes, f"{path}.", f"{pad}  ")
 
 
-class Knob(msgspec.Struct, frozen=True):
+class ChartValue(msgspec.Struct, frozen=True):
     """One value."""
 
     path: str
@@ -81,8 +81,8 @@ class Knob(msgspec.Struct, frozen=True):
                 return "array", "null"
 
 
-def _free(path: str, default: Any, about: str, *sorts: str) -> Knob:
-    return Knob(path, default, about, open=True, sorts=sorts)
+def _free(path: str, default: Any, about: str, *sorts: str) -> ChartValue:
+    return ChartValue(path, default, about, open=True, sorts=sorts)
 
 
 RETIRED: Final = {
@@ -104,11 +104,11 @@ SHARED: Final = {
 
 
 _OBJECTS: Final = (
-    Knob("nameOverride", "", "Replaces the chart's name in labels."),
-    Knob("fullnameOverride", "", "Replaces the name of every object."),
+    ChartValue("nameOverride", "", "Replaces the chart's name in labels."),
+    ChartValue("fullnameOverride", "", "Replaces the name of every object."),
     _free("additionalLabels", {}, "Labels for every object."),
     _free("additionalAnnotations", {}, "Annotations for every object."),
-    Knob(
+    ChartValue(
         "imagePullPolicy",
         "IfNotPresent",
         "When the image is pulled.",
@@ -116,31 +116,33 @@ _OBJECTS: Final = (
     ),
     _free("imagePullSecrets", [], "Secrets for pulling the image, as in a pod."),
     _free("service.annotations", {}, "Annotations for the Service."),
-    Knob("serviceAccount.create", True, "Whether to make a ServiceAccount."),
-    Knob("serviceAccount.name", "", "Its name; empty means that of the other objects."),
+    ChartValue("serviceAccount.create", True, "Whether to make a ServiceAccount."),
+    ChartValue("serviceAccount.name", "", "Its name; empty means that of the other objects."),
     _free("serviceAccount.annotations", {}, "Its annotations, such as eks.amazonaws.com/role-arn for IRSA."),
     _free("additionalClusterRoleRules", [], "Rules that the operator's ClusterRole holds besides ours."),
-    Knob("serviceMonitor.enabled", False, "Whether to make a ServiceMonitor for the Prometheus operator."),
+    ChartValue(
+        "serviceMonitor.enabled", False, "Whether to make a ServiceMonitor for the Prometheus operator."
+    ),
     _free("serviceMonitor.additionalLabels", {}, "Labels by which Prometheus finds it."),
     _free("serviceMonitor.relabelings", [], "Relabelings of its endpoint."),
     _free("serviceMonitor.metricRelabelings", [], "Metric relabelings of its endpoint."),
     _free("serviceMonitor.endpointConfig", {}, "More fields of its endpoint, such as interval."),
-    Knob(
+    ChartValue(
         "serviceMonitor.sampleLimit",
         None,
         "Most samples that a scrape may have; 0 means no limit.",
         sorts=("integer",),
     ),
-    Knob("networkPolicy.enabled", False, "Whether to make a NetworkPolicy for the pods. Ours."),
+    ChartValue("networkPolicy.enabled", False, "Whether to make a NetworkPolicy for the pods. Ours."),
     _free("networkPolicy.metricsFrom", [], "Peers that may read metrics; empty means all. Ours."),
     _free("networkPolicy.ingress", [], "More rules for who reaches the pods. Ours."),
     _free("networkPolicy.egress", [], "Rules for where the pods reach; empty means anywhere. Ours."),
-    Knob("podDisruptionBudget.name", "karpenter", "The name of the PodDisruptionBudget."),
-    Knob("podDisruptionBudget.maxUnavailable", 1, "How many replicas may be away by choice."),
+    ChartValue("podDisruptionBudget.name", "karpenter", "The name of the PodDisruptionBudget."),
+    ChartValue("podDisruptionBudget.maxUnavailable", 1, "How many replicas may be away by choice."),
 )
 _POD: Final = (
-    Knob("replicas", 2, "How many replicas; one works, the others wait for its lease."),
-    Knob("revisionHistoryLimit", 10, "Old ReplicaSets that are kept."),
+    ChartValue("replicas", 2, "How many replicas; one works, the others wait for its lease."),
+    ChartValue("revisionHistoryLimit", 10, "Old ReplicaSets that are kept."),
     _free("strategy", {"rollingUpdate": {"maxUnavailable": 1}}, "How replicas are replaced."),
     _free("podLabels", {}, "Labels for the pods."),
     _free("podAnnotations", {}, "Annotations for the pods."),
@@ -149,16 +151,16 @@ _POD: Final = (
         {"fsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "The pods' security context.",
     ),
-    Knob("priorityClassName", "system-cluster-critical", "Who waits for whom."),
-    Knob(
+    ChartValue("priorityClassName", "system-cluster-critical", "Who waits for whom."),
+    ChartValue(
         "terminationGracePeriodSeconds",
         None,
         "Seconds to finish and give the lease back; null means the 30 of Kubernetes.",
         sorts=("integer", "string"),
     ),
-    Knob("hostNetwork", False, "Whether the pods share their node's network."),
-    Knob("schedulerName", "default-scheduler", "Who schedules the pods."),
-    Knob("dnsPolicy", "ClusterFirst", "Default lets the operator start before CoreDNS has a node."),
+    ChartValue("hostNetwork", False, "Whether the pods share their node's network."),
+    ChartValue("schedulerName", "default-scheduler", "Who schedules the pods."),
+    ChartValue("dnsPolicy", "ClusterFirst", "Default lets the operator start before CoreDNS has a node."),
     _free("dnsConfig", {}, "DNS settings of the pods."),
     _free("nodeSelector", {"kubernetes.io/os": "linux"}, "Nodes on which the operator may run."),
     _free(
@@ -192,10 +194,10 @@ _POD: Final = (
     _free("extraVolumes", [], "More volumes of the pods."),
 )
 _CONTROLLER: Final = (
-    Knob("controller.containerName", "controller", "The name of the container."),
-    Knob("controller.image.repository", "karpenter", "The image, with its registry."),
-    Knob("controller.image.tag", "", "Its tag; empty means the version of the chart."),
-    Knob("controller.image.digest", "", "Its digest, such as sha256:…"),
+    ChartValue("controller.containerName", "controller", "The name of the container."),
+    ChartValue("controller.image.repository", "karpenter", "The image, with its registry."),
+    ChartValue("controller.image.tag", "", "Its tag; empty means the version of the chart."),
+    ChartValue("controller.image.digest", "", "Its digest, such as sha256:…"),
     _free("controller.env", [], "More environment variables, as in a container."),
     _free("controller.envFrom", [], "Sources of more environment variables."),
     _free("controller.securityContext.appArmorProfile", {}, "AppArmor profile of the container."),
@@ -213,78 +215,88 @@ _CONTROLLER: Final = (
         [],
         "What is mounted in the containers beside it, besides extraVolumeMounts.",
     ),
-    Knob("controller.metrics.port", 8080, "Port of the Prometheus endpoint."),
-    Knob("controller.healthProbe.port", 8081, "Port of the probes."),
-    Knob("logLevel", "info", "debug, info or error."),
+    ChartValue("controller.metrics.port", 8080, "Port of the Prometheus endpoint."),
+    ChartValue("controller.healthProbe.port", 8081, "Port of the probes."),
+    ChartValue("logLevel", "info", "debug, info or error."),
     _free("logOutputPaths", ["stdout"], "Where logs go."),
     _free("logErrorOutputPaths", ["stderr"], "Where faults of logging itself go."),
 )
 _SETTINGS: Final = (
-    Knob("settings.cloudProvider", "aws", "The cloud: aws, kwok, or another that is installed in the image."),
-    Knob("settings.clusterName", "", "The name under which machines are tagged. Required."),
-    Knob("settings.clusterEndpoint", "", "Where nodes reach the API server; empty means to ask EKS."),
-    Knob(
+    ChartValue(
+        "settings.cloudProvider", "aws", "The cloud: aws, kwok, or another that is installed in the image."
+    ),
+    ChartValue("settings.clusterName", "", "The name under which machines are tagged. Required."),
+    ChartValue("settings.clusterEndpoint", "", "Where nodes reach the API server; empty means to ask EKS."),
+    ChartValue(
         "settings.clusterCABundle",
         "",
         "What nodes trust it by, in base64; empty means what the operator trusts it by.",
     ),
-    Knob(
+    ChartValue(
         "settings.isolatedVPC", False, "Whether AWS services without an endpoint in the VPC are out of reach."
     ),
-    Knob("settings.eksControlPlane", False, "Whether to ask EKS for the version of the control plane."),
-    Knob("settings.vmMemoryOverheadPercent", 0.075, "Share of memory that hypervisor and kernel take."),
-    Knob("settings.interruptionQueue", "", "SQS queue with interruptions; empty means none."),
-    Knob("settings.enableZonalShift", False, "Whether to leave zones that are being shifted away from."),
-    Knob("settings.reservedENIs", "0", "Network interfaces that pods get no addresses from."),
-    Knob("settings.disableDryRun", False, "Whether to skip trying permissions before a class is ready."),
-    Knob("settings.amiRefreshInterval", "1m", "How long images that were found count as current."),
-    Knob("settings.subnetRefreshInterval", "1m", "How long subnets that were found count as current."),
-    Knob("settings.awsFeatureGates.nodeClassCEL", False, "Kubelet settings as expressions. Alpha."),
-    Knob("settings.batchMaxDuration", "10s", "Longest wait for more pods before a decision."),
-    Knob("settings.batchIdleDuration", "1s", "Wait without a new pod that ends a batch."),
-    Knob(
+    ChartValue("settings.eksControlPlane", False, "Whether to ask EKS for the version of the control plane."),
+    ChartValue("settings.vmMemoryOverheadPercent", 0.075, "Share of memory that hypervisor and kernel take."),
+    ChartValue("settings.interruptionQueue", "", "SQS queue with interruptions; empty means none."),
+    ChartValue(
+        "settings.enableZonalShift", False, "Whether to leave zones that are being shifted away from."
+    ),
+    ChartValue("settings.reservedENIs", "0", "Network interfaces that pods get no addresses from."),
+    ChartValue(
+        "settings.disableDryRun", False, "Whether to skip trying permissions before a class is ready."
+    ),
+    ChartValue("settings.amiRefreshInterval", "1m", "How long images that were found count as current."),
+    ChartValue("settings.subnetRefreshInterval", "1m", "How long subnets that were found count as current."),
+    ChartValue("settings.awsFeatureGates.nodeClassCEL", False, "Kubelet settings as expressions. Alpha."),
+    ChartValue("settings.batchMaxDuration", "10s", "Longest wait for more pods before a decision."),
+    ChartValue("settings.batchIdleDuration", "1s", "Wait without a new pod that ends a batch."),
+    ChartValue(
         "settings.preferencePolicy",
         "Respect",
         "Respect or Ignore preferences of pods.",
         choices=("Respect", "Ignore"),
     ),
-    Knob(
+    ChartValue(
         "settings.minValuesPolicy",
         "Strict",
         "Strict or BestEffort about minValues.",
         choices=("Strict", "BestEffort"),
     ),
-    Knob("settings.ignoreDRARequests", True, "Whether to leave pods with resource claims alone."),
-    Knob("settings.disableClusterStateObservability", False, "Leave out metrics of single pods and nodes."),
-    Knob("settings.disableControllerWarmup", True, "Fill caches only after leadership was won."),
-    Knob("settings.enableProfiling", False, "Serve profiles beside the metrics."),
-    Knob("settings.kubeClientQPS", "200", "Requests per second to the API server."),
-    Knob("settings.kubeClientBurst", "300", "Requests in one burst to the API server."),
-    Knob("settings.schedulerConfig", "", "YAML with podTopologySpread.defaultConstraints."),
-    Knob("settings.packingPolicy", "price", "price or greedy. Ours.", choices=("price", "greedy")),
-    Knob(
+    ChartValue("settings.ignoreDRARequests", True, "Whether to leave pods with resource claims alone."),
+    ChartValue(
+        "settings.disableClusterStateObservability", False, "Leave out metrics of single pods and nodes."
+    ),
+    ChartValue("settings.disableControllerWarmup", True, "Fill caches only after leadership was won."),
+    ChartValue("settings.enableProfiling", False, "Serve profiles beside the metrics."),
+    ChartValue("settings.kubeClientQPS", "200", "Requests per second to the API server."),
+    ChartValue("settings.kubeClientBurst", "300", "Requests in one burst to the API server."),
+    ChartValue("settings.schedulerConfig", "", "YAML with podTopologySpread.defaultConstraints."),
+    ChartValue("settings.packingPolicy", "price", "price or greedy. Ours.", choices=("price", "greedy")),
+    ChartValue(
         "settings.consolidationStrategy", "global", "global or classic. Ours.", choices=("global", "classic")
     ),
-    Knob(
+    ChartValue(
         "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."
     ),
-    Knob("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
-    Knob("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
-    Knob("settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."),
-    Knob(
+    ChartValue("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
+    ChartValue("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
+    ChartValue(
+        "settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."
+    ),
+    ChartValue(
         "settings.flightRecord", "", "File for what is seen, decided and done; mount a volume for it. Ours."
     ),
-    Knob("settings.flightRecordSize", "268435456", "Bytes after which a new one is begun. Ours."),
-    Knob("settings.featureGates.reservedCapacity", True, "Use capacity reservations. Beta."),
-    Knob("settings.featureGates.nodeRepair", False, "Replace nodes that are unhealthy. Alpha."),
-    Knob(
+    ChartValue("settings.flightRecordSize", "268435456", "Bytes after which a new one is begun. Ours."),
+    ChartValue("settings.featureGates.reservedCapacity", True, "Use capacity reservations. Beta."),
+    ChartValue("settings.featureGates.nodeRepair", False, "Replace nodes that are unhealthy. Alpha."),
+    ChartValue(
         "settings.featureGates.spotToSpotConsolidation",
         False,
         "Replace spot machines by cheaper ones. Alpha.",
     ),
-    Knob("settings.featureGates.nodeOverlay", False, "Read NodeOverlays. Alpha."),
-    Knob("settings.featureGates.staticCapacity", False, "NodePools with replicas. Alpha."),
-    Knob("settings.featureGates.capacityBuffer", False, "Keep room for CapacityBuffers. Alpha."),
+    ChartValue("settings.featureGates.nodeOverlay", False, "Read NodeOverlays. Alpha."),
+    ChartValue("settings.featureGates.staticCapacity", False, "NodePools with replicas. Alpha."),
+    ChartValue("settings.featureGates.capacityBuffer", False, "Keep room for CapacityBuffers. Alpha."),
 )
 
 VALUES: Final = (*_OBJECTS, *_POD, *_CONTROLLER, *_SETTINGS)
@@ -294,18 +306,18 @@ VALUES: Final = (*_OBJECTS, *_POD, *_CONTROLLER, *_SETTINGS)
 def default_values() -> dict[str, Any]:
     """Return a fresh tree of the defaults."""
     found: dict[str, Any] = {}
-    for knob in VALUES:
-        *above, last = knob.path.split(".")
+    for chart_value in VALUES:
+        *above, last = chart_value.path.split(".")
         level = found
         for word in above:
             level = level.setdefault(word, {})
-        level[last] = msgspec.json.decode(msgspec.json.encode(knob.default))
+        level[last] = msgspec.json.decode(msgspec.json.encode(chart_value.default))
     return found
 
 
 def render_values() -> str:
     """Return the chart's ``values.yaml``."""
-    return with_notes(default_values(), {knob.path: knob.about for knob in VALUES})
+    return with_notes(default_values(), {chart_value.path: chart_value.about for chart_value in VALUES})
 
 
 def schema() -> dict[str, Any]:
@@ -315,11 +327,11 @@ def schema() -> dict[str, Any]:
     Draft 7 is what every Helm 3 reads (https://helm.sh/docs/topics/charts/#schema-files).
     """
     root: dict[str, Any] = _object("")
-    for knob in VALUES:
-        level, last = _level(root, knob.path)
-        level[last] = {"description": knob.about, "type": list(knob.allowed())}
-        if knob.choices:
-            level[last]["enum"] = [*knob.choices, "", None]
+    for chart_value in VALUES:
+        level, last = _level(root, chart_value.path)
+        level[last] = {"description": chart_value.about, "type": list(chart_value.allowed())}
+        if chart_value.choices:
+            level[last]["enum"] = [*chart_value.choices, "", None]
     for path, about in RETIRED.items():
         level, last = _level(root, path)
         level[last] = {"description": f"Has no effect: {about}."}
@@ -526,7 +538,7 @@ def _check(stated: dict[str, Any], above: str) -> None:
 
 def _check_path(words: list[str]) -> None:
     path = ".".join(words)
-    known = {knob.path for knob in VALUES}
+    known = {chart_value.path for chart_value in VALUES}
     inner = any(each.startswith(f"{path}.") for each in known)
     if path not in known and not inner and not _is_open(path):
         close = difflib.get_close_matches(path, known, n=1)
@@ -535,23 +547,27 @@ def _check_path(words: list[str]) -> None:
 
 
 def _is_open(path: str) -> bool:
-    known = [knob.path for knob in VALUES if knob.open] + [*RETIRED, *SHARED]
+    known = [chart_value.path for chart_value in VALUES if chart_value.open] + [*RETIRED, *SHARED]
     return any(path == each or path.startswith(f"{each}.") for each in known)
 
 
 def _check_sorts(values: dict[str, Any]) -> None:
     """Refuse what the chart's schema refuses: a mapping for a number, or a word that is none of a few."""
-    for knob in VALUES:
+    for chart_value in VALUES:
         found: Any = values
-        for word in knob.path.split("."):
+        for word in chart_value.path.split("."):
             if found is not None and not isinstance(found, dict):
-                raise BadValue(f"{knob.path.rpartition('.')[0]}: a mapping is wanted, not {_sort(found)}")
+                raise BadValue(
+                    f"{chart_value.path.rpartition('.')[0]}: a mapping is wanted, not {_sort(found)}"
+                )
             found = found.get(word) if found else None
         sort = _sort(found)
-        if sort not in knob.allowed() and not (sort == "integer" and "number" in knob.allowed()):
-            raise BadValue(f"{knob.path}: {_wanted(knob.allowed())} is wanted, not {sort}")
-        if knob.choices and found not in {*knob.choices, "", None}:
-            raise BadValue(f"{knob.path}: {found!r} is not {' or '.join(knob.choices)}")
+        if sort not in chart_value.allowed() and not (
+            sort == "integer" and "number" in chart_value.allowed()
+        ):
+            raise BadValue(f"{chart_value.path}: {_wanted(chart_value.allowed())} is wanted, not {sort}")
+        if chart_value.choices and found not in {*chart_value.choices, "", None}:
+            raise BadValue(f"{chart_value.path}: {found!r} is not {' or '.join(chart_value.choices)}")
 
 
 def _sort(value: Any) -> str:

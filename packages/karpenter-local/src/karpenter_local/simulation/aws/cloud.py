@@ -22,14 +22,14 @@ from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.aws.instance.launch import SETTLING
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.cloudprovider import Machine, ProviderId
-from karpenter_local.aws.account import Shelf
-from karpenter_local.aws.account import Trouble as Shortage
+from karpenter_local.aws.account import CapacityError as Shortage
+from karpenter_local.aws.account import OfferingPattern
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Rebalance, ReleaseAmi, Retire
-from karpenter_local.aws.events import InterruptionScheduled, InstanceLaunched
-from karpenter_local.aws.inventory import Inventory
-from karpenter_local.aws.mail import post
+from karpenter_local.aws.events import InstanceLaunched, InterruptionScheduled
 from karpenter_local.aws.instancestate import SHUTTING_DOWN, TERMINATED, capacity_type_of, is_leaving
-from karpenter_local.aws.room import Pace
+from karpenter_local.aws.inventory import InstanceInventory
+from karpenter_local.aws.mail import post
+from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.sandbox.options import AwsOptions
 from karpenter_local.simulation.aws.faults import (
     REGION,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter_local.aws.commands import Command
     from karpenter_local.aws.events import AccountEvent
-    from karpenter_local.aws.site import Site
+    from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.simulation.aws.network import AwsCallFault
     from karpenter_local.simulation.cloud import Later
     from karpenter_local.simulation.cluster import SimulatedCluster
@@ -65,7 +65,7 @@ _SIZES: Final = ("large", "xlarge", "2xlarge")
 TYPES: Final = tuple(f"{family}.{size}" for family in _FAMILIES for size in _SIZES)
 """The instance types that are sold: enough to choose among, and quick to choose from."""
 
-_PACE: Final = Pace(pending=2.0, boot=6.0, shutdown=4.0)
+_PACE: Final = InstanceTimings(pending=2.0, boot=6.0, shutdown=4.0)
 _NOTICE: Final = 120.0
 _NEVER: Final = float("inf")
 _ALL_CALL_FAULTS: Final[tuple[AwsCallFault, ...]] = ("throttled", "error", "unreachable", "lost")
@@ -101,7 +101,7 @@ class SimulatedAws:
         self.catalog = _catalog()
         self._cores = {each.name: each.capacity["cpu"] for each in self.catalog.types}
         self.call_faults = AwsCallFaults()
-        self._inventory: Inventory
+        self._inventory: InstanceInventory
         self.launched: list[str] = []
         """Every instance that there ever was."""
 
@@ -114,13 +114,13 @@ class SimulatedAws:
         return self._cloud.node_class
 
     @property
-    def site(self) -> Site:
+    def site(self) -> ClusterAccount:
         """The account with the resources of the cluster."""
         return self._cloud.site
 
     async def start(self) -> None:
         """Follow the account."""
-        self._inventory = Inventory(self.site.account)
+        self._inventory = InstanceInventory(self.site.account)
         self.site.account.subscribe(self._note)
 
     def machines(self) -> Sequence[Machine]:
@@ -130,7 +130,7 @@ class SimulatedAws:
         }
         return [self._machine(each, claims) for each in self._inventory.all() if each.state != TERMINATED]
 
-    def aws(self, site: Site, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
         """Return how an operator calls AWS."""
         return FaultyAws(
             site.clients, site.account, call_faults=self.call_faults, chance=chance, transport=transport
@@ -183,7 +183,7 @@ class SimulatedAws:
             self.launched.append(happening.instance)
 
     def _run_short(self, fault: SellOut | RunShort, later: Later) -> None:
-        shelf = Shelf(zone=fault.zone, capacity_type=getattr(fault, "capacity_type", ""))
+        shelf = OfferingPattern(zone=fault.zone, capacity_type=getattr(fault, "capacity_type", ""))
         code = fault.code if isinstance(fault, RunShort) else Shortage().code
         if code:
             self._cloud.site.account.sell_out(shelf, Shortage(code=code))
