@@ -122,7 +122,7 @@ def test_what_was_decided_was_tampered_with(flight: Path, tmp_path: Path) -> Non
     assert "  considered: was " in done.stdout
 
 
-def test_what_was_cut_short_is_held_against_nobody(flight: Path, tmp_path: Path) -> None:
+def test_what_was_cut_short_counts_as_no_difference(flight: Path, tmp_path: Path) -> None:
     """A decision that ran out of time may come out otherwise."""
 
     def cut(line: dict[str, Any]) -> None:

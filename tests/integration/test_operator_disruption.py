@@ -140,7 +140,7 @@ async def test_a_replacement_that_never_comes_gives_the_machine_back(sandbox: Sa
 
 
 @in_sandbox()
-async def test_a_restart_opens_what_nobody_remembers_having_closed(sandbox: Sandbox) -> None:
+async def test_a_restart_untaints_nodes_of_commands_that_it_does_not_know(sandbox: Sandbox) -> None:
     """After a restart closed nodes are opened again, and the decision is made anew."""
     await sandbox.create_node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
     await sandbox.deploy(replicas=1)

@@ -46,7 +46,7 @@ from karpenter.operator.options import (
     provisioning_settings,
 )
 from karpenter.telemetry.metrics import Metrics
-from tests.unit.controllers.shell import Noted
+from tests.unit.controllers.harness import Noted
 from tests.unit.core.disruption.clusters import MARKET, NOW, SIZES, machine, pod, pool
 from tests.unit.telemetry.clocks import NOON, HandClock
 

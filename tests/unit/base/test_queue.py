@@ -293,7 +293,7 @@ def test_nothing_is_lost_and_nothing_is_worked_on_twice(
     run_virtual(play())
 
 
-class Tally:
+class RecordedKeys:
     """Counts what goes through a queue."""
 
     def __init__(self) -> None:
@@ -312,11 +312,11 @@ class Tally:
         self.noted.append("retried")
 
 
-async def test_someone_may_watch() -> None:
+async def test_metrics_of_a_queue() -> None:
     """Whoever watches hears of every key that waits, is taken or comes back; not of what was there before."""
     queue = WorkQueue[str](backoff=Backoff(first=1.0, cap=2.0))
     queue.add("early")
-    queue.watcher = tally = Tally()
+    queue.metrics = recorded = RecordedKeys()
     assert await queue.get() == "early"
     queue.add("key")
     await asyncio.sleep(2.0)
@@ -326,4 +326,4 @@ async def test_someone_may_watch() -> None:
     await asyncio.sleep(5.0)
     assert await queue.get() == "key"
 
-    assert tally.noted == ["added", 2.0, "retried", "added", 4.0]
+    assert recorded.noted == ["added", 2.0, "retried", "added", 4.0]

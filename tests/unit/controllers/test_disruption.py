@@ -29,7 +29,7 @@ from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import disruption as declared
-from tests.unit.controllers.shell import Shell
+from tests.unit.controllers.harness import Shell
 from tests.unit.core.disruption.clusters import MARKET, NOW, decided, machine, pod, pool
 from tests.unit.core.lifecycle.objects import claim
 from tests.unit.telemetry.clocks import NOON

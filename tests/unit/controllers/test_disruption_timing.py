@@ -5,7 +5,7 @@ from __future__ import annotations
 from karpenter.controllers.disruption import LIMIT, MethodTimer
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.telemetry.metrics import Metrics, disruption
-from tests.unit.controllers.shell import Shell
+from tests.unit.controllers.harness import Shell
 
 
 def test_every_reason_is_counted_with_its_own_time() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.controller import Requeue
-from karpenter.controllers.eviction import EvictionQueue, EvictionController
+from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.core.effects import Announce, Count, Evict
 from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, status_error
 from karpenter.kube.transport import Request, Response
-from tests.unit.controllers.shell import Shell
+from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import NOW, at, pod
 
 KEY = "default/pod-1/pod-1-uid"

@@ -9,11 +9,17 @@ import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.base.queue import WorkQueue
-from karpenter.controllers.nodepool import COUNTER_PERIOD, UNSYNCED, RegistrationOutcomes, NodePoolCounter, NodePoolController
+from karpenter.controllers.nodepool import (
+    COUNTER_PERIOD,
+    UNSYNCED,
+    NodePoolController,
+    NodePoolCounter,
+    RegistrationOutcomes,
+)
 from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
-from tests.unit.controllers.shell import CLASS, Shell, wakes
+from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.core.lifecycle.objects import claim, complete, node, pool
 
 LOST = Unreachable("no", request=Request(method="PATCH", path="/"))

@@ -47,7 +47,7 @@ from karpenter.telemetry.metrics import Metrics, claims
 from karpenter.telemetry.metrics import nodes as node_metrics
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
-from tests.unit.controllers.shell import OURS
+from tests.unit.controllers.harness import OURS
 from tests.unit.core.lifecycle.objects import ID, REF
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Scene:
         self.performer.subscribe(self.heard.append)
 
     async def claim(self) -> NodeClaim:
-        """Let there be a claim that everybody knows of."""
+        """Let there be a claim that the server and the state know."""
         await self.performer.perform([CreateClaim(claim=_claim(), because="a test wants it")])
         (found,) = self.store.view().claims.values()
         return found
@@ -164,7 +164,7 @@ async def _scene() -> AsyncIterator[Scene]:
 
 @scene
 async def test_a_claim_that_was_created_is_known_at_once(found: Scene) -> None:
-    """The server names it, and nobody has to wait for the watch; it is counted and told."""
+    """The server names it, and no decision waits for the watch; it is counted and told."""
     claim = await found.claim()
 
     assert claim.name.startswith("default-")
@@ -244,7 +244,7 @@ async def test_a_launch_is_written_down(found: Scene) -> None:
         pytest.param(InsufficientCapacity(because="sold out"), False, None, id="sold out"),
         pytest.param(NodeClassNotReady(node_class="default"), False, None, id="the class is not ready"),
         pytest.param(LaunchRefused(reason="Unauthorized", message="no"), True, Requeue, id="refused"),
-        pytest.param(CloudUnreachable("no"), True, Requeue, id="nobody answers"),
+        pytest.param(CloudUnreachable("no"), True, Requeue, id="no answer"),
     ],
 )
 def test_launches_that_fail(error: Exception, left: bool, raised: type[Exception] | None) -> None:
@@ -284,7 +284,7 @@ async def test_the_end_of_a_machine_decides_how_to_go_on(found: Scene) -> None:
 
 @scene
 async def test_what_is_handed_on(found: Scene) -> None:
-    """Evictions, outcomes, promises, figures and news go to whoever keeps them."""
+    """Evictions, outcomes, nominations, metrics and Events go to their keepers."""
     now = VirtualClock().now()
     about = ObjectReference(api_version="v1", kind="Node", name="n")
     effects: list[Effect] = [

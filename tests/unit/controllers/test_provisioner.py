@@ -22,7 +22,7 @@ from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, scheduler
 from karpenter_local.testing.builders import RESERVATION, instance_type
 from karpenter_local.virtual import VirtualClock, run_virtual
-from tests.unit.controllers.shell import CLASS, Shell
+from tests.unit.controllers.harness import CLASS, Shell
 from tests.unit.core.lifecycle.objects import claim, complete, launched, node, pod, pool
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 

@@ -13,7 +13,7 @@ from karpenter.controllers.steering import PERIOD, UNSYNCED, Steering
 from karpenter.core.effects import Amend
 from karpenter.kube.errors import Conflict, NotFound, Status, Unreachable
 from karpenter.kube.transport import Request
-from tests.unit.controllers.shell import Shell
+from tests.unit.controllers.harness import Shell
 from tests.unit.core.disruption.clusters import machine, pod, pool
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from karpenter.kube.errors import (
     ServerFailed,
     TooManyRequests,
 )
-from karpenter.kube.informer import InformerEvent as Told
 from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.kube.informer import InformerEvent as Told
 from karpenter.kube.leaderelection import LeaderElector, LockName
 from karpenter.kube.recorder import RecordedEvent, Recorder
 from karpenter.kube.rest import (

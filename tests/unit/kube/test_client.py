@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.base.ratelimiting import TokenBucket
-from karpenter.kube.client import Bookmark, WatchChange, Client
+from karpenter.kube.client import Bookmark, Client, WatchChange
 from karpenter.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -18,11 +18,11 @@ from karpenter.kube.errors import (
     NotFound,
     ServerFailed,
     TooManyRequests,
-    Unreachable,
     UndecodableResponse,
+    Unreachable,
 )
-from karpenter.kube.transport import Response
 from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Selection, untyped
+from karpenter.kube.transport import Response
 from karpenter_local.apiserver.inprocess import InProcess
 from tests.unit.kube.toy import Toy, answer, status
 

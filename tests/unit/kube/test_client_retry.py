@@ -3,10 +3,10 @@
 import pytest
 
 from karpenter.kube import rest
-from karpenter.kube.client import retry_after_of, may_retry
-from karpenter.kube.errors import KubeError, Unreachable, UndecodableResponse, status_error
-from karpenter.kube.transport import Request
+from karpenter.kube.client import may_retry, retry_after_of
+from karpenter.kube.errors import KubeError, UndecodableResponse, Unreachable, status_error
 from karpenter.kube.rest import Apply, JsonPatch, MergePatch, untyped
+from karpenter.kube.transport import Request
 from tests.unit.kube.toy import status
 
 NODES = untyped("v1", "nodes", kind="Node", namespaced=False)
@@ -32,7 +32,9 @@ CONFLICT = status_error(GET, status(409, "Conflict"))
         pytest.param(GET, NO_ANSWER, True, id="a read without an answer"),
         pytest.param(GET, DOWN, True, id="a read that failed"),
         pytest.param(GET, CONFLICT, False, id="not a refusal for good"),
-        pytest.param(GET, UndecodableResponse("?", request=GET), False, id="not an answer that makes no sense"),
+        pytest.param(
+            GET, UndecodableResponse("?", request=GET), False, id="not an answer that makes no sense"
+        ),
         pytest.param(APPLY, NO_ANSWER, True, id="applying the same again"),
         pytest.param(CREATE, NO_ANSWER, False, id="not a create that may have happened"),
         pytest.param(MERGE, NO_ANSWER, False, id="not a patch that may have happened"),

@@ -9,8 +9,8 @@ import pytest
 from karpenter.api.pod import Pod
 from karpenter.kube.client import UndecodableObject, WatchChange, WatchEvent, read_events
 from karpenter.kube.errors import Gone, UndecodableResponse
-from karpenter.kube.transport import Request
 from karpenter.kube.rest import ObjectIdentity, target_of
+from karpenter.kube.transport import Request
 
 ASKED = Request(method="GET", path="/api/v1/pods")
 
@@ -38,7 +38,11 @@ async def test_a_change_says_which_object() -> None:
     )
 
     assert isinstance(event, WatchChange)
-    assert (event.type, event.which, event.object.key) == ("MODIFIED", ObjectIdentity("b", "a", "u", "7"), "b/a")
+    assert (event.type, event.which, event.object.key) == (
+        "MODIFIED",
+        ObjectIdentity("b", "a", "u", "7"),
+        "b/a",
+    )
 
 
 async def test_empty_lines_are_skipped() -> None:

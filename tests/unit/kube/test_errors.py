@@ -13,12 +13,12 @@ from karpenter.kube.errors import (
     Gone,
     Invalid,
     NotFound,
-    StatusError,
     ServerFailed,
+    StatusError,
     TooManyRequests,
     Unauthorized,
-    Unreachable,
     UndecodableResponse,
+    Unreachable,
     status_error,
 )
 from karpenter.kube.transport import Request, Response
@@ -118,7 +118,10 @@ def test_an_eviction_that_a_budget_blocks_is_told_apart() -> None:
 def test_no_answer_and_a_wrong_answer_say_so() -> None:
     """What is not the server's word is told apart from what is."""
     assert str(Unreachable("no route", request=ASKED)) == "GET /api/v1/pods: no route"
-    assert str(UndecodableResponse("not JSON", request=ASKED)) == "GET /api/v1/pods: cannot read the answer: not JSON"
+    assert (
+        str(UndecodableResponse("not JSON", request=ASKED))
+        == "GET /api/v1/pods: cannot read the answer: not JSON"
+    )
 
 
 def test_a_status_of_the_wrong_shape_still_counts() -> None:

@@ -34,7 +34,9 @@ def file(tmp_path: Path) -> Path:
 
 async def test_fixed_credentials_never_change() -> None:
     """There is nothing else to try when they are refused."""
-    fixed: Credentials = StaticCredentials(token="t", certificate=CERTIFICATE, extra=(("impersonate-user", "me"),))
+    fixed: Credentials = StaticCredentials(
+        token="t", certificate=CERTIFICATE, extra=(("impersonate-user", "me"),)
+    )
 
     shown = await fixed.headers()
 

@@ -13,9 +13,9 @@ from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.informer import InformerEvent, Informer, InformerUpdate
-from karpenter.kube.transport import Request, Response
+from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, untyped
+from karpenter.kube.transport import Request, Response
 from tests.unit.kube.toy import Toy, status
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from structlog.typing import EventDict
 
 from karpenter.kube.client import WatchChange
-from karpenter.kube.informer import Cache, InformerEvent, InformerDelete, InformerUpdate, is_after
+from karpenter.kube.informer import Cache, InformerDelete, InformerEvent, InformerUpdate, is_after
 from karpenter.kube.rest import Plain, untyped
 
 PODS = untyped("v1", "pods", kind="Pod", namespaced=True)

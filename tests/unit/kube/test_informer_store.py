@@ -1,6 +1,6 @@
 """Objects are found by key and by index, in the order they came."""
 
-from karpenter.kube.informer import ObjectVersion, IndexedStore
+from karpenter.kube.informer import IndexedStore, ObjectVersion
 
 OLD, NEW = ObjectVersion("u", "1"), ObjectVersion("u", "2")
 

@@ -12,7 +12,7 @@ from karpenter.api.pod import Pod, PodTemplate
 from karpenter.base.clock import SystemClock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFound
-from karpenter.kube.http import Endpoint, StaticCredentials, HttpTransport, Trust
+from karpenter.kube.http import Endpoint, HttpTransport, StaticCredentials, Trust
 from karpenter.kube.rest import Selection, untyped
 from tests.contract.kubernetes.servers import real
 from tests.unit.kube.scenarios import CONFIGS, DEPLOYMENTS, SCENARIOS, title
@@ -57,7 +57,9 @@ async def test_every_scenario_on_the_real_control_plane(chance: Random, tmp_path
         authority = tmp_path / "authority.crt"
         await asyncio.to_thread(authority.write_bytes, running.address.authority)
         endpoint = Endpoint(server=running.address.url, trust=Trust(ca_file=str(authority)))
-        client = Client(HttpTransport(endpoint, StaticCredentials(token=running.address.token)), chance=chance)
+        client = Client(
+            HttpTransport(endpoint, StaticCredentials(token=running.address.token)), chance=chance
+        )
         try:
             await ready(client)
             failed = {}

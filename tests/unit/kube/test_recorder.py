@@ -12,7 +12,7 @@ from structlog.typing import EventDict
 
 from karpenter.api.meta import ObjectReference
 from karpenter.kube.client import Client
-from karpenter.kube.recorder import LONGEST_MESSAGE, REMEMBERED, WAITING, RecordedEvent, Recorder
+from karpenter.kube.recorder import MAX_MESSAGE_LENGTH, MAX_QUEUED, MAX_SENT, RecordedEvent, Recorder
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import VirtualClock
 from tests.unit.kube.toy import Toy, status
@@ -229,9 +229,9 @@ async def test_publishing_never_waits(toy: Toy, chance: Random, logs: list[Event
     """When too many events wait, more are dropped, and that is logged."""
     recorder = Recorder(Client(InProcess(toy), chance=chance), clock=VirtualClock())
 
-    told = sum(recorder.publish(evicted(message=f"{number}")) for number in range(WAITING + 3))
+    told = sum(recorder.publish(evicted(message=f"{number}")) for number in range(MAX_QUEUED + 3))
 
-    assert (told, recorder.dropped, len(logs)) == (WAITING, 3, 3)
+    assert (told, recorder.dropped, len(logs)) == (MAX_QUEUED, 3, 3)
 
 
 async def test_long_messages_are_cut(recorder: Recorder, toy: Toy) -> None:
@@ -239,12 +239,12 @@ async def test_long_messages_are_cut(recorder: Recorder, toy: Toy) -> None:
     recorder.publish(evicted(message="x" * 5000))
     await recorder.flush()
 
-    assert len(stored(toy)[0]["message"]) == LONGEST_MESSAGE
+    assert len(stored(toy)[0]["message"]) == MAX_MESSAGE_LENGTH
 
 
 async def test_old_events_are_not_counted_for_ever(recorder: Recorder, toy: Toy) -> None:
     """Only so many events are remembered for their counts; an older one begins anew."""
-    for number in range(REMEMBERED + 1):
+    for number in range(MAX_SENT + 1):
         recorder.publish(evicted(message=f"{number}"))
         await recorder.flush()
     await asyncio.sleep(121)
@@ -271,7 +271,7 @@ async def test_what_matters_little_is_left_out_first(toy: Toy, chance: Random) -
     recorder = Recorder(Client(InProcess(toy), chance=chance), clock=VirtualClock())
     minor = msgspec.structs.replace(evicted(message="minor"), minor=True)
     assert recorder.publish(minor)
-    for number in range(WAITING // 2):
+    for number in range(MAX_QUEUED // 2):
         recorder.publish(evicted(message=f"{number}"))
 
     another = msgspec.structs.replace(minor, message="another")

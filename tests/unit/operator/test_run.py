@@ -25,7 +25,7 @@ from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 from karpenter_local.serving import LocalOptions, serve
 from karpenter_local.virtual import VirtualClock, run_virtual
-from tests.unit.operator.leading import leading, until_it_leads
+from tests.unit.operator.election import leading, until_it_leads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -82,7 +82,7 @@ async def test_what_is_known_already_comes_first(tmp_path: Path) -> None:
 
 
 async def test_a_record_that_is_there_is_kept(tmp_path: Path) -> None:
-    """Whoever starts again moves the record of before aside."""
+    """An operator that starts again moves the record of before aside."""
     path = tmp_path / "flight"
     path.write_text("before")
     recorder(path, ClusterState(serves=[])).close()
@@ -122,7 +122,7 @@ async def test_a_decision_that_fails(tmp_path: Path) -> None:
 
 
 async def test_a_decision_that_tells_how_far_it_is(tmp_path: Path) -> None:
-    """Whoever is told what was tried is no part of the question."""
+    """The function that is told what was tried is no part of the question."""
     store, path = ClusterState(serves=[]), tmp_path / "flight"
     flight = recorder(path, store)
     tried: list[str] = []

@@ -30,7 +30,9 @@ def shown(instrument: Instrument) -> dict[tuple[str, ...], float]:
 
 def summary(clock: HandClock, most: int = 1000) -> SummaryMetric:
     """Return a summary of the usual quantiles."""
-    return SummaryMetric("s", ("pool",), quantiles=(0.0, 0.5, 0.9, 0.99, 1.0), monotonic=clock.monotonic, most=most)
+    return SummaryMetric(
+        "s", ("pool",), quantiles=(0.0, 0.5, 0.9, 0.99, 1.0), monotonic=clock.monotonic, most=most
+    )
 
 
 def test_a_counter_counts_per_series() -> None:

@@ -19,7 +19,7 @@ from karpenter.telemetry.metrics import (
 from karpenter.telemetry.metrics.instruments import counter, gauge
 from karpenter.telemetry.metrics.registry import UndeclaredMetric
 from tests.unit.telemetry.clocks import HandClock
-from tests.unit.telemetry.filling import exercise
+from tests.unit.telemetry.samples import exercise
 
 LABELS = ProviderLabels(
     well_known=WELL_KNOWN_LABELS | {"karpenter.kwok.sh/instance-cpu", "karpenter.k8s.aws/instance-cpu"},

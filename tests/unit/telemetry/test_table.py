@@ -16,7 +16,7 @@ from karpenter.telemetry.metrics.instruments import (
     render_bound,
 )
 from tests.unit.telemetry.clocks import HandClock
-from tests.unit.telemetry.filling import exercise
+from tests.unit.telemetry.samples import exercise
 
 DISRUPTED = "reason nodepool capacity_type consolidation_policy termination_mode"
 NODE = f"{WELL_KNOWN} node_name phase managed"

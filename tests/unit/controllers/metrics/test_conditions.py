@@ -9,7 +9,7 @@ from karpenter.api.labels import INITIALIZED, NODEPOOL, TERMINATION_FINALIZER
 from karpenter.controllers.metrics.conditions import StatusConditionMetrics
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import conditions as declared
-from tests.unit.controllers.metrics.showing import Showing
+from tests.unit.controllers.metrics.harness import Showing
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, at, claim, node, pod, pool
 from tests.unit.telemetry.clocks import NOON
 

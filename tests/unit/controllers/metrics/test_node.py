@@ -9,7 +9,7 @@ from karpenter.api.labels import INSTANCE_TYPE, NODEPOOL
 from karpenter.controllers.metrics.node import NodeMetrics
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import nodes as declared
-from tests.unit.controllers.metrics.showing import Showing
+from tests.unit.controllers.metrics.harness import Showing
 from tests.unit.core.lifecycle.objects import at, complete, node, pod
 from tests.unit.telemetry.clocks import NOON
 

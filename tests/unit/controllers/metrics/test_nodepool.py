@@ -10,7 +10,7 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import nodepools as declared
 from karpenter_local.testing.builders import instance_type
-from tests.unit.controllers.metrics.showing import Showing
+from tests.unit.controllers.metrics.harness import Showing
 from tests.unit.core.lifecycle.objects import complete, pool
 
 if TYPE_CHECKING:

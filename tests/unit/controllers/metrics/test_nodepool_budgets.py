@@ -13,7 +13,7 @@ from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.metrics.nodepool import PERIOD, DisruptionBudgetMetrics
 from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import disruption, nodepools
-from tests.unit.controllers.metrics.showing import Showing
+from tests.unit.controllers.metrics.harness import Showing
 from tests.unit.controllers.metrics.test_nodepool import Answered
 from tests.unit.core.disruption.clusters import MARKET, NOW, machine, pod, pool
 from tests.unit.core.lifecycle.objects import node
@@ -43,7 +43,9 @@ def shown(*objects: Any, latest: Catalog | None = MARKET) -> Shown:
     found.clock.seconds = (NOW - NOON).total_seconds()
     for each in objects:
         found.store.apply(ObjectUpdated(each))
-    found.gauges = DisruptionBudgetMetrics(found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock)
+    found.gauges = DisruptionBudgetMetrics(
+        found.store, found.metrics, Answered(latest), InlineExecutor(), found.clock
+    )
     return found
 
 

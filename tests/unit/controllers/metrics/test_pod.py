@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import NODEPOOL, ZONE
-from karpenter.controllers.metrics.pod import PodMetrics, PodLatencyMetrics
+from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.telemetry.metrics import HistogramMetric, SummaryMetric
 from karpenter.telemetry.metrics import pods as declared
-from tests.unit.controllers.metrics.showing import Showing
+from tests.unit.controllers.metrics.harness import Showing
 from tests.unit.core.lifecycle.objects import at, node, pod, pool
 from tests.unit.telemetry.clocks import NOON
 
@@ -61,7 +61,9 @@ def test_where_a_pod_stands() -> None:
 
     found.store.apply(ObjectUpdated(pool()))
     found.store.apply(ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}})))
-    found.store.apply(ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}}, ready=False)))
+    found.store.apply(
+        ObjectUpdated(node(meta={"labels": {NODEPOOL: "default", ZONE: "zone-1"}}, ready=False))
+    )
     assert found.rows(declared.STATE, *names) == {
         (owner, "node-1", "true", "default", "zone-1", "Running", "false", "true"): 1.0
     }

@@ -6,7 +6,7 @@ from karpenter.controllers.metrics.runtime import ClusterStateMetrics
 from karpenter.controllers.provisioner import Search
 from karpenter.core.state.cluster import ObjectUpdated
 from karpenter.telemetry.metrics import scheduler as declared
-from tests.unit.controllers.metrics.showing import Showing
+from tests.unit.controllers.metrics.harness import Showing
 from tests.unit.core.lifecycle.objects import claim, launched, node
 
 

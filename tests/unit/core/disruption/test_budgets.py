@@ -8,8 +8,8 @@ import pytest
 
 from karpenter.api.nodepool import Budget as Wire
 from karpenter.core.disruption.budgets import (
-    DisruptionBudget,
     BudgetError,
+    DisruptionBudget,
     binding,
     headroom,
     parse_budget,

@@ -11,7 +11,7 @@ from karpenter.core.model.catalog import EMPTY, Catalog, combine
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
 
-def test_machines_stay_while_nobody_says_what_their_pool_may_use() -> None:
+def test_nodes_stay_while_it_is_not_known_what_their_pool_may_use() -> None:
     """A class that is not ready, or a cloud that does not answer, lets nothing of its pools go."""
     view = cluster(
         pool(),
@@ -50,7 +50,7 @@ def test_what_cannot_be_bought_and_costs_nothing_has_no_price() -> None:
     ],
 )
 def test_a_claim_without_a_node_is_told_what_holds_it(leaving: bool, code: str) -> None:
-    """Somebody who asks why it stays finds an Event; nothing has to be looked at again until it joins."""
+    """A user who asks why it stays finds an Event; nothing has to be looked at again until it joins."""
     _, claim = machine("new")
     if leaving:
         claim = msgspec.structs.replace(

@@ -36,7 +36,7 @@ MOMENT = timedelta(seconds=1)
 
 
 def _bare(name: str, node: str) -> Pod:
-    """Return a pod that nobody brings back."""
+    """Return a pod that no controller recreates."""
     found = pod(name, node)
     return msgspec.structs.replace(
         found, metadata=msgspec.structs.replace(found.metadata, owner_references=())

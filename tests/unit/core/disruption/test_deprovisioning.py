@@ -128,7 +128,7 @@ def test_every_removal_is_counted() -> None:
         pytest.param("4m", at(BORN), 0.5, id="half of its life is over"),
         pytest.param("1m", at(BORN), 0.0, id="too old already"),
         pytest.param("4m", at(BORN + timedelta(hours=1)), 1.0, id="born in the future"),
-        pytest.param("4m", None, 1.0, id="nobody knows when it was born"),
+        pytest.param("4m", None, 1.0, id="it is not known when it was created"),
         pytest.param("0s", at(BORN), 1.0, id="no life at all"),
         pytest.param("soon", at(BORN), 1.0, id="nonsense"),
     ],

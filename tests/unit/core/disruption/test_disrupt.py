@@ -69,7 +69,7 @@ def test_eviction_cost(cost: str | None, priority: int | None, expected: float) 
 
 
 def test_a_machine_without_price_is_kept() -> None:
-    """What nobody has a price for is never consolidated."""
+    """A node without a known price is never consolidated."""
     view = cluster(pool(), machine("node-1", "xlarge", zone="zone-9"), pod("web-0", "node-1"))
     (node,) = state_nodes(view)
 

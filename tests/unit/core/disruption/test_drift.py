@@ -38,7 +38,7 @@ def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:
 
 
 def test_who_was_not_reached_is_among_the_next() -> None:
-    """However long the list is, everybody has a turn."""
+    """However long the list is, every node has its turn."""
     verdict = decided(cluster(pool(ways=("none",)), *STUCK), stop=after(2), overdue=frozenset("bc"))
 
     assert held(verdict) == {"a": "OutOfTime", "b": "CannotMove", "c": "CannotMove"}

@@ -33,7 +33,7 @@ def test_a_pod_costs_at_least_its_share_of_the_cheapest_machine() -> None:
 
 
 def test_free_room_on_machines_that_stay_costs_nothing() -> None:
-    """Where a machine that nothing but emptiness removes could take everybody, nothing has to be paid."""
+    """Where a machine that nothing but emptiness removes could take all pods, nothing has to be paid."""
     parts = (
         pool(),
         pool("other", consolidation_policy="WhenEmpty"),

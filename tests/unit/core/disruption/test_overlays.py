@@ -48,7 +48,7 @@ def test_a_machine_that_users_know_to_be_dear_goes() -> None:
 
 
 def test_pools_that_are_not_known_see_what_the_cloud_says() -> None:
-    """A type is found for whoever asks; only a known pool has corrections."""
+    """A type is found for any pool; only a known pool has corrections."""
     known = overlaid_catalog(cluster(*FITTING, overlay("-50%")), MARKET, OVERLAYS)
     mine, others = known.find("default", "small"), known.find("gone", "small")
 

@@ -62,7 +62,7 @@ def test_a_machine_is_opened_again() -> None:
     assert not is_tainted(StateNode(claim=launched()))
 
 
-def test_what_nobody_remembers_having_closed_is_found() -> None:
+def test_nodes_that_were_tainted_by_an_unknown_command_are_found() -> None:
     """Closed machines that stay and that no command is about are strays."""
     assert CLOSED.node is not None
     assert CLOSED.claim is not None

@@ -151,7 +151,7 @@ def _oracle(view: ClusterView, names: frozenset[str]) -> tuple[dict[str, str], l
 
 
 def test_company_is_found_by_labels_and_by_refusals() -> None:
-    """A pod meets those that its selectors pick, and those that refuse it; nobody else."""
+    """A pod meets those that its selectors pick, and those that refuse it; no others."""
     running = [
         BoundPod(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
         BoundPod(_member("green-1", "n-1", "green", "red", "apart"), "n-1"),
@@ -185,7 +185,7 @@ def test_spreads_by_default_pick_company_too() -> None:
     assert RunningPods(running, {asking.key: spreads}).of([asking], but=frozenset()) == tuple(running)
 
 
-def test_a_pod_that_picks_anybody_meets_everybody() -> None:
+def test_a_pod_that_selects_any_pod_meets_all_of_them() -> None:
     """A selector that names no label can mean everyone, and so can a refusal."""
     running = [
         BoundPod(_member("red-1", "n-1", "red", "red", "alone"), "n-1"),
@@ -200,7 +200,7 @@ def test_a_pod_that_picks_anybody_meets_everybody() -> None:
 
 
 def test_only_machines_with_room_for_the_least_are_asked() -> None:
-    """A machine that lacks any resource of the smallest demand, or is overdrawn, takes nobody."""
+    """A machine that lacks any resource of the smallest demand, or is overdrawn, takes no pod."""
     free = [
         {"cpu": 500, "memory": 5, "pods": 1},
         {"cpu": 5000, "memory": -1, "pods": 1},
@@ -215,6 +215,6 @@ def test_only_machines_with_room_for_the_least_are_asked() -> None:
 
 
 def test_the_least_of_several_demands() -> None:
-    """What some demand leaves out, nobody needs for certain."""
+    """What one pod does not request, is not requested by all."""
     assert least_requests([{"cpu": 2, "gpu": 1}, {"cpu": 1}]) == {"cpu": 1}
     assert least_requests([]) == {}

@@ -137,7 +137,7 @@ def test_new_machines_count_against_limits() -> None:
 @pytest.mark.parametrize(
     ("change", "purchase", "expected"),
     [
-        pytest.param({}, {}, True, id="nobody waits and nothing is scarce"),
+        pytest.param({}, {}, True, id="no pod waits and nothing is scarce"),
         pytest.param({}, {"reservation_id": "cr-1"}, False, id="a reservation is used up"),
         pytest.param({"waiting": (pod("late-0"),)}, {}, False, id="pods wait"),
         pytest.param({"devices": DynamicResources(pod_claims={})}, {}, False, id="devices are given away"),
@@ -146,7 +146,7 @@ def test_new_machines_count_against_limits() -> None:
 def test_when_the_future_can_be_told(
     change: dict[str, Any], purchase: dict[str, str], expected: bool
 ) -> None:
-    """A second command is only decided where the first cannot change what anybody else gets."""
+    """A second command is only decided where the first cannot change what other pods get."""
     standing, _ = _volumed()
     devices = change.pop("devices", None)
     standing = msgspec.structs.replace(

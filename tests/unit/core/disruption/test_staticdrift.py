@@ -69,7 +69,7 @@ def test_as_many_are_exchanged_as_there_may_be_machines(limit: int | None, going
 def test_a_drifted_machine_says_what_it_waits_for(
     limit: int | None, machines: int, gate: bool, code: str, words: str
 ) -> None:
-    """That its pool is static explains nothing to somebody who waits for it to be exchanged."""
+    """That its pool is static does not explain why it is not replaced."""
     view = cluster(
         static(2, limit), *(machine(f"old-{number}", conditions=(DRIFTED,)) for number in range(machines))
     )

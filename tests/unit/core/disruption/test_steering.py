@@ -24,7 +24,7 @@ OURS = {POD_DELETION_COST: "-8", DELETION_COST_SET: "-8"}
 
 
 def owned_by(kind: str, each: Pod) -> Pod:
-    """Return a pod of another kind of workload; of nobody, if that has no name."""
+    """Return a pod of another kind of workload; of no workload, if that has no name."""
     owner = msgspec.structs.replace(each.metadata.owner_references[0], kind=kind)
     owners = (owner,) if kind else ()
     return msgspec.structs.replace(
@@ -107,7 +107,7 @@ def test_a_machine_that_fills_up_is_like_all_others_again() -> None:
 
 
 def test_what_others_have_set_stays() -> None:
-    """Whoever gives a pod a cost of their own, also after us, keeps it; other taints stay, too."""
+    """A deletion cost that another controller sets, also after us, stays; other taints stay, too."""
     theirs = pod("theirs", "node-1", annotations={POD_DELETION_COST: "100"})
     changed = pod("changed", "node-1", annotations={**OURS, POD_DELETION_COST: "7"})
     mine = pod("mine", "node-1", annotations=OURS)
@@ -121,7 +121,7 @@ def test_what_others_have_set_stays() -> None:
 
 
 def test_only_pods_that_are_chosen_by_cost_are_told() -> None:
-    """Nobody asks what pods of StatefulSets, of Jobs or of nobody cost."""
+    """The cost of pods of StatefulSets, of Jobs or without an owner is never read."""
     pods = [owned_by(kind, pod(f"of-{kind}", "node-1")) for kind in ("StatefulSet", "Job", "")]
 
     assert costs(steer(cluster(pool(), machine("node-1"), *pods), NOW)) == {}

@@ -95,7 +95,7 @@ def keys(view: ClusterView) -> frozenset[str]:
         pytest.param(deployment(0), False, id="it wants no pods"),
         pytest.param(deployment(status={"available_replicas": 0}), False, id="a rollout is under way"),
         pytest.param(
-            deployment(status={"observed_generation": 2}), False, id="nobody has seen the last change"
+            deployment(status={"observed_generation": 2}), False, id="the last change was not observed yet"
         ),
     ],
 )

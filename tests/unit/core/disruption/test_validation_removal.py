@@ -57,7 +57,7 @@ def test_a_machine_goes_unless_it_was_forbidden(reason: str) -> None:
     ],
 )
 def test_a_pod_that_must_not_go_keeps_its_machine(reason: str, grace: str | None, expected: bool) -> None:
-    """A node that would wait for such a pod, closed and half empty, is of no use to anybody."""
+    """A node that would wait for such a pod, tainted and half empty, is of no use."""
     assert stays(reason, pod("web-1", "m", annotations=KEEP), grace=grace) == expected
 
 

@@ -28,7 +28,7 @@ from tests.unit.core.lifecycle.objects import (
     pool,
     told,
 )
-from tests.unit.core.lifecycle.test_ends import FINAL, GONE
+from tests.unit.core.lifecycle.test_terminator import FINAL, GONE
 
 if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim

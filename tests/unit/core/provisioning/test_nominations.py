@@ -96,7 +96,7 @@ def test_a_claim_that_does_not_say_when_it_was_complete() -> None:
     assert len(kept(done, THERE, now=NOW + BINDING_GRACE / 2).pods) == 2
 
 
-def test_room_for_buffers_is_promised_to_nobody() -> None:
+def test_pods_of_buffers_are_not_nominated() -> None:
     """Pods that only stand for room are looked at every time; so are pods without a promise."""
     stands = pod("stands", meta={"annotations": {BUFFER_FAKE_POD: "true"}}, spec={"nodeName": ""})
     view = view_of([COMING])

@@ -59,7 +59,7 @@ def reasons(decision: ProvisioningDecision) -> list[str]:
     return [each.reason for each in decision.effects if isinstance(each, Announce)]
 
 
-def test_where_nobody_waits_nothing_is_done() -> None:
+def test_without_a_pending_pod_nothing_is_done() -> None:
     """Without a pod that waits there is no decision."""
     assert decide(pool(), pod()) == ProvisioningDecision()
 
@@ -170,8 +170,8 @@ def test_a_pool_that_wants_too_much_choice_is_told(
     assert all(f"minValues: {INSTANCE_TYPE} has 2 of 3" in each for each in found)
 
 
-def test_room_for_a_buffer_is_promised_to_nobody() -> None:
-    """Pods that stand for room are placed, but nobody is told."""
+def test_pods_of_a_buffer_are_not_nominated() -> None:
+    """Pods that stand for room are placed, but no Event tells of them."""
     template = {"metadata": {"name": "t", "namespace": "default"}, "template": {"spec": ASKS}}
     spec = {"podTemplateRef": {"name": "t"}, "replicas": 1}
     buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}

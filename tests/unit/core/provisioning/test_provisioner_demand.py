@@ -49,7 +49,7 @@ def test_a_pod_counts_once_the_scheduler_has_given_up(found: Pod, counts: bool) 
 
 
 def test_pods_of_leaving_nodes_need_a_place_too() -> None:
-    """Whoever runs on a node that goes is placed like those who wait."""
+    """Pods on a node that is deleted are placed like pending ones."""
     gone = complete(meta={"deletionTimestamp": "2026-01-01T12:01:00Z"})
     view = view_of([node(), gone, pod(), waiting()])
 

@@ -87,7 +87,7 @@ def only_zone(spec: dict[str, Any], *objects: Any) -> str:
     [
         pytest.param({}, [], FLEXIBLE, id="nothing binds it"),
         pytest.param({"nodeSelector": {ZONE: A}}, [], A, id="it selects one"),
-        pytest.param({"nodeSelector": {ZONE: "far-away"}}, [], "far-away", id="one that nobody has"),
+        pytest.param({"nodeSelector": {ZONE: "far-away"}}, [], "far-away", id="one that does not exist"),
         pytest.param(requires(A, B), [], FLEXIBLE, id="it requires one of two"),
         pytest.param(requires(*ZONES[1:], operator="NotIn"), [], A, id="it refuses all but one"),
         pytest.param(requires(*ZONES, operator="NotIn"), [], NONE, id="it refuses all"),

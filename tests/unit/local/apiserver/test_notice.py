@@ -76,7 +76,7 @@ def test_end(tmp_path: Path, stubborn: bool, by_itself: bool) -> None:
         assert process.stdout.readline() == "held\n"
         facts = ClusterFacts(pid=process.pid, url="", kubeconfig="", control_plane="", started="")
 
-        assert ClusterDirectory(tmp_path).end(facts, patience=10.0 if by_itself else 0.2) is by_itself
+        assert ClusterDirectory(tmp_path).end(facts, seconds=10.0 if by_itself else 0.2) is by_itself
 
     assert process.returncode == -(signal.SIGTERM if by_itself else signal.SIGKILL)
 

@@ -244,7 +244,7 @@ class TestFreeVolumes:
     def test_a_volume_is_promised_once(self, world: World) -> None:
         """A volume that was just chosen for a claim is not chosen again before the server knows."""
         know(world, claim("one"), claim("two"), volume())
-        world.table.storage.promised["vol"] = "default/one"
+        world.table.storage.assumed["vol"] = "default/one"
 
         found = world.place(user("user", "two"))
 

@@ -117,10 +117,10 @@ class ClusterDirectory:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def end(self, facts: ClusterFacts, *, patience: float = STOP_SECONDS) -> bool:
+    def end(self, facts: ClusterFacts, *, seconds: float = STOP_SECONDS) -> bool:
         """Ask the cluster to stop, and wait until it has; say whether it did so by itself."""
         os.kill(facts.pid, signal.SIGTERM)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + seconds
         while self.is_held():
             if time.monotonic() > deadline:
                 os.kill(facts.pid, signal.SIGKILL)

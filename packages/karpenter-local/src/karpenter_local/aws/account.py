@@ -134,35 +134,37 @@ class Account:
             "region_name": self.region,
         }
 
-    def sell_out(self, shelf: OfferingPattern, trouble: CapacityError | None = None) -> None:
+    def sell_out(self, pattern: OfferingPattern, trouble: CapacityError | None = None) -> None:
         """Let fleets get none of these offerings."""
         with self._lock:
-            self._empty[shelf] = trouble or CapacityError()
+            self._empty[pattern] = trouble or CapacityError()
 
-    def limit(self, shelf: OfferingPattern, count: int) -> None:
+    def limit(self, pattern: OfferingPattern, count: int) -> None:
         """Let no more than so many instances of these offerings run at a time."""
         with self._lock:
-            self._limits[shelf] = count
+            self._limits[pattern] = count
 
-    def restock(self, shelf: OfferingPattern | None = None) -> None:
+    def restock(self, pattern: OfferingPattern | None = None) -> None:
         """Undo what was said of the same offerings; of none, let fleets get everything again."""
         with self._lock:
             for held in (self._empty, self._limits):
                 for each in list(held):
-                    if shelf in {None, each}:
+                    if pattern in {None, each}:
                         del held[each]
 
     def limits(self, capacity_type: str, instance_type: str, zone: str) -> dict[OfferingPattern, int]:
-        """Return how many instances may run of every shelf that an offering is on."""
+        """Return how many instances may run of every pattern that matches an offering."""
         with self._lock:
             limits = tuple(self._limits.items())
-        return {shelf: count for shelf, count in limits if shelf.holds(capacity_type, instance_type, zone)}
+        return {
+            pattern: count for pattern, count in limits if pattern.holds(capacity_type, instance_type, zone)
+        }
 
     def trouble(self, capacity_type: str, instance_type: str, zone: str) -> CapacityError | None:
         """Return why a fleet gets none of an offering, if that is so."""
         with self._lock:
             empty = tuple(self._empty.items())
-        return next((t for shelf, t in empty if shelf.holds(capacity_type, instance_type, zone)), None)
+        return next((t for pattern, t in empty if pattern.holds(capacity_type, instance_type, zone)), None)
 
     def price(self, capacity_type: str, instance_type: str, zone: str) -> float | None:
         """Return what an offering costs; None when it is not sold."""

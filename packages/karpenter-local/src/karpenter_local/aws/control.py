@@ -125,22 +125,22 @@ class Control:
         return "\n".join(self.account.consoles.get(self._find(name).id, ()))
 
     def _stock(self, command: SellOutOfferings | Limit | Restock) -> str:
-        shelf = OfferingPattern(
+        pattern = OfferingPattern(
             capacity_type=command.capacity_type, instance_type=command.instance_type, zone=command.zone
         )
         said = (command.instance_type, command.capacity_type, command.zone)
         what = " ".join(filter(None, said)) or "everything"
         match command:
             case SellOutOfferings(code=code):
-                self.account.sell_out(shelf, CapacityError(code=code))
+                self.account.sell_out(pattern, CapacityError(code=code))
                 return f"sold out: {what}"
             case Limit(count=count):
                 if count < 0:
                     raise Impossible(f"no less than 0 instances can run, and {count} is less")
-                self.account.limit(shelf, count)
+                self.account.limit(pattern, count)
                 return f"at most {count} can run: {what}"
             case Restock():
-                self.account.restock(shelf if shelf != OfferingPattern() else None)
+                self.account.restock(pattern if pattern != OfferingPattern() else None)
                 return f"in stock again: {what}"
             case _:
                 assert_never(command)

@@ -154,7 +154,7 @@ class InstantFleet:
         ]
         return max(
             0,
-            min(count - sum(shelf.holds(*each) for each in running) for shelf, count in limits.items()),
+            min(count - sum(pattern.holds(*each) for each in running) for pattern, count in limits.items()),
         )
 
     def _capacity_type(self, candidate: FleetOverride) -> str:

@@ -112,8 +112,8 @@ def count_pods(job: Plain, request: JobRequest, mine: Sequence[Pod]) -> JobCount
     seen_good, seen_bad = set(uncounted.get("succeeded") or ()), set(uncounted.get("failed") or ())
     tracked = [pod for pod in mine if FINALIZER in pod.metadata.finalizers]
     good = [pod for pod in tracked if pod.status.phase == "Succeeded"]
-    fates = {pod.metadata.uid: job_policy.match(job, pod) for pod in mine if pod.status.phase == "Failed"}
-    ignored = {uid for uid, fate in fates.items() if fate is not None and fate.action == "Ignore"}
+    matches = {pod.metadata.uid: job_policy.match(job, pod) for pod in mine if pod.status.phase == "Failed"}
+    ignored = {uid for uid, match_ in matches.items() if match_ is not None and match_.action == "Ignore"}
     forgiven = [pod for pod in tracked if pod.metadata.uid in ignored]
     bad = [pod for pod in tracked if _has_failed(pod, request) and pod.metadata.uid not in ignored]
     # Pods that a suspension takes away have neither succeeded nor failed.
@@ -136,7 +136,9 @@ def count_pods(job: Plain, request: JobRequest, mine: Sequence[Pod]) -> JobCount
         last_failure=max((_ended_at(pod) for pod in mine if pod.status.phase == "Failed"), default=None),
         restarts=sum(each.restart_count for pod in mine for each in pod.status.container_statuses),
         forgiven=len(ignored),
-        fatal=next((fate.message for fate in fates.values() if fate and fate.action == "FailJob"), ""),
+        fatal=next(
+            (match_.message for match_ in matches.values() if match_ and match_.action == "FailJob"), ""
+        ),
     )
 
 

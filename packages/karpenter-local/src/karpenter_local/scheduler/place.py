@@ -60,9 +60,9 @@ def place(
 
 
 def _pick(table: NodeTable, key: str, pod_info: PodInfo, rows: Mask, *, seed: int, nominated: str) -> int:
-    promised = table.rows.find(nominated) if nominated else None
-    if promised is not None and rows[promised]:
-        return promised
+    nominated_row = table.rows.find(nominated) if nominated else None
+    if nominated_row is not None and rows[nominated_row]:
+        return nominated_row
     candidates: Ints = rows.nonzero()[0]
     if len(candidates) == 1:
         return int(candidates[0])

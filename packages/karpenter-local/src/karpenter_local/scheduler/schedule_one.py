@@ -193,7 +193,7 @@ class ScheduleOne:
         self.table.put(self._assigned(pod, pod_info, found.node))
         for binding in found.bindings:
             if binding.volume:
-                self.table.storage.promised[binding.volume] = binding.claim.key
+                self.table.storage.assumed[binding.volume] = binding.claim.key
 
     def _assigned(self, pod: Pod, pod_info: PodInfo, node: str) -> AssignedPod:
         return AssignedPod(

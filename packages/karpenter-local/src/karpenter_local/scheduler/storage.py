@@ -85,7 +85,7 @@ class Storage:
         self._counted_as: dict[str, VolumeId] = {}
         self._on_offer: dict[str, dict[str, PersistentVolume]] = {}
         """Volumes that are not bound for good, by class; the many that are never need looking at."""
-        self.promised: dict[str, str] = {}
+        self.assumed: dict[str, str] = {}
         """Volume name to the claim it was just chosen for, until the API server says so too."""
 
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -106,7 +106,7 @@ class Storage:
         if volume.status.phase != "Bound" and volume.metadata.deletion_timestamp is None:
             self._on_offer.setdefault(volume.spec.storage_class_name, {})[volume.name] = volume
         if held_by is not None:
-            self.promised.pop(volume.name, None)
+            self.assumed.pop(volume.name, None)
             self._recount(f"{held_by.namespace}/{held_by.name}")
 
     def drop_volume(self, name: str) -> None:
@@ -192,7 +192,7 @@ class Storage:
         )
 
     def _is_free_for(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-        if self.promised.get(volume.name, claim.key) != claim.key:
+        if self.assumed.get(volume.name, claim.key) != claim.key:
             return False
         held_by = volume.spec.claim_ref
         if held_by is None:

@@ -1,1 +1,1 @@
-"""What any program could use: clocks, queues, quantities. Knows nothing of Kubernetes or clouds."""
+"""Clocks, queues, rate limits, quantities, durations, schedules. Nothing here knows Kubernetes or a cloud."""

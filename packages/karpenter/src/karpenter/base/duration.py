@@ -4,7 +4,7 @@ Durations as Go writes them: ``90s``, ``1h30m``, ``1.5h``, ``-250ms``; and the w
 Read exactly, in nanoseconds. As a :class:`~datetime.timedelta`, which knows nothing finer
 than a microsecond, the rest rounds away from zero, so that a positive duration stays one.
 
-Refuses to know which durations a field allows: a field that forbids fractions, signs or
+Which durations a field allows is not known here: a field that forbids fractions, signs or
 seconds says so in its own schema.
 """
 

@@ -7,12 +7,12 @@ result is an unsigned 64-bit number, built on FNV-1 over little-endian bytes.
 
 The arithmetic is that of version 2 of the format in which Go programs commonly hash their
 structures (with lists taken as sets), so that a hash which another program wrote into an
-annotation of the cluster can be compared with ours. A change here changes every hash in every
-cluster.
+annotation of the cluster can be compared with ours (https://github.com/mitchellh/hashstructure). A change
+here changes every hash in every cluster.
 
 Two equal members of a set cancel each other out, as they do there.
 
-Refuses to know which parts of an object are hashed; that is said where the object is known.
+Which parts of an object are hashed is decided where the object is known.
 """
 
 from __future__ import annotations

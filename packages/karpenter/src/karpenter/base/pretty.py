@@ -1,9 +1,9 @@
 """
-A value as it may stand in an error sentence: short, on one line, and safe to make.
+A value in an error sentence: short, on one line, and safe to render.
 
 Error sentences name the value they refuse, and that value may be anything: a text of
-a megabyte, a list nested ten thousand deep, a number too long to print. Making the
-sentence must never fail itself. Nothing here knows what was being parsed.
+a megabyte, a list nested ten thousand deep, a number too long to print. Rendering
+the sentence must never fail itself.
 """
 
 from __future__ import annotations

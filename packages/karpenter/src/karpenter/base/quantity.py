@@ -1,11 +1,10 @@
 """
 Kubernetes quantities: ``2``, ``100m``, ``1.5Gi``, ``12e6``, read exactly and printed canonically.
 
-A quantity is a number of billionths held as an integer, together with the family of
-suffixes it was written in, because that family decides how it is printed. Anything
-finer than a billionth rounds away from zero, so that whoever asks for a little gets
-something. Quantities with a binary suffix stop at the largest signed 64-bit number,
-as they do in the API server; the other families do not.
+A quantity is a number of billionths held as an integer, together with the family of suffixes it was written
+in, because that family decides how it is printed. Anything finer than a billionth rounds away from zero, so
+that a small request is never zero. Quantities with a binary suffix stop at the largest signed 64-bit
+number, as they do in the API server; the other families do not.
 
 The canonical text has no fraction and the largest suffix that keeps it exact, so
 ``1.5Gi`` prints as ``1536Mi`` and ``1000m`` as ``1``. It reads back as the same number.

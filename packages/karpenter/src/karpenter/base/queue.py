@@ -1,24 +1,17 @@
 """
-A queue of keys for a controller to look at.
+Work queue, exponential backoff, and supervised tasks: what controllers run on.
 
-A key is in the queue once, however often it is added. A key that is added while someone works on it comes
-back when they are done, and not before: no two workers ever hold the same key. A key may also be added for
-later, or after a failure, with a wait that grows per key and a bucket that all retries share.
+:class:`WorkQueue` has the semantics of client-go's workqueue. A key is in the queue once, however often it
+is added. A key that is added while it is processed comes back after that, so two workers never process the
+same key. A key may be added for later, or after a failure, with exponential backoff per key and a token
+bucket that all retries share. The queue holds keys and not objects: a worker reads the newest state. See
+https://github.com/kubernetes/client-go/tree/master/util/workqueue.
 
-The queue holds keys and never objects: whoever takes a key reads the newest state. It does not know what the
-work is or who does it.
+:class:`Backoff` returns how long to wait. Jitter comes from a ``random.Random`` that the caller passes, so
+that a simulation is repeatable.
 
-How long to wait before trying again.
-
-A value with one question. Chance is an argument: whoever wants jitter passes a seeded ``random.Random``, so
-that a simulation repeats itself. Who counts the failures, and what a failure is, is not known here.
-
-Tasks that are meant to run for ever, and someone who watches over them.
-
-A task that crashes is logged, with its traceback, and started again after a wait that grows while it keeps
-crashing. Nothing fails in silence. A task that returns is finished; a task that is cancelled ends.
-
-What the tasks do is not known here.
+:class:`Supervisor` restarts a task that crashes, after a wait that grows while it keeps crashing, and logs
+the traceback. A task that returns is finished.
 """
 
 import asyncio
@@ -37,6 +30,13 @@ import structlog
 from karpenter.base.ratelimiting import TokenBucket
 
 _MAX_DOUBLINGS = 64  # past any cap a caller could mean; keeps the power finite
+
+K = TypeVar("K", bound=Hashable)
+log = structlog.stdlib.get_logger(__name__)
+HEALTHY = 60.0
+"""Seconds after which a running task starts again with the first backoff."""
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +59,8 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         return wait * (1 + self.jitter * chance.random())
 
 
-K = TypeVar("K", bound=Hashable)
-
 RETRIES = Backoff(first=0.005, cap=1000.0)
-"""The waits of a queue whose owner has no opinion."""
+"""The default backoff of a queue, as client-go's."""
 
 
 class QueueClosed(Exception):  # noqa: N818  not a failure: the signal that work is over
@@ -70,29 +68,29 @@ class QueueClosed(Exception):  # noqa: N818  not a failure: the signal that work
 
 
 class QueueMetrics(Protocol):
-    """Someone who keeps count of what goes through a queue."""
+    """Records the keys of a queue."""
 
     def added(self) -> None:
-        """A key has begun to wait."""
+        """A key was added."""
         ...
 
     def taken(self, waited: float) -> None:
-        """A key was taken, after so many seconds."""
+        """A key was taken after waiting for some seconds."""
         ...
 
     def retried(self) -> None:
-        """A key is to come back after a failure."""
+        """A key was retried after a failure."""
         ...
 
 
 class WorkQueue(Generic[K]):
-    """Keys in order of arrival, each at most once, never two workers on one."""
+    """Keys in order of arrival, each at most once, processed by one worker at a time."""
 
     def __init__(self, *, backoff: Backoff = RETRIES, bucket: TokenBucket | None = None) -> None:
         self._backoff = backoff
         self._bucket = bucket
         self._ready: deque[K] = deque()
-        self._dirty: set[K] = set()  # waiting in _ready, or to go there once nobody works on it
+        self._dirty: set[K] = set()  # in _ready, or to be added there once it is not processed any more
         self._processing: set[K] = set()
         self._failures: dict[K, int] = {}
         self._due: dict[K, float] = {}
@@ -103,8 +101,8 @@ class WorkQueue(Generic[K]):
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
-        self._since: dict[K, float] = {}  # when each key in _ready began to wait; only while someone watches
-        self.watcher: QueueMetrics | None = None
+        self._since: dict[K, float] = {}  # when each key in _ready was added; only with metrics
+        self.metrics: QueueMetrics | None = None
 
     def __len__(self) -> int:
         """How many keys wait to be taken."""
@@ -121,7 +119,7 @@ class WorkQueue(Generic[K]):
         return len(self._processing)
 
     def add(self, key: K) -> None:
-        """Put `key` in the queue, unless it is there; if someone works on it, once they are done."""
+        """Add `key` unless it is queued; a key that is processed is added after that."""
         if self._closed or key in self._dirty:
             return
         self._dirty.add(key)
@@ -130,7 +128,7 @@ class WorkQueue(Generic[K]):
             self._offer(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Add `key` once `seconds` have passed; of several such wishes the earliest counts."""
+        """Add `key` once `seconds` have passed; of several calls the earliest time counts."""
         if self._closed:
             return
         if seconds <= 0:
@@ -146,8 +144,8 @@ class WorkQueue(Generic[K]):
     def retry(self, key: K) -> None:
         """Count a failure of `key` and add it again after its backoff, or later if the bucket is empty."""
         self._failures[key] = self._failures.get(key, 0) + 1
-        if self.watcher is not None:
-            self.watcher.retried()
+        if self.metrics is not None:
+            self.metrics.retried()
         wait = self._backoff.delay(self._failures[key])
         if self._bucket is not None:
             wait = max(wait, self._bucket.reserve())
@@ -162,7 +160,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """Wait for a key and take it. Whoever takes a key must call :meth:`done` with it.
+        """Wait for a key and take it. The caller must call :meth:`done` with it.
 
         Raises:
             QueueClosed: the queue was closed and is empty.
@@ -184,8 +182,8 @@ class WorkQueue(Generic[K]):
         self._processing.add(key)
         self._dirty.discard(key)
         since = self._since.pop(key, None)
-        if self.watcher is not None and since is not None:
-            self.watcher.taken(asyncio.get_running_loop().time() - since)
+        if self.metrics is not None and since is not None:
+            self.metrics.taken(asyncio.get_running_loop().time() - since)
         return key
 
     def done(self, key: K) -> None:
@@ -222,9 +220,9 @@ class WorkQueue(Generic[K]):
 
     def _offer(self, key: K) -> None:
         self._ready.append(key)
-        if self.watcher is not None:
+        if self.metrics is not None:
             self._since[key] = asyncio.get_running_loop().time()
-            self.watcher.added()
+            self.metrics.added()
         self._wake()
 
     def _wake(self) -> None:
@@ -251,15 +249,8 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
 
-log = structlog.stdlib.get_logger(__name__)
-
 RESTARTS = Backoff(first=1.0, cap=60.0, jitter=0.2)
 """How long a crashed task waits before it is started again."""
-
-HEALTHY = 60.0
-"""Seconds that a task must have run for its earlier crashes to be forgiven."""
-
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Supervisor:

@@ -354,19 +354,19 @@ class _Passes:
         """Return machines in their order, pods without a place, and how many were not reached."""
         decision = decide(self._view, self._catalog, self._settings, self._now)
         unscheduled = tuple(f"{each.pod}: {each.message}" for each in decision.plan.refusals)
-        promised = frozenset(name for name, pods in decision.plan.placed.items() if pods)
+        nominated = frozenset(name for name, pods in decision.plan.placed.items() if pods)
         drifted = self._drifted()
         view, found, kept = self._view, [], {}
         for step in range(1, MOST_STEPS + 1):
-            verdict = disrupt(
+            decided = disrupt(
                 view,
                 self._catalog,
                 DisruptionMemory(),
                 now=self._now,
-                context=msgspec.structs.replace(self._context, nominated=promised),
+                context=msgspec.structs.replace(self._context, nominated=nominated),
             )
-            kept = {each.node: each for each in verdict.kept}
-            commands = [each for each in verdict.commands if each.reason != UNDERUTILIZED]
+            kept = {each.node: each for each in decided.kept}
+            commands = [each for each in decided.commands if each.reason != UNDERUTILIZED]
             if not commands:
                 break
             for command in commands:

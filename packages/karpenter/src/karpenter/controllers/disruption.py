@@ -246,6 +246,7 @@ class DisruptionController:
                     float(len(command.candidates)), consolidation_type=command.consolidation_type
                 )
                 return found.again
+            # The lock is held until the nodes are marked: a decision in between would count them as staying.
             started = await self._queue.start(found.command, found.candidates, text)
         memory = found.memory if started.begun else self.memory
         self.memory = memory.with_launched(started.launched)

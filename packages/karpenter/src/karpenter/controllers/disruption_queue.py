@@ -151,6 +151,7 @@ class DisruptionQueue:
             replacements=tuple(launched),
             started=self._clock.now(),
         )
+        # From here on budgets count the nodes as disrupted, and their pods look for other places.
         self._store.mark_for_deletion(started.claims)
         self.in_progress.append(started)
         self._busy.set()

@@ -188,6 +188,7 @@ class Performer:
         except NotFound:
             return True
         except Conflict:
+            # The uid of the precondition differs when an object of the same name was created anew.
             if await self._is_still(effect):
                 raise
             log.info("object.not_deleted", kind=effect.kind, name=effect.name, because="it is another by now")
@@ -230,6 +231,8 @@ class Performer:
                 return False
             self._watches.observe(kind, changed)
             if version:
+                # The status is written by a second request, against the version that the first one made:
+                # https://kubernetes.io/docs/reference/using-api/api-concepts/
                 version = changed.metadata.resource_version
         log.debug("object.amended", kind=effect.kind, name=effect.name, because=effect.because)
         return True

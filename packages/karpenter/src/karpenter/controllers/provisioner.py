@@ -131,6 +131,7 @@ class Provisioner:
             keys = await self._batcher.wait()
             if not keys:
                 continue
+            # An unlaunched claim has no capacity yet, so its pods would be given another node.
             if not self._store.synced:
                 for key in keys:
                     self._batcher.trigger(key)

@@ -1,1 +1,1 @@
-"""Talking to a Kubernetes API server: client, informers, leader election, events. Decides nothing."""
+"""The Kubernetes API: client, informers, leader election, Event recorder. It decides nothing."""

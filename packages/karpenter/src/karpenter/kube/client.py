@@ -1,25 +1,17 @@
 """
-The client: typed requests to an API server, at a polite rate, with errors as a tree.
+The client of an API server: typed requests, a rate limit, timeouts and retries.
 
 Every request is a value of :mod:`.rest`; every method here builds one and sends it through
-:meth:`Client.send`, the only door, which holds the rate, the deadline and the retries. Bytes come back and
-go straight to the target's reader.
+:meth:`Client.send`, which applies the rate limit, the timeout and the retries. Response bodies
+go straight to the target's decoder. The client caches nothing; following changes is the informer's work.
 
-The client caches nothing and decides nothing. Following changes is the informer's work.
+A failed request is retried when it cannot have been carried out (nothing was sent, or the server answered
+that it is too busy), or when carrying it out twice is harmless (reads, and server-side apply). Any other
+write without an answer may have been carried out, and its caller has to read before it writes again. An
+eviction that a PodDisruptionBudget refuses with 429 is a result and is not retried here.
 
-Whether a request that failed may be sent again.
-
-Sent again is what cannot have happened (nothing was sent, or the server said that it was too busy to try)
-and what may happen twice without harm (reads, and applying the same object). Any other write that got no
-answer may have been carried out: its caller has to look before doing it again.
-
-An eviction that a disruption budget refuses is an answer and not a fault: it is never repeated here.
-
-A watch's lines, read as events.
-
-The server sends one JSON document per line: what happened, and the object it happened to. Bookmarks carry
-only how far the watch has come. An ``ERROR`` line ends the watch and is raised. Nothing here reconnects or
-remembers: that is the informer's work.
+A watch is one JSON document per line: an event type and an object. A bookmark carries only a
+resourceVersion. An ``ERROR`` line ends the watch and is raised. Nothing here reconnects.
 """
 
 import asyncio
@@ -37,12 +29,12 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.errors import (
     KubeError,
-    StatusError,
     ServerFailed,
     Status,
+    StatusError,
     TooManyRequests,
-    Unreachable,
     UndecodableResponse,
+    Unreachable,
     status_error,
     status_error_of,
 )
@@ -66,23 +58,36 @@ from karpenter.kube.transport import Request, Response, Transport
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
+log = structlog.stdlib.get_logger(__name__)
+Kind = type[T] | Target[T]
+"""What a request is about: a struct of the API, or a target."""
+
+QPS = 200.0
+BURST = 300.0
+PAGE = 500
+"""Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
+
+CLIENT_RETRIES = Backoff(first=0.1, cap=5.0, jitter=0.5)
+
 
 def may_retry(request: Request, error: KubeError) -> bool:
-    """Return whether `request`, which failed with `error`, may be sent again as it is."""
+    """Return whether `request`, which failed with `error`, may be retried."""
     match error:
         case Unreachable():
             return not error.sent or is_idempotent(request)
         case TooManyRequests():
             return not request.path.endswith("/eviction")
         case ServerFailed():
-            # With a Retry-After the server turned the request away at the door.
+            # With a Retry-After header the server has rejected the request before handling it (priority and
+            # fairness).
             return is_idempotent(request) or error.retry_after is not None
         case _:
             return False
 
 
 def is_idempotent(request: Request) -> bool:
-    """Return whether it makes no difference if `request` is carried out once or twice."""
+    """Return whether carrying out `request` twice is the same as once."""
     return request.method == "GET" or request.header("content-type") == Apply.content_type
 
 
@@ -91,11 +96,8 @@ def retry_after_of(error: KubeError) -> float:
     return (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0
 
 
-T = TypeVar("T")
-
-
 class WatchChange(msgspec.Struct, Generic[T], frozen=True):
-    """Something happened to an object; this is how it is now, or was last."""
+    """An object was added, modified or deleted; `object` is its newest version."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     which: ObjectIdentity
@@ -103,13 +105,13 @@ class WatchChange(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """Nothing happened up to this resourceVersion that was not told."""
+    """All changes up to this resourceVersion were sent."""
 
     version: str
 
 
 class UndecodableObject(msgspec.Struct, frozen=True):
-    """Something happened to an object that cannot be read."""
+    """An event about an object that cannot be decoded."""
 
     which: ObjectIdentity
     error: InvalidObject
@@ -163,19 +165,6 @@ class _VersionInfo(msgspec.Struct, frozen=True):
     minor: str
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-Kind = type[T] | Target[T]
-"""What a request is about: a struct of the API, or a target."""
-
-QPS = 200.0
-BURST = 300.0
-PAGE = 500
-"""Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
-
-CLIENT_RETRIES = Backoff(first=0.1, cap=5.0, jitter=0.5)
-
-
 class Client:
     """Talks to one API server as one field manager."""
 
@@ -200,15 +189,15 @@ class Client:
         self._backoff = backoff
         self._longest_wait = longest_wait
         self.listener: Callable[[Request, int, float], None] | None = None
-        """Told of every request sent: the code of its answer, zero for none, and the seconds it took."""
+        """Called after every request with the response code (zero for none) and the seconds it took."""
 
     @property
     def host(self) -> str:
-        """Where the server is, as metrics name it; empty for one in this process."""
+        """The host and port of the server; empty for a server in this process."""
         return getattr(self._transport, "host", "")
 
     def with_bucket(self, bucket: TokenBucket) -> "Client":
-        """Return a client of the same server with a rate of its own, for what must not hold up the rest."""
+        """Return a client of the same server with a rate limit of its own."""
         return Client(
             self._transport,
             chance=self._chance,
@@ -266,7 +255,7 @@ class Client:
         seconds: int = 300,
         bookmarks: bool = True,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Follow changes after `since`. One attempt: whoever follows knows where to go on.
+        """Watch changes after `since`. There is one attempt: the informer knows where to resume.
 
         Raises:
             Refused: at once, or from the events when the server ends the watch with an error.
@@ -280,7 +269,7 @@ class Client:
             yield read_events(target, request, answer.lines)
 
     async def create(self, kind: Kind[T], body: Body, *, namespace: str = "", dry_run: bool = False) -> T:
-        """Make a new object and return it as the server stored it."""
+        """Create an object and return it as the server stored it."""
         target = target_of(kind)
         request = rest.create(target, body, namespace=namespace, manager=self._manager, dry_run=dry_run)
         return await self._ask(target, request)
@@ -351,7 +340,7 @@ class Client:
         grace: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Ask for an object to go away; its finalizers may hold it for a while.
+        """Delete an object; its finalizers may keep it for a while.
 
         Raises:
             NotFound: it is gone already.
@@ -379,7 +368,7 @@ class Client:
         grace: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Ask for a pod to go away, if its disruption budget allows.
+        """Evict a pod, if its PodDisruptionBudget allows.
 
         Raises:
             TooManyRequests: not now; ``by_budget`` tells a disruption budget from a busy server.
@@ -387,7 +376,7 @@ class Client:
         await self.send(rest.evict(name, namespace=namespace, only_if=only_if, grace=grace, dry_run=dry_run))
 
     async def bind(self, name: str, *, namespace: str, node: str, uid: str = "") -> None:
-        """Put a pod on a node, as a scheduler does."""
+        """Bind a pod to a node, as a scheduler does."""
         await self.send(rest.bind(name, namespace=namespace, node=node, uid=uid))
 
     async def send(self, request: Request) -> Response:

@@ -1,23 +1,23 @@
 """
 Everything that talking to an API server may raise, and what to do about it.
 
-    KubeError
-    |-- NotConfigured          no cluster to talk to, or its kubeconfig is wrong: tell the user
-    |-- Unreachable            no answer came: the write may have happened; look before doing it again
-    |-- Unreadable             the answer is not what was asked for: a bug or a proxy in between; tell someone
-    `-- Refused                the server said no: ``code``, ``reason`` and ``message`` are its own
+    KubeError |-- NotConfigured          no cluster to talk to, or its kubeconfig is wrong: tell the user
+    |-- Unreachable            no answer came: the write may have happened; look before doing it again |--
+    UndecodableResponse    the answer is not what was asked for: a bug, or a proxy in between `--
+    StatusError            the server answered with a Status: ``code``, ``reason`` and ``message`` are its
+    own
         |-- BadRequest         400, 405, 415...: the request is wrong: do not retry
         |-- Unauthorized       401: the credentials are missing, wrong or stale
         |-- Forbidden          403: a role is missing, or admission said no: tell the user
         |-- NotFound           404: already gone; for a delete, this is success
-        |-- AlreadyExists      409: someone was first; read it
+        |-- AlreadyExists      409: another client was first; read it
         |-- Conflict           409: it changed since, or a precondition failed: read and decide again
         |-- Gone               410: that resourceVersion or continue token is too old: list anew
         |-- Invalid            422: validation failed; ``causes`` names each field
         |-- TooManyRequests    429: wait ``retry_after``; for an eviction, a disruption budget says not yet
         `-- ServerFailed       5xx: its trouble, not ours: try again later (``retry_after`` if it said)
 
-:func:`refusal` turns an answer into the right leaf. Nothing here retries.
+:func:`status_error` turns a response into the right leaf. Nothing here retries.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -86,7 +86,7 @@ class UndecodableResponse(KubeError):  # noqa: N818  likewise
         self.body = body
 
 
-class StatusError(KubeError):  # noqa: N818  likewise
+class StatusError(KubeError):
     """The server answered with an error."""
 
     codes: ClassVar[frozenset[int]] = frozenset()
@@ -105,51 +105,51 @@ class StatusError(KubeError):  # noqa: N818  likewise
         """Seconds to wait before asking again, where the server said."""
 
 
-class BadRequest(StatusError):
+class BadRequest(StatusError):  # noqa: N818  the reason of a Status
     """The request itself is wrong."""
 
 
-class Unauthorized(StatusError):
+class Unauthorized(StatusError):  # noqa: N818  the reason of a Status
     """The server does not know who we are."""
 
     codes = frozenset({401})
 
 
-class Forbidden(StatusError):
+class Forbidden(StatusError):  # noqa: N818  the reason of a Status
     """The server knows who we are and says no."""
 
     codes = frozenset({403})
 
 
-class NotFound(StatusError):
+class NotFound(StatusError):  # noqa: N818  the reason of a Status
     """There is no such object, or no such kind."""
 
     codes = frozenset({404})
 
 
-class AlreadyExists(StatusError):
+class AlreadyExists(StatusError):  # noqa: N818  the reason of a Status
     """An object of that name is there already."""
 
 
-class Conflict(StatusError):
+class Conflict(StatusError):  # noqa: N818  the reason of a Status
     """The object is not what the caller thought it was."""
 
     codes = frozenset({409})
 
 
-class Gone(StatusError):
+class Gone(StatusError):  # noqa: N818  the reason of a Status
     """That resourceVersion or continue token is too old."""
 
     codes = frozenset({410})
 
 
-class Invalid(StatusError):
+class Invalid(StatusError):  # noqa: N818  the reason of a Status
     """The object breaks its schema or its rules; ``causes`` names each field."""
 
     codes = frozenset({422})
 
 
-class TooManyRequests(StatusError):
+class TooManyRequests(StatusError):  # noqa: N818  the reason of a Status
     """Slow down; or, for an eviction, a disruption budget allows no more now."""
 
     codes = frozenset({429})
@@ -160,7 +160,7 @@ class TooManyRequests(StatusError):
         return any(cause.reason == "DisruptionBudget" for cause in self.causes)
 
 
-class ServerFailed(StatusError):
+class ServerFailed(StatusError):  # noqa: N818  the reason of a Status
     """The server is in trouble."""
 
 

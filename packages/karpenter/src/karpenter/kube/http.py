@@ -1,26 +1,17 @@
 """
-The transport over HTTP: bytes to and from a real API server.
+The transport over HTTP: connections, credentials, TLS and proxies towards an API server.
 
-Adds to each request what belongs to the connection (credentials, agent, proxy, TLS) and nothing that belongs
-to its meaning. A refusal of the credentials (401) is answered once with renewed ones, if there are any.
-Where the server is and who we are comes from :mod:`.kubeconfig`.
+:class:`HttpTransport` adds what belongs to the connection to each request, and nothing that belongs to its
+meaning. After a 401 the request is sent once more with renewed credentials, if there are any. The endpoint
+and the credentials come from :mod:`.kubeconfig`, which has the exec plugins, too.
 
-Which proxy leads to a server, from the environment.
+Credentials are headers that may change while the process runs: a fixed token, or a file that the kubelet
+rewrites. Certificates are files, too, and a new TLS context is made when one of them has changed; open
+connections keep the old one.
 
-Reads HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY in either case, as other Kubernetes clients do:
-NO_PROXY may hold host names (which cover their subdomains), addresses, networks such as ``10.0.0.0/8``, each
-with an optional port, or ``*``. Pure: the environment is an argument.
-
-TLS towards an API server: whom we trust, and the certificate that we show.
-
-Certificates are files, because they change while we run: a context is made anew when one of its files has.
-Connections that exist keep theirs; new ones use the new.
-
-Proving who we are, with credentials that change while we run.
-
-A transport asks for headers before each request, and says so when the server refused them; what lies behind
-(a token that never changes, a file that is rewritten every hour, a program that is run) stays behind.
-Programs and providers of a kubeconfig are in :mod:`.kubeconfig`.
+The proxy is read from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY in either case, as other Kubernetes
+clients do. NO_PROXY holds host names (which cover their subdomains), addresses, networks such as
+``10.0.0.0/8``, each with an optional port, or ``*``.
 """
 
 import asyncio
@@ -49,6 +40,17 @@ log = structlog.stdlib.get_logger(__name__)
 
 REREAD = 60.0
 """Seconds after which a token file is read again; the kubelet rewrites it well before its end."""
+
+RECHECK = 60.0
+"""Seconds between two looks at the files."""
+
+UNAUTHORIZED = 401
+AGENT: Pairs = (
+    ("user-agent", f"karpenter/{__version__}"),
+    # Inside a data centre, packing costs both ends more time than it saves on the wire.
+    ("accept-encoding", "identity"),
+)
+_PORTS = {"http": 80, "https": 443}
 
 
 class Certificate(msgspec.Struct, frozen=True):
@@ -92,7 +94,11 @@ class StaticCredentials:
 
 
 class TokenFile:
-    """A token in a file that someone else keeps fresh, such as the kubelet."""
+    """
+    A token in a file that the kubelet rewrites before it expires.
+
+    See https://kubernetes.io/docs/concepts/security/service-accounts/.
+    """
 
     def __init__(
         self, path: Path, *, clock: Clock, certificate: Certificate | None = None, extra: Pairs = ()
@@ -129,10 +135,6 @@ class TokenFile:
 def bearer(token: str) -> Pairs:
     """Return the header that shows a token; none if there is no token."""
     return (("authorization", f"Bearer {token}"),) if token else ()
-
-
-RECHECK = 60.0
-"""Seconds between two looks at the files."""
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,15 +204,6 @@ def _files(certificate: Certificate | None) -> tuple[str, ...]:
 
 def _times(*files: str) -> tuple[int, ...]:
     return tuple(Path(file).stat().st_mtime_ns for file in files if file)
-
-
-UNAUTHORIZED = 401
-
-AGENT: Pairs = (
-    ("user-agent", f"karpenter/{__version__}"),
-    # Inside a data centre, packing costs both ends more time than it saves on the wire.
-    ("accept-encoding", "identity"),
-)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +299,9 @@ class HttpTransport:
                 allow_redirects=False,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Unreachable(f"cannot connect{_nobody(error)}", request=request, sent=False) from error
+            raise Unreachable(
+                f"cannot connect{_connect_failure(error)}", request=request, sent=False
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(_why(error), request=request) from error
 
@@ -334,8 +329,8 @@ def _headers(answer: aiohttp.ClientResponse) -> Pairs:
     return tuple((name.lower(), value) for name, value in answer.headers.items())
 
 
-def _nobody(error: aiohttp.ClientError | TimeoutError) -> str:
-    """Return where nobody answered, and why, in the words of the system; certificates have their own."""
+def _connect_failure(error: aiohttp.ClientError | TimeoutError) -> str:
+    """Return the address and the operating system's reason of a failed connection; TLS errors as they are."""
     if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error.os_error, ssl.SSLError):
         return f": {error}"
     system = error.os_error
@@ -369,9 +364,6 @@ async def _lines(answer: aiohttp.ClientResponse, request: Request) -> AsyncGener
         raise Unreachable(f"the watch broke off: {_why(error)}", request=request) from error
     if any(rest):
         yield b"".join(rest)
-
-
-_PORTS = {"http": 80, "https": 443}
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:

@@ -1,39 +1,25 @@
 """
-An informer: a local copy of all objects of a kind, kept current, that tells what changes.
+Informers: a local copy of all objects of a kind, kept current by list and watch, with event handlers.
 
-It lists once, page by page, then watches from the list's resourceVersion. A watch that ends or breaks is
-resumed where it was; one that the server no longer remembers (410) is replaced by a new list, of which only
-the differences are told. A connection on which nothing comes, not even a bookmark, is dropped: silence never
-freezes the copy. Every failure is logged and waited out, longer each time, with jitter from the seeded
-chance that was passed in.
+:class:`Informer` lists once, page by page, then watches from the list's resourceVersion. A watch that ends
+or breaks is resumed at its last resourceVersion. When the server no longer has that version (410 Gone), the
+informer lists again and reports only the differences. A connection without any event or bookmark is closed
+after :data:`IDLE_TIMEOUT`. Every failure is logged and retried with backoff. An informer runs in a task
+until cancelled. See
+https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 
-What is news is decided in :mod:`.cache`. Run an informer under a supervisor, or in any task; cancelling ends
-it.
+:class:`Cache` turns lists, watch events and replies to our own writes into one sequence of events per
+object. A handler gets each version of an object at most once, in order, and its deletion exactly once. An
+object that was deleted and created again between two lists is reported as a deletion and an addition.
+Numeric resourceVersions are compared as numbers across all objects of a kind; of other versions only
+equality is known.
 
-What an informer holds: the newest version of each object, found by key or by index.
+:class:`IndexedStore` holds the newest version of each object by key and by index.
 
-Plain bookkeeping: it is told what to hold and what to drop. What is news is :mod:`.cache`'s to decide.
-
-What is news: turns lists, watch events and replies to our own writes into one story per object.
-
-However often something is told, and however late, every listener hears each version of an object at most
-once, in order, and hears of its end exactly once. An object that was deleted and made again while nobody
-looked is told as an end and a beginning.
-
-resourceVersions are compared as the numbers they are, across all objects of a kind. A server whose versions
-are not numbers is taken at its word: only the very same version is recognised as old news.
-
-No I/O and no clock: :mod:`.informer` feeds it.
-
-Holding many objects that are nearly alike in the memory of a few.
-
-Pods of one owner differ in their names, their nodes and little else. :func:`share` makes the equal parts of
-two objects one and the same, so that twenty thousand pods take the room of their differences. A new version
-of an object shares what did not change with the one before, which also lets anyone see at a glance what
-changed: ``before.spec is after.spec``.
-
-Values never change: a part is only ever replaced by one that equals it. Plain dictionaries are left alone,
-since whoever holds them may write to them.
+:func:`share` saves memory: pods of one owner differ in little but name and node, so the equal parts of two
+objects become the same value. Two versions of an object then share what has not changed, and ``before.spec
+is after.spec`` is a cheap test. Values are never modified. Plain dictionaries are not shared, because their
+users may write to them.
 """
 
 import asyncio
@@ -50,10 +36,10 @@ from karpenter.base.queue import Backoff
 from karpenter.kube.client import (
     PAGE,
     Bookmark,
-    UndecodableObject,
-    WatchChange,
     Client,
     Kind,
+    UndecodableObject,
+    WatchChange,
     WatchEvent,
     retry_after_of,
 )
@@ -63,24 +49,47 @@ from karpenter.kube.rest import EVERYTHING, ObjectIdentity, Selection, Target, t
 T = TypeVar("T")
 
 IndexFunc = Callable[[T], Iterable[str]]
-"""Says under which values an object is found."""
+"""Returns the index values of an object."""
+
+_Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
+"""The names of a struct's fields, and a function that reads them all."""
+
+_FIELDS: dict[type, _Fields] = {}
+log = structlog.stdlib.get_logger(__name__)
+H = TypeVar("H")
+BEGINNING = "0"
+"""The resourceVersion before all others."""
+
+MAX_EXTRA_FAMILIES = 1000
+"""Families (owners) that are kept beyond the number of objects."""
+
+IDLE_TIMEOUT = 90.0
+"""Seconds without a line after which a watch is closed. Servers send a bookmark about once a minute."""
+
+MIN_WATCH_SECONDS = 1.0
+"""A watch that ends sooner without an event counts as failed and is retried with backoff."""
+
+EVENTS_PER_TURN = 100
+"""Events after which other tasks get a turn."""
+
+RECONNECTS = Backoff(first=0.5, cap=30.0, jitter=0.5)
 
 
 class ObjectVersion(NamedTuple):
-    """Which life of an object, and which version of it."""
+    """The uid and the resourceVersion of an object."""
 
     uid: str
     version: str
 
 
 class IndexedStore(Generic[T]):
-    """Objects by key, with their versions and their indexes."""
+    """Objects by key, with their versions and indexes."""
 
     def __init__(self, indexers: Mapping[str, IndexFunc[T]] | None = None) -> None:
         self._indexers = dict(indexers or {})
         self._objects: dict[str, T] = {}
         self._stamps: dict[str, ObjectVersion] = {}
-        # Keys in dictionaries and not in sets: the order of iteration is the order of arrival, on every run.
+        # Dictionaries and not sets: their order is the order of insertion, so that every run is the same.
         self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
 
     def __len__(self) -> int:
@@ -146,12 +155,6 @@ class IndexedStore(Generic[T]):
                     index.pop(value, None)
 
 
-_Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
-"""The names of a struct's fields, and how to read them all at once."""
-
-_FIELDS: dict[type, _Fields] = {}
-
-
 def share(new: object, old: object) -> None:
     """Let `new` use the parts of `old` that equal its own, at any depth; both must be structs of one type."""
     if not isinstance(new, msgspec.Struct) or type(new) is not type(old):
@@ -184,19 +187,8 @@ def _fields(kind: type[msgspec.Struct]) -> _Fields:
     return _FIELDS[kind]
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-H = TypeVar("H")
-
-BEGINNING = "0"
-"""The resourceVersion before all others."""
-
-MAX_EXTRA_FAMILIES = 1000
-"""Families that may be remembered beyond the number of objects."""
-
-
 class InformerUpdate(msgspec.Struct, Generic[H], frozen=True):
-    """An object is there, as it is now; `before` is what was told last, if it was told."""
+    """An object was added or modified; `before` is the version that was reported before, if any."""
 
     key: str
     object: H
@@ -204,7 +196,7 @@ class InformerUpdate(msgspec.Struct, Generic[H], frozen=True):
 
 
 class InformerDelete(msgspec.Struct, Generic[H], frozen=True):
-    """An object is there no longer; this is what was told last."""
+    """An object was deleted; `object` is the version that was reported last."""
 
     key: str
     object: H
@@ -226,7 +218,7 @@ def _surely_after(version: str, other: str) -> bool:
 
 
 class Cache(Generic[H]):
-    """The newest of each object, and those who listen."""
+    """The newest version of each object, and the event handlers."""
 
     def __init__(
         self,
@@ -237,7 +229,7 @@ class Cache(Generic[H]):
     ) -> None:
         self.store = IndexedStore[H](indexers)
         self.progress = BEGINNING
-        """The resourceVersion up to which everything is known. What is held and later than it, we wrote."""
+        """The resourceVersion up to which all changes are known; later objects we wrote ourselves."""
 
         self._target = target
         self._narrow = narrow
@@ -245,17 +237,17 @@ class Cache(Generic[H]):
         self._siblings: dict[str, str] = {}  # family to the key of one of it; the object may be gone
 
     def subscribe(self, listener: EventHandler[H]) -> Callable[[], None]:
-        """Tell `listener` everything that is held, then everything that happens; the answer ends that."""
+        """Call `listener` for every object, then for every change; the returned function unsubscribes it."""
         self._listeners.append(listener)
         for key, item in self.store.items():
-            self._tell_one(listener, InformerUpdate(key, item))
+            self._notify_one(listener, InformerUpdate(key, item))
         return lambda: self._listeners.remove(listener)
 
     def listed(self, item: Any) -> str:
-        """Take in an item of a list, and return its key.
+        """Apply an item of a list, and return its key.
 
-        The list is right even where its versions are lower than ours: then the server was set back. Only
-        what we wrote ourselves may be ahead of it.
+        The list is right even where its versions are lower than ours: then the server was restored from a
+        backup. Only objects that we wrote ourselves may be ahead of it.
         """
         which = self._target.identify(item)
         stamp = self.store.stamp(which.key)
@@ -264,32 +256,32 @@ class Cache(Generic[H]):
         return which.key
 
     def completed(self, keys: set[str], version: str) -> None:
-        """Take in the end of a list: what is held and was not in it has gone, unless we wrote it after."""
+        """Apply the end of a list: an object that is not in it was deleted, unless we wrote it later."""
         for key, stamp in self.store.stamps():
             if key not in keys and not self._ahead_of(stamp, version):
                 self._remove(key)
         self.progress = version
 
     def changed(self, change: WatchChange[Any]) -> None:
-        """Take in an event of a watch."""
+        """Apply an event of a watch."""
         which = change.which
         if change.type == "DELETED":
             stamp = self.store.stamp(which.key)
             if stamp is not None and not _surely_after(stamp.version, which.version):
                 self._remove(which.key)
-        elif self._is_news(which):
+        elif self._is_new(which):
             self._put(which, change.object)
         self.reached(which.version)
 
     def observe(self, item: Any) -> None:
-        """Take in the server's reply to a write of our own, so that nobody waits for the watch to say it."""
+        """Apply the server's reply to a write of ours, without waiting for its watch event."""
         which = self._target.identify(item)
         held = which.key in self.store
         if self._is_newer_than_held(which) if held else is_after(which.version, self.progress):
             self._put(which, item)
 
     def reached(self, version: str) -> None:
-        """Note that everything up to `version` was told, and nothing before it is news any more."""
+        """Note that all changes up to `version` are known."""
         if is_after(version, self.progress):
             self.progress = version
 
@@ -297,8 +289,8 @@ class Cache(Generic[H]):
         stamp = self.store.stamp(which.key)
         return stamp is None or is_after(which.version, stamp.version)
 
-    def _is_news(self, which: ObjectIdentity) -> bool:
-        """Of an object that is not held, old news are told about its life before it was removed."""
+    def _is_new(self, which: ObjectIdentity) -> bool:
+        """An old event about an object that is not in the store is from before its deletion."""
         if which.key in self.store:
             return self._is_newer_than_held(which)
         return not _surely_after(self.progress, which.version)
@@ -314,12 +306,12 @@ class Cache(Generic[H]):
         if stamp is not None and (kept is None or stamp.uid != which.uid):
             self._remove(which.key)
         if kept is not None:
-            self._economize(which.key, self._target.family(item), kept)
+            self._share(which.key, self._target.family(item), kept)
             before = self.store.put(which.key, kept, ObjectVersion(which.uid, which.version))
-            self._tell(InformerUpdate(which.key, kept, before))
+            self._notify(InformerUpdate(which.key, kept, before))
 
-    def _economize(self, key: str, family: str, kept: H) -> None:
-        """Let `kept` share memory with what was held before, or else with one that is much like it."""
+    def _share(self, key: str, family: str, kept: H) -> None:
+        """Share memory with the version before, or else with an object of the same owner."""
         if key in self.store:
             share(kept, self.store.get(key))
             return
@@ -335,44 +327,31 @@ class Cache(Generic[H]):
     def _remove(self, key: str) -> None:
         before = self.store.remove(key)
         if before is not None:
-            self._tell(InformerDelete(key, before))
+            self._notify(InformerDelete(key, before))
 
-    def _tell(self, event: InformerEvent[H]) -> None:
+    def _notify(self, event: InformerEvent[H]) -> None:
         for listener in tuple(self._listeners):
-            self._tell_one(listener, event)
+            self._notify_one(listener, event)
 
-    def _tell_one(self, listener: EventHandler[H], event: InformerEvent[H]) -> None:
+    def _notify_one(self, listener: EventHandler[H], event: InformerEvent[H]) -> None:
         try:
             listener(event)
         except Exception:
-            # One listener's bug must not stop the story for the others, nor go unheard.
+            # An error of one handler must not stop the others.
             log.exception("listener.failed", kind=self._target.kind, key=event.key)
 
 
-IDLE_TIMEOUT = 90.0
-"""Seconds without a line after which a watch is dropped. Servers send a bookmark about once a minute."""
-
-MIN_WATCH_SECONDS = 1.0
-"""A watch that ends sooner, having told nothing, counts as failed: else two broken ends would spin."""
-
-EVENTS_PER_TURN = 100
-"""Events after which the other tasks get a turn, however many more are waiting."""
-
-RECONNECTS = Backoff(first=0.5, cap=30.0, jitter=0.5)
-
-
 def keep(item: T) -> T:
-    """Hold objects as they are."""
+    """Return an object as it is."""
     return item
 
 
 class Informer(Generic[H]):
     """A local copy of the selected objects of one kind.
 
-    ``narrow`` turns each object into what is held of it, before it is held; None means not to hold it at
-    all. Objects that are not needed should not be sent either: use a selection where the server can choose.
-    Without ``silence`` the server may say nothing for as long as it likes: one that lives in the same process
-    cannot be lost.
+    ``narrow`` returns what is stored of each object; None means that it is not stored. Use a selection
+    where the server can filter. Without ``silence`` there is no idle timeout, for a server in the same
+    process.
     """
 
     @overload
@@ -431,27 +410,27 @@ class Informer(Generic[H]):
 
     @property
     def store(self) -> IndexedStore[H]:
-        """What is held. Read it; never change it."""
+        """The objects; read only."""
         return self._cache.store
 
     @property
     def synced(self) -> bool:
-        """Whether a whole list has been taken in."""
+        """Whether a whole list was applied."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until a whole list has been taken in."""
+        """Wait until a whole list was applied."""
         await self._synced.wait()
 
     def subscribe(self, listener: EventHandler[H]) -> Callable[[], None]:
-        """Tell `listener` all that is held, now, then each change as it is taken in; the answer ends that.
+        """Call `listener` for every object, then for every change; the returned function unsubscribes it.
 
         Listeners are called one after the other in the informer's own task and must not block.
         """
         return self._cache.subscribe(listener)
 
     def observe(self, item: Any) -> None:
-        """Take in the server's reply to a write of our own; the watch's word for it will be old news."""
+        """Apply the server's reply to a write of ours; its watch event is then ignored."""
         self._cache.observe(item)
 
     async def run(self) -> None:
@@ -462,7 +441,7 @@ class Informer(Generic[H]):
                     await self._list()
                 await self._follow()
             except KubeError as error:
-                await self._wait_out(error)
+                await self._back_off(error)
 
     async def _list(self) -> None:
         keys: set[str] = set()
@@ -479,10 +458,10 @@ class Informer(Generic[H]):
         self._log.debug("informer.listed", objects=len(keys), version=version)
 
     async def _follow(self) -> None:
-        """Watch from where we are, until the server ends it or falls silent."""
+        """Watch from the last resourceVersion until the server ends the watch or the idle timeout passes."""
         loop = asyncio.get_running_loop()
-        started = heard = loop.time()
-        told = 0
+        started = last_line = loop.time()
+        received = 0
         try:
             async with (
                 asyncio.timeout(self._silence) as deadline,
@@ -495,22 +474,22 @@ class Informer(Generic[H]):
                 ) as events,
             ):
                 async for event in events:
-                    if self._silence is not None and loop.time() > heard:  # a burst is one sign of life
-                        heard = loop.time()
-                        deadline.reschedule(heard + self._silence)
-                    self._take_in(event)
+                    if self._silence is not None and loop.time() > last_line:  # once per burst
+                        last_line = loop.time()
+                        deadline.reschedule(last_line + self._silence)
+                    self._apply(event)
                     self._failures = 0
-                    told += 1
-                    if told % EVENTS_PER_TURN == 0:
+                    received += 1
+                    if received % EVENTS_PER_TURN == 0:
                         await asyncio.sleep(0)
         except TimeoutError:
             self._log.warning("watch.silent", seconds=self._silence, version=self._cache.progress)
             return
-        if not told and loop.time() - started < MIN_WATCH_SECONDS:
+        if not received and loop.time() - started < MIN_WATCH_SECONDS:
             self._failures += 1
             await asyncio.sleep(self._backoff.delay(self._failures, self._chance))
 
-    def _take_in(self, event: WatchEvent[Any]) -> None:
+    def _apply(self, event: WatchEvent[Any]) -> None:
         match event:
             case Bookmark(version=version):
                 self._cache.reached(version)
@@ -520,7 +499,7 @@ class Informer(Generic[H]):
             case _:
                 self._cache.changed(event)
 
-    async def _wait_out(self, error: KubeError) -> None:
+    async def _back_off(self, error: KubeError) -> None:
         self._failures += 1
         if isinstance(error, Gone):
             self._log.info("watch.expired", version=self._cache.progress, error=str(error))
@@ -536,6 +515,6 @@ class Informer(Generic[H]):
         return log.bind(kind=self._target.kind)
 
     def _lifetime(self) -> int:
-        """Spread the ends of watches, so that they do not all come back at once."""
+        """Spread the ends of watches, so that they do not reconnect all at once."""
         shortest = 300 if self._silence is not None else 7200
         return round(shortest * (1 + self._chance.random()))

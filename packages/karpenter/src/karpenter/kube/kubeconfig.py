@@ -264,7 +264,7 @@ class Renewed:
         return self._current()
 
     async def renew(self, refused: Pairs) -> bool:
-        """Run the plugin again, unless someone else just did."""
+        """Run the plugin again, unless another task has just done so."""
         async with self._one_at_a_time:
             if self._current() != refused:
                 return True

@@ -1,21 +1,19 @@
 """
 Leader election: of several replicas, one works.
 
-A candidate tries for the lease every `retry` seconds. The leader renews it as often; if that has not worked
-for `renew_within`, it stops its work, and has until the lease's `duration` is over to do so. So work has
-ended before anyone else can begin, as long as clocks run at about the same speed. On cancel, work is stopped
-first and the lease given back after, so that a successor starts at once.
+:class:`LeaderElector` tries to acquire the Lease every `retry` seconds, and renews it as often while it
+leads. If no renewal has worked for `renew_within`, it stops the work, and has until the lease's `duration`
+is over to do so. The work has then ended before another replica can start, as long as clocks run at about
+the same speed. On cancel, the work is stopped first and the lease released after that, so that another
+replica starts at once. A leader that has lost its lease does not try again, because its caches may be
+outdated: the process should restart.
 
-What the work is, the caller says. A leader that lost its lease does not try again by itself: its caches and
-promises are of a time when it led, so the process should start over.
+:class:`LeaseLock` makes one attempt at a time: it reads the Lease, decides, and writes with the
+resourceVersion that it has read, so that one of two candidates fails with Conflict. Whether a holder is
+alive is decided by our own monotonic clock, from when the Lease was last seen to change; clocks of other
+machines are never compared.
 
-A lock among processes, kept as a Lease object.
-
-One attempt at a time: look who holds it, decide, write with the version that was looked at, so that of two
-who try, one fails. Whether a holder is still alive is judged by our own clock, from when we last saw the
-lease change: clocks of other machines are never compared with ours.
-
-When to try, and what to do while holding it, is :mod:`.election`'s.
+See https://kubernetes.io/docs/concepts/architecture/leases/.
 """
 
 import asyncio
@@ -32,6 +30,11 @@ from karpenter.base.clock import Clock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from karpenter.kube.rest import MergePatch
+
+log = structlog.stdlib.get_logger(__name__)
+Work = Callable[[], Coroutine[Any, Any, None]]
+JITTER = 0.2
+"""Share of `retry` by which attempts of several candidates are spread."""
 
 
 class LockName(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,7 @@ class LeaseLock:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when we last looked; empty if nobody did."""
+        """The holder of the lease when it was last read; empty if it was free."""
         return self._seen.spec.holder_identity if self._seen else ""
 
     async def take(self) -> bool:
@@ -82,7 +85,7 @@ class LeaseLock:
                     return False
             self._see(await self._write(self._claim()))
         except (AlreadyExists, Conflict, NotFound):
-            # Someone was faster, or removed it; look again next time.
+            # Another replica was faster, or the lease was deleted; read it again next time.
             self._seen = None
             if held:
                 self._on_slow_path()
@@ -99,7 +102,7 @@ class LeaseLock:
             if self.holder == self._lock.identity:
                 self._see(await self._write(freed))
         except (Conflict, NotFound):
-            self._seen = None  # it is someone else's already
+            self._seen = None  # another replica holds it already
 
     async def _read(self) -> Lease:
         try:
@@ -140,14 +143,6 @@ class LeaseLock:
 def _micro(when: datetime) -> str:
     """Write a time as Leases want it."""
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-log = structlog.stdlib.get_logger(__name__)
-
-Work = Callable[[], Coroutine[Any, Any, None]]
-
-JITTER = 0.2
-"""Share of `retry` by which attempts of several candidates are spread."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):

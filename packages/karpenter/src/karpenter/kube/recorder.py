@@ -1,13 +1,12 @@
 """
-Telling users what happens to their objects, as Kubernetes Events.
+The Event recorder: publishes Kubernetes Events, deduplicated and rate limited.
 
-Publishing is instant and never fails: an event that says the same of the same object again is dropped for a
-while, which doubles each time it has passed; some reasons are held to a rate, and the rest is queued for
-:meth:`Recorder.run` to send. The same event later only raises the count of the first, as ``kubectl describe``
-shows it ("x5 over 40m"). If the server is slow or refuses, events are lost and that is logged; nothing waits
-for them.
+Publishing returns at once and never fails. An Event with the same dedupe values is dropped until its dedupe
+timeout has passed, which doubles each time. Some reasons have a rate limit. :meth:`Recorder.run` sends the
+rest. A repeated Event raises the count of the first, as ``kubectl describe`` shows it ("x5 over 40m"). If
+the server is slow or refuses, Events are lost and the loss is logged; nothing waits for them.
 
-Which events there are, and what they say, is decided elsewhere.
+The reasons and messages are in :mod:`karpenter.core.events`.
 """
 
 import asyncio
@@ -31,32 +30,32 @@ from karpenter.kube.rest import MergePatch
 
 log = structlog.stdlib.get_logger(__name__)
 
-QUIET = 120.0
-"""Seconds for which the same event is not told again, unless it says otherwise."""
+DEDUPE_TIMEOUT = 120.0
+"""The default dedupe timeout in seconds."""
 
-STALE = 1800.0
-"""Seconds after which the same event is told again however often it was told: servers forget in an hour."""
+MAX_DEDUPE_TIMEOUT = 1800.0
+"""The longest dedupe timeout in seconds; API servers delete Events after an hour by default."""
 
-WAITING = 1000
-"""Events that may wait to be sent; more are dropped."""
+MAX_QUEUED = 1000
+"""The most Events in the queue; more are dropped."""
 
-REMEMBERED = 4096
-"""Events that were sent and whose count may still rise."""
+MAX_SENT = 4096
+"""The most sent Events whose count may still be raised."""
 
-LONGEST_MESSAGE = 1024  # the API's own limit
+MAX_MESSAGE_LENGTH = 1024  # the API's own limit
 
 
 class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something worth telling about an object."""
+    """An Event to publish."""
 
     about: ObjectReference
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
     same_as: tuple[str, ...] = ()
-    """With the reason, what makes two occurrences the same; by default the object and the message."""
+    """The dedupe values beside the reason; by default the object and the message."""
 
-    quiet_for: float = QUIET
+    quiet_for: float = DEDUPE_TIMEOUT
     minor: bool = False
     """Whether it is the first to be left out when too much is to be told."""
 
@@ -103,14 +102,14 @@ class Recorder:
         self._limits = {"Nominated": TokenBucket(rate=5, burst=10)} if limits is None else limits
         self._quiet: dict[tuple[str, ...], _Quiet] = {}
         self._tidied_at = clock.monotonic()
-        self._waiting: asyncio.Queue[tuple[RecordedEvent, datetime]] = asyncio.Queue(WAITING)
+        self._waiting: asyncio.Queue[tuple[RecordedEvent, datetime]] = asyncio.Queue(MAX_QUEUED)
         self._sent: OrderedDict[tuple[str, ...], _Sent] = OrderedDict()
         self._serial = count()
         self.dropped = 0
-        """Events lost because too many were waiting, or because the server did not take them."""
+        """Events that were lost because the queue was full or the server refused them."""
 
     def publish(self, occurrence: RecordedEvent) -> bool:
-        """Tell of an occurrence, soon; return False if it was told recently or too many are being told."""
+        """Queue an Event; return False if it is deduplicated or over its rate limit."""
         now = self._clock.monotonic()
         self._tidy(now)
         quiet, repeats = self._quiet.get(occurrence.key), False
@@ -118,10 +117,10 @@ class Recorder:
             repeats = quiet.message == occurrence.message
             if now < quiet.since + (quiet.length if repeats else occurrence.quiet_for):
                 return False
-        if occurrence.minor and self._waiting.qsize() >= WAITING // 2:
+        if occurrence.minor and self._waiting.qsize() >= MAX_QUEUED // 2:
             return False
         length = 2 * quiet.length if quiet is not None and repeats else occurrence.quiet_for
-        length = min(length, max(occurrence.quiet_for, STALE))
+        length = min(length, max(occurrence.quiet_for, MAX_DEDUPE_TIMEOUT))
         self._quiet[occurrence.key] = _Quiet(now, length, occurrence.message)
         bucket = self._limits.get(occurrence.reason)
         if bucket is not None and not bucket.try_take():
@@ -129,12 +128,12 @@ class Recorder:
         try:
             self._waiting.put_nowait((occurrence, self._clock.now()))
         except asyncio.QueueFull:
-            self._lose(occurrence, f"{WAITING} events are waiting already")
+            self._lose(occurrence, f"{MAX_QUEUED} events are waiting already")
             return False
         return True
 
     async def run(self) -> None:
-        """Send what was published, until cancelled."""
+        """Send queued Events until cancelled."""
         while True:
             occurrence, when = await self._waiting.get()
             try:
@@ -145,7 +144,7 @@ class Recorder:
                 self._waiting.task_done()
 
     async def flush(self) -> None:
-        """Wait until everything published so far was sent, or lost."""
+        """Wait until every queued Event was sent or lost."""
         await self._waiting.join()
 
     async def _send(self, occurrence: RecordedEvent, when: datetime) -> None:
@@ -167,11 +166,11 @@ class Recorder:
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         await self._client.create(Event, body, namespace=namespace)
         self._sent[key] = _Sent(namespace, name)
-        if len(self._sent) > REMEMBERED:
+        if len(self._sent) > MAX_SENT:
             self._sent.popitem(last=False)
 
     async def _raise_count(self, sent: _Sent, when: datetime) -> bool:
-        """Add one to an event's count; return False if the server has forgotten it."""
+        """Raise the count of an Event; return False if the server has deleted it."""
         change = MergePatch({"count": sent.times + 1, "lastTimestamp": _second(when)})
         try:
             await self._client.patch(Event, sent.name, change, namespace=sent.namespace)
@@ -188,7 +187,7 @@ class Recorder:
             "involvedObject": to_plain(about),
             "type": occurrence.type,
             "reason": occurrence.reason,
-            "message": occurrence.message[:LONGEST_MESSAGE],
+            "message": occurrence.message[:MAX_MESSAGE_LENGTH],
             "count": 1,
             "firstTimestamp": _second(when),
             "lastTimestamp": _second(when),
@@ -210,8 +209,8 @@ class Recorder:
         )
 
     def _tidy(self, now: float) -> None:
-        """Forget, once in a while, what may be told again anyway."""
-        if now - self._tidied_at >= QUIET:
+        """Remove, from time to time, entries whose dedupe timeout has passed."""
+        if now - self._tidied_at >= DEDUPE_TIMEOUT:
             self._tidied_at = now
             # What was not told for much longer than it had to be quiet is news when it comes back.
             self._quiet = {

@@ -1,11 +1,11 @@
 """
 REST resources of an API server, and the requests that can be sent about them.
 
-A :class:`Target` is one kind of object: where it is on the server, and how its bytes are read. :class:`Typed`
-reads the structs of :mod:`karpenter.api`, which hold the fields that we use and no more. :class:`Untyped` reads
-plain dictionaries that keep every field, for code that writes whole objects back. Client and informers take
-either, and a struct's class stands for its target: ``client.get(Pod, "web-0", namespace="shop")``. An object
-that cannot be decoded is reported beside those that can.
+A :class:`Target` is one kind of object: where it is on the server, and how its bytes are read.
+:class:`Typed` reads the structs of :mod:`karpenter.api`, which hold the fields that we use and no more.
+:class:`Untyped` reads plain dictionaries that keep every field, for code that writes whole objects back.
+Client and informers take either, and a struct's class stands for its target: ``client.get(Pod, "web-0",
+namespace="shop")``. An object that cannot be decoded is reported beside those that can.
 
 The functions below are the API verbs: each returns a :class:`Request` and sends nothing. Query parameters and
 subresources are spelled here and nowhere else. Four values change part of an object:
@@ -15,8 +15,8 @@ subresources are spelled here and nowhere else. Four values change part of an ob
     StrategicPatch   like MergePatch, but lists of built-in kinds are merged by key; not for custom resources
     Apply            all fields that we own of an object; the server keeps what other managers own
 
-``version`` makes a merge or strategic patch conditional: the server answers Conflict if the object is no longer
-at that resourceVersion. Use it whenever a list (conditions, taints, finalizers) is written whole.
+``version`` makes a merge or strategic patch conditional: the server answers Conflict if the object is no
+longer at that resourceVersion. Use it whenever a list (conditions, taints, finalizers) is written whole.
 See https://kubernetes.io/docs/reference/using-api/api-concepts/ and
 https://kubernetes.io/docs/reference/using-api/server-side-apply/.
 """
@@ -41,6 +41,10 @@ R = TypeVar("R", bound=Resource)
 Plain: TypeAlias = dict[str, Any]
 Body: TypeAlias = Wire | Mapping[str, Any]
 """What can be written: a struct, or plain data."""
+
+_JSON = "application/json"
+_ACCEPT: Pairs = (("accept", _JSON),)
+_SENDS_JSON: Pairs = (("accept", _JSON), ("content-type", _JSON))
 
 
 class ObjectIdentity(NamedTuple):
@@ -348,11 +352,6 @@ def _conditional(changes: Mapping[str, Any], version: str) -> Mapping[str, Any]:
     return {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": version}}
 
 
-_JSON = "application/json"
-_ACCEPT: Pairs = (("accept", _JSON),)
-_SENDS_JSON: Pairs = (("accept", _JSON), ("content-type", _JSON))
-
-
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which objects of a kind: those of a namespace, by labels, by fields. Empty means all."""
 
@@ -493,7 +492,7 @@ def delete(
     grace: int | None = None,
     dry_run: bool = False,
 ) -> Request:
-    """Ask for an object to go away."""
+    """Delete an object."""
     options = _delete_options(only_if=only_if, propagation=propagation, grace=grace)
     return Request(
         method="DELETE",
@@ -512,7 +511,7 @@ def evict(
     grace: int | None = None,
     dry_run: bool = False,
 ) -> Request:
-    """Ask for a pod to go away, if its disruption budget allows."""
+    """Evict a pod, if its PodDisruptionBudget allows."""
     options = _delete_options(only_if=only_if, propagation="", grace=grace)
     body = {
         "apiVersion": "policy/v1",
@@ -524,7 +523,7 @@ def evict(
 
 
 def bind(name: str, *, namespace: str, node: str, uid: str = "") -> Request:
-    """Put a pod on a node, as a scheduler does."""
+    """Bind a pod to a node, as a scheduler does."""
     body = {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -1,12 +1,12 @@
 """
 The seam between the client and an API server: bytes there, bytes back.
 
-A :class:`Transport` carries requests. Two exist: :mod:`.http` (aiohttp, any cluster) and :mod:`.inprocess`
+A :class:`Transport` carries requests. Two exist: :mod:`.http` (aiohttp, any cluster) and ``karpenter_local``
 (a function call, for tests and simulation). The client above cannot tell them apart, so a test that swaps
 one for the other tests the same code.
 
 A :class:`Handler` is the server's side. The embedded API server implements this one method once; an aiohttp
-front turns sockets into ``handle`` calls, and :class:`.inprocess.InProcess` calls it with no sockets at all.
+front turns sockets into ``handle`` calls, and the in-process transport calls it without sockets.
 
 What both sides may rely on:
 
@@ -81,7 +81,7 @@ class Streaming(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that goes on: a watch."""
 
     lines: AsyncGenerator[bytes, None]
-    """One JSON document each. Whoever receives it closes it."""
+    """One JSON document each; the receiver closes it."""
 
     status: int = 200
     headers: Pairs = ()

@@ -100,6 +100,9 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import NodeClass, StateEvent
     from karpenter.kube.client import Kind
 
+_CLAIM_RETRIES = Backoff(first=1.0, cap=60.0)
+_POD_RETRIES = Backoff(first=0.1, cap=10.0)
+
 
 def flight_recorder(
     settings: Settings, store: ClusterState, classes: Iterable[NodeClassKind], clock: Clock
@@ -166,10 +169,6 @@ async def _read(client: Client, path: str) -> dict[str, Any]:
     response = await client.send(Request(method="GET", path=path, headers=(("accept", "application/json"),)))
     found: dict[str, Any] = msgspec.json.decode(response.body)
     return found
-
-
-_CLAIM_RETRIES = Backoff(first=1.0, cap=60.0)
-_POD_RETRIES = Backoff(first=0.1, cap=10.0)
 
 
 class OperatorDependencies(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,9 @@ _READY_CACHE_SECONDS: Final = 10.0
 _MEMORY_PERIOD: Final = 10.0
 _MEMORY_SHARE: Final = 0.9
 
+R = TypeVar("R", bound=Resource)
+_UNAVAILABLE = (Unreachable, ServerFailed, TooManyRequests)
+
 
 class OperatorTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Which cluster and which cloud provider the operator runs for."""
@@ -303,11 +306,6 @@ def resident() -> int:
     except (OSError, IndexError, ValueError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-R = TypeVar("R", bound=Resource)
-
-_UNAVAILABLE = (Unreachable, ServerFailed, TooManyRequests)
 
 
 async def _server_version(client: Client) -> str:

@@ -136,6 +136,7 @@ KINDS: Final = {kind.name: kind.struct for kind in ALL_KINDS}
 """What objects are read as, by kind."""
 
 _KEPT: Final = ("kubernetes.io", "karpenter.sh", "k8s.aws", "kwok.sh", "x-k8s.io")
+# https://kubernetes.io/docs/reference/labels-annotations-taints/#kubectl-kubernetes-io-last-applied-configuration
 _COPIES: Final = "kubectl.kubernetes.io"
 
 _encode = msgspec.json.Encoder().encode

@@ -115,6 +115,7 @@ class FlightRecorder:
             )
 
     def _ask(self, call: partial[Any]) -> int:
+        # A validation names the decision that its command comes from, which must be in the same file.
         if call.func is disrupt and self._size > max(self._limit, 2 * self._least) and not self._pending:
             # Then no command waits for its validation, which names the decision that it comes from.
             self._rotate()

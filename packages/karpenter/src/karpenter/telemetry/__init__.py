@@ -1,1 +1,1 @@
-"""What the operator tells about itself: logs for people and machines, and metrics for Prometheus."""
+"""Logs and metrics of the operator."""

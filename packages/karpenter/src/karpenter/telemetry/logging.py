@@ -50,6 +50,21 @@ _SECRET_TEXT: Final = re.compile(
 )
 _MAX_DEPTH: Final = 8
 
+FIRST: Final = 100
+THEREAFTER: Final = 100
+Form = Literal["auto", "json", "text"]
+"""What lines look like; auto means readable on a terminal, JSON elsewhere."""
+
+LEVELS: Final[Mapping[str, int]] = MappingProxyType(
+    {"": logging.INFO, "debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+)
+"""Settings of the level, and what each lets through."""
+
+_STREAMS: Final = ("stdout", "stderr")
+_QUIET_LIBRARIES: Final = ("asyncio", "aiohttp.access", "kubernetes_asyncio", "botocore", "urllib3")
+_RESERVED: Final = ("message", "level", "time", "logger")
+_OF_EXCEPTIONS: Final = ("exc_info", "stack_info")
+
 
 def hide(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a log line with every secret replaced."""
@@ -84,10 +99,6 @@ def _hidden(value: object, depth: int) -> object:
             return hide_text(str(value))
 
 
-FIRST: Final = 100
-THEREAFTER: Final = 100
-
-
 class Sampler(logging.Filter):
     """Passes the first lines of each second, and every n-th of the rest, per event and level."""
 
@@ -115,20 +126,6 @@ def event_of(record: logging.LogRecord) -> str:
     if isinstance(record.msg, dict):
         return str(record.msg.get("event", ""))
     return str(record.msg)
-
-
-Form = Literal["auto", "json", "text"]
-"""What lines look like; auto means readable on a terminal, JSON elsewhere."""
-
-LEVELS: Final[Mapping[str, int]] = MappingProxyType(
-    {"": logging.INFO, "debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
-)
-"""Settings of the level, and what each lets through."""
-
-_STREAMS: Final = ("stdout", "stderr")
-_QUIET_LIBRARIES: Final = ("asyncio", "aiohttp.access", "kubernetes_asyncio", "botocore", "urllib3")
-_RESERVED: Final = ("message", "level", "time", "logger")
-_OF_EXCEPTIONS: Final = ("exc_info", "stack_info")
 
 
 class BadOutput(ValueError):  # noqa: N818  says what is wrong

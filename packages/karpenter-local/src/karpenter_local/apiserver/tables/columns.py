@@ -123,7 +123,7 @@ def human(seconds: float) -> str:
     if whole < -1:
         return "<invalid>"
     whole = max(whole, 0)
-    _, size, unit, finer_size, finer = next(rung for rung in _UNITS if whole < rung[0])
+    _, size, unit, finer_size, finer = next(row for row in _UNITS if whole < row[0])
     rest = whole % size // finer_size if finer_size else 0
     return f"{whole // size}{unit}{rest}{finer}" if rest else f"{whole // size}{unit}"
 

@@ -89,6 +89,7 @@ def _disrupt(
     aged: list[Command],
 ) -> DisruptionDecision:
     """Return what disruption decides once the provisioner has; `aged` nodes are expired."""
+    # The provisioner nominates a claim by its name, since its node may have none yet.
     nominated = {effect.node for effect in found.effects if isinstance(effect, Nominate)}
     context = disruption_context(settings)
     decided = disrupt(

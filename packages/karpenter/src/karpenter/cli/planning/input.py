@@ -145,6 +145,7 @@ class _ManifestReader:
         except InvalidObject as error:
             self.problems.append(f"{document.source}: {error}")
             return
+        # An API server with our CustomResourceDefinitions would refuse the same.
         if kind in _WRITTEN_BY_USERS:
             self.problems += [str(each) for each in check_document(document) if isinstance(each, Finding)]
         if node_class is not None:

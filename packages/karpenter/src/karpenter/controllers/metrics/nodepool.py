@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterState, ClusterView
     from karpenter.telemetry.metrics import Metrics
 
+REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
+PERIOD: Final = 60.0
+"""Seconds between two computations of the eligible nodes."""
+
+_EMPTY_CATALOG: Final = Catalog(types=())
+
 
 class Catalogs(Protocol):
     """The instance types of all NodePools."""
@@ -88,13 +94,6 @@ def _rows(pool: str, written: ResourceList) -> list[tuple[float, dict[str, str]]
     except QuantityError:  # the condition ValidationSucceeded reports it
         return []
     return [(unit(name, each), {"resource_type": name, "nodepool": pool}) for name, each in amounts.items()]
-
-
-REASONS: Final = (EMPTY, DRIFTED, UNDERUTILIZED)
-PERIOD: Final = 60.0
-"""Seconds between two computations of the eligible nodes."""
-
-_EMPTY_CATALOG: Final = Catalog(types=())
 
 
 class DisruptionBudgetMetrics:

@@ -77,7 +77,7 @@ class ReconcileMetrics:
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Record a queue, too."""
-        queue.watcher = self
+        queue.metrics = self
         self._queue = queue
         self._metrics.before_reading(self._refresh)
 

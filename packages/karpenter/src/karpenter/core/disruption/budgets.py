@@ -103,6 +103,8 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         """Return how many of `pool_size` nodes may be disrupted at once; shares round up."""
         if self.nodes is not None:
             return self.nodes
+        # Shares round up, so that 10% of 5 nodes lets one go:
+        # https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
         return -(-pool_size * (self.percent or 0) // 100)
 
     def covers(self, reason: str, now: datetime) -> bool:
@@ -240,6 +242,7 @@ def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
         if not node.pool or not node.is_initialized or _is_gone(node):
             continue
         size[node.pool] = size.get(node.pool, 0) + 1
+        # Nodes that are not ready use up budgets too, so that disruption does not add to an outage.
         if node.is_deleting or not node.is_ready:
             leaving[node.pool] = leaving.get(node.pool, 0) + 1
     return size, leaving

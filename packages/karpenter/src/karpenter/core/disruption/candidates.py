@@ -130,6 +130,8 @@ def find_candidates(
             )
             price = price_of(node, catalog)
             held[node.name] = KeptNode(node=node.name, code=code, message=message, hourly=price or 0.0)
+            # A claim with a grace period drains in the end, whatever its pods say, so drift may take it:
+            # https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod
             has_grace = node.claim is not None and node.claim.spec.termination_grace_period is not None
             if found is not None and obstacle is None and has_grace:
                 eventual.append(found)

@@ -314,6 +314,7 @@ def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPerio
 
 def workload(pod: Pod) -> str:
     """Return the workload that a pod belongs to; empty for a pod that no controller recreates."""
+    # A pod without a controller does not come back, so it is expected nowhere.
     owner = next((each for each in pod.metadata.owner_references if each.controller), None)
     return f"{pod.metadata.namespace}/{owner.kind}/{owner.name}" if owner is not None else ""
 

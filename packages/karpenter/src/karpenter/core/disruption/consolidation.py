@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.simulate import SimulationResult, Simulator
     from karpenter.core.scheduling.problem import NewNode
 
+# A spot node that is replaced by the cheapest spot type again and again ends on the one that is interrupted
+# most, so many cheaper types must remain to choose from:
+# https://karpenter.sh/docs/concepts/disruption/#spot-consolidation
 SPOT_CHOICE: Final = 15
 """How many cheaper spot types there must be before one spot machine replaces another."""
 
@@ -81,6 +84,7 @@ class Consolidation:
         `afresh` looks at once for the cheapest machines instead of the fewest.
         """
         found = self._decide(candidates, by_price=afresh)
+        # Packing by price takes longer, and finds more only where something is launched.
         if afresh or self._most == 1 or len(candidates) > _FEW or not _buys(found):
             return found
         several = self._decide(candidates, by_price=True)
@@ -227,6 +231,8 @@ def _bought_cheaper(
 
 def _rather_spot(node: NewNode) -> NewNode:
     """Buy spot only where on-demand would do as well: its price was not asked."""
+    # If both capacity types are left, the provider falls back from spot to on-demand, whose price was not
+    # compared.
     both = prices.allows(node, SPOT) and prices.allows(node, ON_DEMAND)
     spot = prices.only(node, SPOT) if both else None
     return node if spot is None else spot
@@ -260,6 +266,8 @@ def _several(
 
 def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewNode | None:
     """Leave out types as dear as a machine of theirs that would go: keeping that machine is as good."""
+    # Replacing three nodes by one of the type of one of them is worse than to delete the other two:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/multinodeconsolidation.go
     common = [c.price for c in candidates if c.node.labels.get(INSTANCE_TYPE) in node.instance_types]
     prices_known = [price for price in common if price is not None]
     if not prices_known:

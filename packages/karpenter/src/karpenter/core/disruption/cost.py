@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.statenode import StateNode
 
+# The deletion cost is an int32 and a priority of users at most a billion, so they add 16 and 30 at most:
+# https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost
+# https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
 _DELETION_COST_SCALE: Final = 2**27
 _PRIORITY_SCALE: Final = 2**25
 _MOST: Final = 10.0
@@ -32,6 +35,7 @@ def eviction_cost(pod: Pod) -> float:
         cost += deletion / _DELETION_COST_SCALE
     if pod.spec.priority is not None:
         cost += pod.spec.priority / _PRIORITY_SCALE
+    # One pod must not outweigh all others of its node.
     return max(-_MOST, min(_MOST, cost))
 
 

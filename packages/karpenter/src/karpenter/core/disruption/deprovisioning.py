@@ -67,4 +67,5 @@ def _rank(claim: NodeClaim, pods: tuple[Pod, ...], now: datetime) -> tuple[bool,
     protected = any(is_active(pod) and has_do_not_disrupt(pod, now) for pod in pods)
     empty = not protected and all(is_owned_by_daemonset(pod) for pod in pods)
     cost = sum(eviction_cost(pod) for pod in pods if is_reschedulable(pod)) * lifetime_left(claim, now)
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/static/deprovisioning/controller.go
     return bool(claim.status.provider_id), not empty, protected, cost, claim.name

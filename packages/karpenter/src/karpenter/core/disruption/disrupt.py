@@ -146,6 +146,7 @@ def disrupt(
                 **{each.node: now for each in explained if each.code.is_simulated},
             },
             fruitless=context.fingerprint if fruitless else None,
+            # Everything else that changes a decision changes the fingerprint.
             fruitless_until=min(next_moment(view, now) or now + RELOOK, now + RELOOK) if fruitless else None,
         ),
         validate_after=WAIT if late else 0.0,
@@ -263,6 +264,7 @@ class _Pass:
                 message = f"it is looked at again after what goes now ({commands[0].reason})"
                 yield _kept(node.name, candidate, (DisruptionCode.WAITING, message))
             else:
+                # Each explanation is a simulation, and users are told at most every quarter of an hour.
                 closely = node.name not in lately and explained < self._settings.explain
                 explained += closely
                 yield _kept(node.name, candidate, self._explained(candidate, closely=closely))

@@ -45,6 +45,7 @@ def replace_drifted(
 
     Once `stop` says so, what was not reached is noted as such; `overdue` nodes were not reached before.
     """
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/drift.go
     allowed = [candidate for candidate in candidates if headroom.allows(candidate)]
     ordered = sorted(allowed, key=lambda each: (each.name not in overdue, drift_order(each)))
     for place, candidate in enumerate(ordered):

@@ -30,6 +30,7 @@ def remove_empty(
         for each in candidates
         if each.is_empty and each.is_dynamic and each.name not in buffered and not each.quiet
     ]
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/emptiness.go
     going = headroom.within(sorted(ready, key=lambda each: (-each.worth, each.name)))
     for each in ready:
         obstacles[each.name] = (DisruptionCode.BUDGET, headroom.obstacle(each))

@@ -202,6 +202,7 @@ def _after_growth(
     """Return the savings; those of NodePools that have launched nodes for pending pods are over."""
     if memory.claims is None:
         return memory.savings
+    # A replacement is part of a saving; any other new claim was launched for pending pods.
     new = claims - memory.claims - memory.launched
     return end_savings(
         memory.savings, {view.claims[name].metadata.labels.get(NODEPOOL, "") for name in new}, now

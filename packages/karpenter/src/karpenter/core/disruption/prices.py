@@ -90,6 +90,7 @@ def _worst(table: PoolOfferingTable, bits: Bits) -> NDArray[np.float64]:
     flags = table.flags(bits)
     worst = np.full(len(table.types), np.inf)
     settled = np.zeros(len(table.types), bool)
+    # The provider launches the first of these capacity types that an instance type still has.
     for way in _WAYS:
         mine = flags & table.has_capacity_type(way)
         dearest = np.full(len(table.types), -np.inf)

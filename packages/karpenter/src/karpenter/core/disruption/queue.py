@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
 
+# Replacements that never become ready must not keep nodes tainted for ever; many nodes at once need longer,
+# because the API server is asked for each: https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/queue.go
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 _SHORTEST: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(hours=1)
@@ -80,6 +82,7 @@ def untaint(node: StateNode, now: datetime) -> tuple[Effect, ...]:
     return tuple(effects)
 
 
+# https://karpenter.sh/docs/concepts/disruption/#control-flow
 def is_tainted(node: StateNode) -> bool:
     """Whether a node takes no pods because of a command."""
     taints = node.node.spec.taints if node.node is not None else ()

@@ -99,6 +99,8 @@ class RunningPods:
         return _located((self.all[number] for number in sorted(found)), but, moved)
 
     def _note_refusals(self, number: int, spec: PodSpec) -> None:
+        # Required anti-affinity of a running pod also keeps new pods away from it:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
         for term in required_anti_affinity(spec):
             pair = _pair(term.label_selector)
             if pair is None:
@@ -390,6 +392,7 @@ class Simulator:
         others = (
             [node for node in plan.new_nodes if node not in mine] if len(mine) < len(plan.new_nodes) else []
         )
+        # Pods that would be launched for anyway are not a reason to keep a node.
         surplus = max(0, len(others) - self._wanted_anyway) if others else 0
         others.sort(key=lambda node: -node.purchase.price)
         return (*mine, *others[:surplus])

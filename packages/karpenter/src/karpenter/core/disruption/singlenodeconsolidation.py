@@ -24,6 +24,7 @@ def consolidate_one(
     ranked: Sequence[Candidate], consolidation: Consolidation, headroom: Headroom, stop: Callable[[], bool]
 ) -> Command | None:
     """Return the first command for one node that pays."""
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/singlenodeconsolidation.go
     for candidate in _interleaved(ranked):
         if stop():
             return None

@@ -88,6 +88,7 @@ def _tainted(view: ClusterView, emptying: Iterable[str]) -> Iterator[Amend]:
         if node is None or each.is_deleting or not each.is_managed:
             continue
         others = [taint for taint in node.spec.taints if taint.key != EMPTYING]
+        # Writing only differences keeps this at a few writes a minute in a steady cluster.
         is_soft = len(others) < len(node.spec.taints)
         if is_soft != (each.name in wanted):
             taints = others if is_soft else [*others, _SOFT]
@@ -118,6 +119,7 @@ def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Am
 
 def _is_chosen_by_cost(pod: Pod) -> bool:
     """Whether the pod's workload asks what pods cost before it deletes some: only ReplicaSets do."""
+    # https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost
     return any(owner.controller and owner.kind == "ReplicaSet" for owner in pod.metadata.owner_references)
 
 

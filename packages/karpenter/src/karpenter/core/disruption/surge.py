@@ -40,6 +40,8 @@ SUCCESSOR_TIMEOUT: Final = timedelta(minutes=10)
 """How long successors may take before a command is given up."""
 
 _SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
+# The default of maxSurge and maxUnavailable:
+# https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment
 _USUAL: Final = "25%"
 
 
@@ -103,6 +105,7 @@ def adds_first(deployment: Deployment) -> bool:
     )
     fewer = rolling.max_unavailable if rolling is not None else None
     less = _share(_USUAL if fewer is None else fewer, wanted, up=False)
+    # In a rollout the status says nothing about the pods that a restart would add.
     settled = status.updated_replicas == status.available_replicas == status.replicas == wanted
     return (
         spec.strategy.type in {"", "RollingUpdate"}
@@ -111,6 +114,7 @@ def adds_first(deployment: Deployment) -> bool:
         and more > 0
         and not less
         and settled
+        # The status may be older than the spec until the Deployment controller has seen it.
         and status.observed_generation >= deployment.metadata.generation
     )
 

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from karpenter.core.state.statenode import StateNode
 
 
+# A pod that is being bound to the node shows up within seconds, and would be evicted at once otherwise:
+# https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/validation.go
 WAIT: Final = 15.0
 """Seconds between the decision and its validation."""
 
@@ -201,6 +203,8 @@ class _Check:
             destinations=context.destinations,
             fullest_first=context.settings.strategy == "global",
         )
+        # Several replacements were packed by price, which another simulation may do otherwise at the same
+        # cost; so only the places on nodes that stay are checked.
         if len(command.replacements) > 1:
             return _stranded(simulator.lost(command))
         found = simulator.without(going)
@@ -282,6 +286,7 @@ def _node_hold(
         return "the node is not empty any more"
     if reason == DRIFTED and node.claim is not None and node.claim.spec.termination_grace_period is not None:
         return ""  # the grace period overrides pods
+    # Terminating pods go by themselves.
     staying = (pod for pod in node.pods if is_active(pod))
     return next((why for pod in staying if (why := _pod_hold(pod, surging, pdbs, now))), "")
 

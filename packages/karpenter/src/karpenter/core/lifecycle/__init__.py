@@ -1,1 +1,1 @@
-"""The life of a machine, from its claim to its node and back, and the pools that it belongs to."""
+"""The lifecycle of NodeClaims, Nodes and NodePools: from launch to termination, and their conditions."""

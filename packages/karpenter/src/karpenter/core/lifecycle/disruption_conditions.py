@@ -143,7 +143,7 @@ def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now
     if born is not None and now - born < INSTANCE_TYPE_DRIFT_AGE:
         return ""
     if not catalog.types_of(pool.name):
-        return ""  # the provider has not answered, which says nothing about a machine that runs
+        return ""  # the provider has no catalog for the pool now, which says nothing about this node
     labels = claim.metadata.labels
     kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:

@@ -108,6 +108,7 @@ def _holds(nomination: Nomination, view: ClusterView, now: datetime) -> bool:
     if claim is None or claim.name in view.marked:
         return False
     conditions = claim.status.conditions
+    # kube-scheduler cannot bind the pod before: startup taints keep it away.
     if not is_status_condition_true(conditions, "Initialized"):
         return True
     complete = status_condition_since(conditions, "Initialized") or nomination.made

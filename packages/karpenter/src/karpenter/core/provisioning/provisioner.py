@@ -74,6 +74,7 @@ SPREAD: Final = "they would rather be spread"
 
 def is_provisionable(pod: Pod) -> bool:
     """Whether a pod is pending and kube-scheduler has found no node for it."""
+    # kube-scheduler sets the condition once no node fits: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
     return is_unscheduled(pod) and any(
         each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions
     )
@@ -116,6 +117,7 @@ def requires_no_pool(spec: PodSpec) -> bool:
         first, *_ = relaxations(spec, (), respect=True, avoidance=False)
     except RequirementError:
         return False  # it is refused later, with a sentence
+    # Pods that must run beside Karpenter, such as Karpenter itself, require that this label does not exist.
     wanted = first.requirements[NODEPOOL]
     return not wanted.complement and not wanted.values
 
@@ -141,6 +143,7 @@ def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
             labels={**chosen, **given},
             annotations=dict(node.annotations),
             owner_references=(owner_of(pool),),
+            # Without it the claim could be gone before its instance is terminated.
             finalizers=(TERMINATION_FINALIZER,),
         ),
         spec=NodeClaimSpec(
@@ -190,6 +193,7 @@ def creation_problem(effect: CreateClaim, view: ClusterView) -> str:
     pool = view.pools.get(name)
     if pool is None or pool.metadata.deletion_timestamp is not None:
         return f"NodePool {name} is gone"
+    # The watch may have shown other claims since the decision: https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/provisioner.go
     return over_limit(pool, pool_usage(state_nodes(view)).get(name, {}))
 
 
@@ -197,6 +201,7 @@ def over_limit(pool: NodePool, used: Mapping[str, int]) -> str:
     """Return which limit a NodePool has exceeded already, as a sentence; nothing while it keeps them all."""
     limits = parse_resources(pool.spec.limits)
     for name in sorted(limits):
+        # The scheduler keeps new nodes within the limits; here they are exceeded already.
         if used.get(name, 0) > limits[name]:
             has, may = render_amount(name, used[name]), render_amount(name, limits[name])
             return f"NodePool {pool.name} has {has} of {name} and its limit is {may}"

@@ -93,6 +93,7 @@ def scale_up(pool: NodePool, there: ClaimCounts, rules: LabelRules) -> Step:
         or there.active + there.pending >= wanted
     ):
         return Step(again=PERIOD)
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/static/provisioning/controller.go
     lacking = min(wanted - there.active, _room(pool, there))
     if lacking <= 0:
         return Step(again=AT_LIMIT)

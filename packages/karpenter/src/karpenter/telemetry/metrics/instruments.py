@@ -43,6 +43,41 @@ MAX_OBSERVED: Final = 10_000
 Values = tuple[str, ...]
 """The values of a series' labels, in the order of their declaration."""
 
+WELL_KNOWN: Final = "<well-known labels>"
+"""Stands for one label per well-known label of nodes."""
+
+NODE_CLASSES: Final = "<node class labels>"
+"""Stands for one label per kind of node class that the provider supports."""
+
+QUANTILES: Final = (0.0, 0.5, 0.9, 0.99, 1.0)
+# fmt: off
+DURATIONS: Final = (
+    .005, .01, .025, .05, .1, .15, .2, .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1.0, 1.25, 1.5, 1.75, 2.0,
+    2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
+    150.0, 300.0, 450.0, 600.0,
+)
+"""Buckets in seconds for pods, scheduling and disruption; upstream's."""
+# fmt: on
+CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Buckets in seconds for calls over the network; the default of Prometheus clients."""
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+LIFETIMES: Final = (
+    *(minutes * _MINUTE for minutes in (15, 30, 45)),
+    *(hours * _HOUR for hours in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
+    *(days * _DAY for days in (1, 2, 3, 5, 10, 15, 20, 25, 30)),
+)
+"""Buckets in seconds for lifetimes of Nodes."""
+
+LINES_PER_PIECE = 1000
+"""Lines per piece of text; other tasks get a turn between pieces."""
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_SPECIAL = frozenset('\\"\n')
+
 
 class Sample(NamedTuple):
     """One line of the exposition: a suffix to the name, the values of the labels, and a number."""
@@ -313,11 +348,6 @@ def render_bound(bound: float) -> str:
 
 I_co = TypeVar("I_co", bound=Instrument, covariant=True)
 
-WELL_KNOWN: Final = "<well-known labels>"
-"""Stands for one label per well-known label of nodes."""
-
-NODE_CLASSES: Final = "<node class labels>"
-"""Stands for one label per kind of node class that the provider supports."""
 
 KINDS: Final[Mapping[type[Instrument], str]] = MappingProxyType(
     {
@@ -431,41 +461,8 @@ def growing(first: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(accumulate(repeat(factor, count - 1), mul, initial=first))
 
 
-QUANTILES: Final = (0.0, 0.5, 0.9, 0.99, 1.0)
-
-# fmt: off
-DURATIONS: Final = (
-    .005, .01, .025, .05, .1, .15, .2, .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1.0, 1.25, 1.5, 1.75, 2.0,
-    2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
-    150.0, 300.0, 450.0, 600.0,
-)
-"""Buckets in seconds for pods, scheduling and disruption; upstream's."""
-# fmt: on
-
-CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Buckets in seconds for calls over the network; the default of Prometheus clients."""
-
 TRANSITIONS: Final = doubling(0.5, 15)
 """Buckets in seconds for transitions of conditions."""
-
-_MINUTE: Final = 60.0
-_HOUR: Final = 60 * _MINUTE
-_DAY: Final = 24 * _HOUR
-
-LIFETIMES: Final = (
-    *(minutes * _MINUTE for minutes in (15, 30, 45)),
-    *(hours * _HOUR for hours in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
-    *(days * _DAY for days in (1, 2, 3, 5, 10, 15, 20, 25, 30)),
-)
-"""Buckets in seconds for lifetimes of Nodes."""
-
-
-LINES_PER_PIECE = 1000
-"""Lines per piece of text; other tasks get a turn between pieces."""
-
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
-_SPECIAL = frozenset('\\"\n')
 
 
 def render(declared: MetricSpec[Instrument], instrument: Instrument) -> Iterator[str]:

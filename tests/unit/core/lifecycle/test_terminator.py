@@ -12,13 +12,13 @@ from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
 from karpenter.api.wire import convert
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Evict, Measure, Step, Terminate
-from karpenter.core.lifecycle.garbagecollection import machines_without_claim, claims_without_machine
+from karpenter.core.lifecycle.garbagecollection import claims_without_machine, machines_without_claim
 from karpenter.core.lifecycle.hydration import hydrate
 from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
 from karpenter.core.lifecycle.termination import (
     TerminatingNode,
-    pending_volume_attachments,
     finalize_nodeclaim,
+    pending_volume_attachments,
     terminate_node,
 )
 from karpenter.core.lifecycle.terminator import drain

@@ -26,9 +26,9 @@ from karpenter.core.lifecycle.conditions import claim_conditions, overlay_condit
 from karpenter.core.lifecycle.consistency import check_consistency
 from karpenter.core.lifecycle.initialization import initialize
 from karpenter.core.lifecycle.liveness import LivenessTimeouts, delete_for_timeout, seconds_left
-from karpenter.core.lifecycle.registration import registration_outcome, register
+from karpenter.core.lifecycle.registration import register, registration_outcome
 from tests.unit.core.disruption.clusters import NOW, machine
-from tests.unit.core.lifecycle.test_leaving import with_condition, with_meta
+from tests.unit.core.lifecycle.test_termination import with_condition, with_meta
 
 if TYPE_CHECKING:
     from karpenter.core.lifecycle import conditions

@@ -19,12 +19,12 @@ from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_statu
 from karpenter.core.lifecycle.registrationhealth import (
     NO_HISTORY,
     RegistrationHistory,
-    record_outcome,
     history_of_condition,
+    record_outcome,
 )
 from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
-from tests.unit.core.lifecycle.test_leaving import pair, with_condition
+from tests.unit.core.lifecycle.test_termination import pair, with_condition
 
 if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool

@@ -33,16 +33,16 @@ from karpenter.core.lifecycle.interruption import handle_interruption
 from karpenter.core.lifecycle.termination import (
     InvalidTerminationTime,
     TerminatingNode,
-    pending_volume_attachments,
     disrupted_taint_patch,
-    termination_time,
     finalize_nodeclaim,
+    pending_volume_attachments,
     terminate_node,
+    termination_time,
 )
 from karpenter.core.lifecycle.terminator import (
-    EvictPod,
-    EvictionDone,
     DeletePod,
+    EvictionDone,
+    EvictPod,
     RetryEviction,
     eviction_action,
 )

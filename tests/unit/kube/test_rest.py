@@ -9,8 +9,8 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.kube import rest
-from karpenter.kube.transport import Request
 from karpenter.kube.rest import Apply, MergePatch, Preconditions, Selection, target_of, untyped
+from karpenter.kube.transport import Request
 
 PODS = target_of(Pod)
 NODES = target_of(Node)
@@ -36,9 +36,7 @@ CLAIMS = target_of(NodeClaim)
         pytest.param(rest.get(NODES, "a/b c"), "GET", "/api/v1/nodes/a%2Fb%20c", id="odd names are quoted"),
         pytest.param(rest.list_page(PODS), "GET", "/api/v1/pods", id="all pods"),
         pytest.param(
-            rest.list_page(
-                PODS, Selection(namespace="shop", labels="a=b", fields="spec.nodeName="), limit=5
-            ),
+            rest.list_page(PODS, Selection(namespace="shop", labels="a=b", fields="spec.nodeName="), limit=5),
             "GET",
             "/api/v1/namespaces/shop/pods?labelSelector=a=b&fieldSelector=spec.nodeName=&limit=5",
             id="some pods",

@@ -1,6 +1,13 @@
 """Every metric counted once, so that every one is shown."""
 
-from karpenter.telemetry.metrics import METRICS, CounterMetric, GaugeMetric, HistogramMetric, Metrics, SummaryMetric
+from karpenter.telemetry.metrics import (
+    METRICS,
+    CounterMetric,
+    GaugeMetric,
+    HistogramMetric,
+    Metrics,
+    SummaryMetric,
+)
 
 
 def exercise(metrics: Metrics) -> None:

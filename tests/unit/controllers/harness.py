@@ -1,0 +1,79 @@
+"""What controllers work with: a state, a clock set by hand, and someone who notes what is to be done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from karpenter.controllers.perform import Performer
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
+from tests.unit.core.lifecycle.objects import BORN
+from tests.unit.telemetry.clocks import NOON, HandClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.core.effects import CreateClaim, Effect
+
+OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
+CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True, generation=1)
+
+
+class Noted(Performer):
+    """Notes what is to be carried out; claims that are created are there at once."""
+
+    def __init__(self, store: ClusterState) -> None:
+        self._state = store
+        self.effects: list[Effect] = []
+        self.error: Exception | None = None
+
+    async def perform(self, effects: Iterable[Effect]) -> None:
+        """Note effects, or fail."""
+        for effect in effects:
+            if self.error is not None:
+                raise self.error
+            self.effects.append(effect)
+
+    async def create_claim(self, effect: CreateClaim) -> NodeClaim:
+        """Note a claim, or fail; it gets a name of its own."""
+        await self.perform([effect])
+        meta = effect.claim.metadata
+        named = msgspec.structs.replace(meta, name=f"{meta.generate_name}{len(self.effects)}")
+        made = msgspec.structs.replace(effect.claim, metadata=named)
+        self._state.apply(ObjectUpdated(made))
+        return made
+
+    @property
+    def kinds(self) -> list[str]:
+        """What sort of effects were noted, in order; and all are forgotten."""
+        found = [type(each).__name__ for each in self.effects]
+        self.effects.clear()
+        return found
+
+
+class Shell:
+    """A controller's surroundings."""
+
+    def __init__(self, *objects: Any) -> None:
+        self.clock = HandClock()
+        self.clock.seconds = (BORN - NOON).total_seconds() + 120  # two minutes after everything was born
+        self.store = ClusterState(serves=OURS)
+        self.performer = Noted(self.store)
+        self.put(*objects)
+
+    def put(self, *objects: Any) -> None:
+        """Let objects be there."""
+        for each in objects:
+            self.store.apply(ObjectUpdated(each))
+
+    def drop(self, *objects: Any) -> None:
+        """Let objects be gone."""
+        for each in objects:
+            self.store.apply(ObjectDeleted(each))
+
+
+def wakes(controller: Any, item: Any, before: Any = None, *, gone: bool = False) -> list[str]:
+    """Return the keys that an event brings to a controller's notice."""
+    return list(controller.wakes(ObjectDeleted(item) if gone else ObjectUpdated(item), before))

@@ -1,0 +1,273 @@
+"""Controllers of claims: which events they care about, and what they have carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api.dra import ResourceSlice
+from karpenter.api.labels import NODEPOOL, REQUESTED_DRA_DRIVERS
+from karpenter.api.wire import convert
+from karpenter.cloud.cloudprovider import Hold, Machine
+from karpenter.cloud.errors import MachineNotFound
+from karpenter.controllers.nodeclaim import (
+    Expiration,
+    GarbageCollection,
+    NodeClaimConsistency,
+    NodeClaimDisruption,
+    NodeClaimLifecycle,
+    PodEvents,
+)
+from karpenter.controllers.termination import NodeTermination
+from karpenter.core.effects import Amend, DeleteObject
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.state.cluster import ObjectUpdated
+from tests.unit.controllers.harness import CLASS, Shell, wakes
+from tests.unit.core.lifecycle.objects import (
+    BORN,
+    ID,
+    NOW,
+    at,
+    claim,
+    complete,
+    conditions,
+    launched,
+    node,
+    pod,
+    pool,
+)
+
+if TYPE_CHECKING:
+    from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
+
+GOING = {"deletionTimestamp": at(NOW), "finalizers": ["karpenter.sh/termination"]}
+OTHER = claim(name="other", meta={"labels": {NODEPOOL: "other"}})
+
+
+class Sky:
+    """A cloud that answers what a test wants."""
+
+    def __init__(self, *machines: Machine, drift: str | None = "", holds: tuple[Hold, ...] = ()) -> None:
+        self.machines = machines
+        self._drift = drift
+        self._holds = holds
+
+    async def list(self) -> tuple[Machine, ...]:
+        """Return every machine."""
+        return self.machines
+
+    async def get(self, provider_id: str) -> Machine:
+        """Return one machine."""
+        for each in self.machines:
+            if each.provider_id == provider_id:
+                return each
+        raise MachineNotFound(provider_id)
+
+    async def drift(self, item: NodeClaim) -> str:
+        """Say why a machine has drifted, or that there is none."""
+        if self._drift is None:
+            raise MachineNotFound(item.status.provider_id)
+        return self._drift
+
+    async def registration_holds(self, item: NodeClaim, there: Node) -> tuple[Hold, ...]:
+        """Say what holds a node back."""
+        del item, there
+        return self._holds
+
+
+NO_SKY: Any = Sky()
+
+
+class Market:
+    """Sells nothing."""
+
+    async def of(self, pools: Any) -> Catalog:
+        """Return nothing that is sold."""
+        del pools
+        return Catalog(types=())
+
+
+def lifecycle(shell: Shell, sky: Any = NO_SKY, **more: Any) -> NodeClaimLifecycle:
+    """Return the controller of claims' lives."""
+    return NodeClaimLifecycle(shell.store, shell.performer, sky, shell.clock, **more)
+
+
+def test_what_wakes_the_life_of_a_claim() -> None:
+    """A claim is woken by itself, by its node before and after a change, and by devices on its node."""
+    shell = Shell(launched(), node(), OTHER)
+    found = lifecycle(shell)
+    moved = node(spec={"providerID": "kwok://two"})
+    slice_of = {"metadata": {"name": "s"}, "spec": {"nodeName": "node-1"}}
+
+    assert wakes(found, OTHER) == ["other"]
+    assert wakes(found, node()) == ["claim-1"]
+    assert wakes(found, moved, node()) == ["claim-1"]
+    assert wakes(found, convert(slice_of, ResourceSlice)) == ["claim-1"]
+    assert wakes(found, convert({"metadata": {"name": "s"}}, ResourceSlice)) == []
+    assert wakes(found, pod()) == []
+
+
+def test_the_life_of_a_claim() -> None:
+    """A claim without a machine gets one; one that is deleted loses it; one that is gone is left alone."""
+    shell = Shell(claim())
+    found = lifecycle(shell)
+    asyncio.run(found.reconcile("claim-1"))
+    assert shell.performer.kinds == ["Launch"]
+
+    shell.put(launched(meta=GOING))
+    assert asyncio.run(found.reconcile("claim-1")) == 5.0
+    assert shell.performer.kinds == ["Terminate"]
+    assert asyncio.run(found.reconcile("gone")) is None
+    assert shell.performer.kinds == []
+
+
+def test_a_provider_may_hold_a_node_back() -> None:
+    """What holds a node is asked for only when there is one, and is looked at again when it says."""
+    shell = Shell(launched(Registered="Unknown"))
+    found = lifecycle(shell, Sky(holds=(Hold(because="tags", look_again=3.0),)))
+    asyncio.run(found.reconcile("claim-1"))
+    assert all("RegistrationHookPending" not in str(each) for each in shell.performer.effects)
+
+    shell.put(node())
+    assert asyncio.run(found.reconcile("claim-1")) == 3.0
+    assert any("RegistrationHookPending" in str(each) for each in shell.performer.effects)
+
+
+@pytest.mark.parametrize(
+    ("devices", "reason"), [(True, "DRADriverPoolsNotPublished"), (False, "Initialized")]
+)
+def test_devices_count_where_they_are_switched_on(devices: bool, reason: str) -> None:
+    """A node waits for its devices only where somebody asks for devices."""
+    notes = {"annotations": {REQUESTED_DRA_DRIVERS: "gpu"}}
+    shell = Shell(launched(meta=notes, Registered="True", Initialized="Unknown"), node())
+    asyncio.run(lifecycle(shell, devices=devices).reconcile("claim-1"))
+
+    assert any(f"'reason': '{reason}'" in str(each) for each in shell.performer.effects)
+
+
+def test_marks() -> None:
+    """A claim is marked with the drift of its provider; a machine that is gone has not drifted."""
+    shell = Shell(complete(), pool(), OTHER, claim(name="young"))
+    found = NodeClaimDisruption(shell.store, shell.performer, Sky(drift="ImageDrift"), Market(), shell.clock)  # type: ignore[arg-type]
+    assert wakes(found, pool()) == ["claim-1", "young"]
+    assert wakes(found, OTHER) == ["other"]
+    assert wakes(found, CLASS) == []
+
+    asyncio.run(found.reconcile("claim-1"))
+    assert "ImageDrift" in str(shell.performer.effects)
+    shell.performer.effects.clear()
+    assert asyncio.run(found.reconcile("young")) is None
+    assert asyncio.run(found.reconcile("gone")) is None
+    assert shell.performer.kinds == []
+
+    lost = NodeClaimDisruption(shell.store, shell.performer, Sky(drift=None), Market(), shell.clock)  # type: ignore[arg-type]
+    asyncio.run(lost.reconcile("claim-1"))
+    assert "Drifted" not in str(shell.performer.effects)
+
+
+def test_expiration() -> None:
+    """A claim is looked at when it is first seen and when its time has come, and not in between."""
+    old = claim(spec={"expireAfter": "1m"})
+    shell = Shell(old, claim(name="young", spec={"expireAfter": "1h"}))
+    found = Expiration(shell.store, shell.performer, shell.clock)
+    assert wakes(found, old) == ["claim-1"]
+    assert wakes(found, old, old) == wakes(found, old, gone=True) == wakes(found, node()) == []
+
+    asyncio.run(found.reconcile("claim-1"))
+    assert shell.performer.kinds == ["DeleteObject", "Count", "Count"]
+    assert asyncio.run(found.reconcile("young")) == pytest.approx(3480.0, abs=1)
+    assert asyncio.run(found.reconcile("gone")) is None
+
+
+def test_upkeep() -> None:
+    """What does not name its class is named first; then the node is held to its promise, now and then."""
+    shell = Shell(complete(meta={"labels": {NODEPOOL: "default"}}), node())
+    found = NodeClaimConsistency(shell.store, shell.performer, shell.clock)
+    assert wakes(found, node()) == wakes(found, complete()) == ["claim-1"]
+    assert wakes(found, pod()) == []
+
+    assert asyncio.run(found.reconcile("claim-1")) == 0.0
+    assert shell.performer.kinds == ["Amend"]
+    shell.put(complete())
+    assert asyncio.run(found.reconcile("claim-1")) == 600.0
+    assert "ConsistentStateFound" in str(shell.performer.effects)
+    assert asyncio.run(found.reconcile("gone")) is None
+
+
+def test_pod_events() -> None:
+    """The claim of the node on which a pod came or went is noted; other news of pods is not."""
+    shell = Shell(complete(), node())
+    found = PodEvents(shell.store, shell.performer, shell.clock)
+    free = pod(spec={"nodeName": ""})
+    assert wakes(found, pod(), free) == wakes(found, pod(), pod(), gone=True) == ["claim-1"]
+    assert wakes(found, pod(), pod()) == wakes(found, node()) == []
+    assert wakes(found, pod(spec={"nodeName": "unknown"}), free) == []
+
+    asyncio.run(found.reconcile("claim-1"))
+    asyncio.run(found.reconcile("gone"))
+    assert shell.performer.kinds == ["Amend"]
+
+
+def test_what_was_left_behind_is_collected() -> None:
+    """A claim whose machine is gone is deleted; a machine that no claim is for is ended."""
+    stray = Machine(provider_id="kwok://stray", created=BORN - timedelta(hours=1))
+    shell = Shell(complete())
+    found = GarbageCollection(shell.store, shell.performer, Sky(stray), shell.clock)  # type: ignore[arg-type]
+
+    assert asyncio.run(found.look()) == 120.0
+    assert shell.performer.kinds == ["DeleteObject", "Count", "Count", "Terminate"]
+
+
+def test_nodes_that_leave() -> None:
+    """A node that is being deleted is brought to its end with its claim; others are left alone."""
+    leaving = node(meta=GOING)
+    shell = Shell(complete(), leaving)
+    found = NodeTermination(shell.store, shell.performer, Sky(), shell.clock)  # type: ignore[arg-type]
+    assert wakes(found, leaving) == wakes(found, complete()) == ["node-1"]
+    assert wakes(found, node()) == wakes(found, OTHER) == wakes(found, pod()) == []
+
+    asyncio.run(found.reconcile("node-1"))
+    (deletion,) = shell.performer.effects
+    assert isinstance(deletion, DeleteObject)
+    assert deletion.kind == "NodeClaim"
+    assert asyncio.run(found.reconcile("gone")) is None
+
+
+@pytest.mark.parametrize(
+    ("ready", "machines", "ended"),
+    [
+        pytest.param(False, (), True, id="not ready, and the cloud knows no such machine"),
+        pytest.param(False, (Machine(provider_id=ID),), False, id="not ready, but the machine is there"),
+        pytest.param(True, (), False, id="ready: the cloud is not even asked"),
+    ],
+)
+def test_a_node_whose_machine_is_gone(ready: bool, machines: tuple[Machine, ...], ended: bool) -> None:
+    """A node without a machine is let go at once."""
+    shell = Shell(complete(meta=GOING), node(meta=GOING, ready=ready))
+    found = NodeTermination(shell.store, shell.performer, Sky(*machines), shell.clock)  # type: ignore[arg-type]
+    asyncio.run(found.reconcile("node-1"))
+    freed = [
+        each
+        for each in shell.performer.effects
+        if isinstance(each, Amend)
+        and each.kind == "Node"
+        and "finalizers" in each.changes.get("metadata", {})
+    ]
+
+    assert bool(freed) == ended
+
+
+def test_conditions_of_others_do_not_matter() -> None:
+    """A claim of a class that is somebody else's is not even held."""
+    shell = Shell()
+    foreign = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "name": "default"}}
+    shell.store.apply(
+        ObjectUpdated(claim(spec=foreign, status={"conditions": conditions(Launched="Unknown")}))
+    )
+
+    assert asyncio.run(lifecycle(shell).reconcile("claim-1")) is None
+    assert shell.performer.kinds == []
