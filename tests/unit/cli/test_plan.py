@@ -340,7 +340,7 @@ def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch
     ],
 )
 def test_every_pool_has_a_hash(tmp_path: Path, annotations: dict[str, str], expected: dict[str, str]) -> None:
-    """Drift is found by comparing hashes, so a pool without one gets the one that the operator would write."""
+    """Drift is found by comparing hashes, so a pool without one gets the one the operator would write."""
     path = tmp_path / "pool.yaml"
     path.write_text(render_documents([POOL | {"metadata": {"name": "default", "annotations": annotations}}]))
     found = read_input([str(path)]).view.pools["default"].metadata.annotations

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.controllers.perform import Performer
-from karpenter.core.state.cluster import ObjectDeleted, NodeClass, ObjectUpdated, ClusterState
+from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 

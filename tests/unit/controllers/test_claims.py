@@ -14,12 +14,12 @@ from karpenter.api.wire import convert
 from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.nodeclaim import (
-    NodeClaimLifecycle,
-    NodeClaimDisruption,
     Expiration,
     GarbageCollection,
-    PodEvents,
     NodeClaimConsistency,
+    NodeClaimDisruption,
+    NodeClaimLifecycle,
+    PodEvents,
 )
 from karpenter.controllers.termination import NodeTermination
 from karpenter.core.effects import Amend, DeleteObject
@@ -265,7 +265,9 @@ def test_conditions_of_others_do_not_matter() -> None:
     """A claim of a class that is somebody else's is not even held."""
     shell = Shell()
     foreign = {"nodeClassRef": {"group": "other.example", "kind": "OtherClass", "name": "default"}}
-    shell.store.apply(ObjectUpdated(claim(spec=foreign, status={"conditions": conditions(Launched="Unknown")})))
+    shell.store.apply(
+        ObjectUpdated(claim(spec=foreign, status={"conditions": conditions(Launched="Unknown")}))
+    )
 
     assert asyncio.run(lifecycle(shell).reconcile("claim-1")) is None
     assert shell.performer.kinds == []

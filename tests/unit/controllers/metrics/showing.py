@@ -10,7 +10,7 @@ from tests.unit.core.lifecycle.objects import CLASS_LABEL
 from tests.unit.telemetry.clocks import HandClock
 
 if TYPE_CHECKING:
-    from karpenter.telemetry.metrics import MetricSpec, GaugeMetric
+    from karpenter.telemetry.metrics import GaugeMetric, MetricSpec
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 
