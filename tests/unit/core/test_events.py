@@ -107,9 +107,11 @@ def test_a_change_is_told_with_its_reason_if_it_has_one() -> None:
     held = complete().status.conditions[0]
     bare = msgspec.structs.replace(held, reason="", message="")
 
-    assert events.condition_changed(claim(), "Unknown", held).message.endswith("to True (Launched).")
+    assert events.condition_changed(claim(), "Unknown", held).message == (
+        "Status condition transitioned: Launched is True, was Unknown (Launched)."
+    )
     assert events.condition_changed(claim(), "", bare).message == (
-        "The condition Launched went from nothing to True."
+        "Status condition transitioned: Launched is True."
     )
 
 
@@ -123,4 +125,4 @@ def test_a_deleted_pod_learns_how_long_it_has() -> None:
     """What it asked for and what it gets are both told."""
     own = pod(spec={"terminationGracePeriodSeconds": 60})
 
-    assert "5 s to end and asked for 60 s" in events.disrupted(own, 5).message
+    assert "a grace period of 5 s (its own is 60 s)" in events.disrupted(own, 5).message

@@ -21,7 +21,7 @@ def node(uid: str, *owners: str, blocks: bool = True, **more: Any) -> GraphNode:
     """Return an object that belongs to others, by their uids."""
     return GraphNode(
         api_version="v1",
-        kind="GraphNode",
+        kind="Widget",
         namespace="default",
         name=uid,
         uid=uid,

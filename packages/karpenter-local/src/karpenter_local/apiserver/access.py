@@ -109,7 +109,7 @@ def _rules(store: ObjectStore, role: dict[str, Any], namespace: str) -> list[dic
 def _binds(binding: dict[str, Any], user: UserInfo, namespace: str) -> bool:
     for subject in binding.get("subjects") or ():
         match subject["kind"]:
-            case "UserInfo" if subject["name"] == user.name:
+            case "User" if subject["name"] == user.name:
                 return True
             case "Group" if subject["name"] in user.groups:
                 return True

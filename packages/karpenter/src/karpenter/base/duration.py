@@ -23,6 +23,7 @@ NEVER: Final = "Never"
 _MICROSECOND: Final = 10**3
 _MILLISECOND: Final = 10**6
 _SECOND: Final = 10**9
+# The grammar of Go's time.ParseDuration: https://pkg.go.dev/time#ParseDuration
 _UNITS: Final = {
     "ns": 1,
     "us": _MICROSECOND,

@@ -50,6 +50,7 @@ _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL_EXPONENT: Final = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
 _BINARY_FACTOR: Final = {suffix: _KIBI**power for power, suffix in enumerate(_BINARY_SUFFIXES) if power}
 
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 _GRAMMAR: Final = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?|\.(?P<only_part>[0-9]+))"
     r"(?:(?P<binary>[KMGTPE]i)|(?P<decimal>[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]+))?"

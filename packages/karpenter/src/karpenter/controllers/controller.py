@@ -162,6 +162,7 @@ class Controller:
             log.debug("object.conflicted", **facts, error=str(error))
             self.queue.retry(key)
             return REQUEUE
+        # The cloud has said how long to wait; the backoff of the key does not grow.
         except Throttled as error:
             log.warning("object.postponed", **facts, error=str(error))
             self.queue.add_after(key, error.retry_after)

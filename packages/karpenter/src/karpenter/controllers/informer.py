@@ -55,6 +55,8 @@ ALWAYS: tuple[type[Resource], ...] = (
     CSINode,
     VolumeAttachment,
 )
+# Only default topology spread constraints read the owners of pods:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 FOR_SPREAD: tuple[type[Resource], ...] = (Service, ReplicationController, ReplicaSet, StatefulSet)
 FOR_BUFFERS: tuple[type[Resource], ...] = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet, StatefulSet)
 FOR_DEVICES: tuple[type[Resource], ...] = (ResourceSlice, ResourceClaim, ResourceClaimTemplate, DeviceClass)

@@ -275,6 +275,7 @@ class GarbageCollection:
 
     async def look(self) -> float:
         """Compare NodeClaims with the machines of the cloud."""
+        # Claims are read before and after the list, so that a launch in between is no orphan.
         before = tuple(self._store.view().claims.values())
         machines = await call_cloud(self._cloud.list())
         view = self._store.view()

@@ -63,8 +63,11 @@ log = structlog.stdlib.get_logger(__name__)
 Kind = type[T] | Target[T]
 """What a request is about: a struct of the API, or a target."""
 
+# The defaults of upstream's kube-client-qps and kube-client-burst:
+# https://karpenter.sh/docs/reference/settings/
 QPS = 200.0
 BURST = 300.0
+# https://kubernetes.io/docs/reference/using-api/api-concepts/ (retrieving large results sets in chunks)
 PAGE = 500
 """Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
 
@@ -76,6 +79,8 @@ def may_retry(request: Request, error: KubeError) -> bool:
     match error:
         case Unreachable():
             return not error.sent or is_idempotent(request)
+        # 429 also means that a PodDisruptionBudget refuses an eviction:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
         case TooManyRequests():
             return not request.path.endswith("/eviction")
         case ServerFailed():

@@ -38,6 +38,8 @@ from karpenter.kube.transport import Pairs, Request, Response, Streaming
 
 log = structlog.stdlib.get_logger(__name__)
 
+# https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/ (bound tokens expire after
+# an hour)
 REREAD = 60.0
 """Seconds after which a token file is read again; the kubelet rewrites it well before its end."""
 

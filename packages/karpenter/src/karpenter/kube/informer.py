@@ -208,6 +208,8 @@ EventHandler: TypeAlias = Callable[[InformerEvent[H]], None]
 
 def is_after(version: str, other: str) -> bool:
     """Return whether `version` is later than `other`; if that cannot be known, whether it differs."""
+    # Resource versions are opaque by contract, but etcd's are increasing numbers, and informers of
+    # client-go rely on that in the same way: https://kubernetes.io/docs/reference/using-api/api-concepts/
     if version.isdecimal() and other.isdecimal():
         return int(version) > int(other)
     return version != other

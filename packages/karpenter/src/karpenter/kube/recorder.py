@@ -42,6 +42,8 @@ MAX_QUEUED = 1000
 MAX_SENT = 4096
 """The most sent Events whose count may still be raised."""
 
+# The API server refuses longer messages:
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 MAX_MESSAGE_LENGTH = 1024  # the API's own limit
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+# https://karpenter.sh/docs/reference/settings/ (feature gates)
 GATES: Final = MappingProxyType(
     {
         "ReservedCapacity": True,

@@ -110,6 +110,7 @@ class OperatorProcess:
         bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.client = Client(transport, chance=chance, bucket=bucket)
         # Renewing a lease must not wait behind a thousand other requests.
+        # A client without the shared rate limit: a late renewal would lose the leadership.
         self._lease_client = Client(transport, chance=chance)
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)

@@ -50,6 +50,8 @@ _SECRET_TEXT: Final = re.compile(
 )
 _MAX_DEPTH: Final = 8
 
+# The same numbers as zap's production configuration:
+# https://pkg.go.dev/go.uber.org/zap#SamplingConfig
 FIRST: Final = 100
 THEREAFTER: Final = 100
 Form = Literal["auto", "json", "text"]

@@ -55,7 +55,7 @@ class TableView:
     def _table(self, meta: dict[str, Any], entries: Sequence[Entry]) -> dict[str, Any]:
         now = self._now()
         return {
-            "kind": "TableView",
+            "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": meta,
             "columnDefinitions": [column.definition() for column in self._columns],

@@ -132,6 +132,7 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
             observed_generation=self.generation,
         )
         others = [each for each in self.held if each.type != kind]
+        # A deletion raises metadata.generation; conditions that were True before it still are.
         if self.deleting:
             others = [msgspec.structs.replace(each, observed_generation=self.generation) for each in others]
         return msgspec.structs.replace(self, held=tuple(sorted([*others, new], key=_by_time)))

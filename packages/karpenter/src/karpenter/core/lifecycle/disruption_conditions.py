@@ -127,6 +127,9 @@ def _static_drift(claim: NodeClaim, pool: NodePool) -> str:
     """Return whether the hashes differ; without all four annotations there is nothing to compare."""
     ours, theirs = claim.metadata.annotations, pool.metadata.annotations
     stamped = all(key in each for each in (ours, theirs) for key in (NODEPOOL_HASH, NODEPOOL_HASH_VERSION))
+    # Hashes of different versions are made of different fields and cannot be compared; the NodePool
+    # controller brings the claim to the present version first:
+    # https://karpenter.sh/docs/concepts/disruption/
     if not stamped or ours[NODEPOOL_HASH_VERSION] != theirs[NODEPOOL_HASH_VERSION]:
         return ""
     return "NodePoolDrifted" if ours[NODEPOOL_HASH] != theirs[NODEPOOL_HASH] else ""
@@ -151,6 +154,8 @@ def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now
     if ZONE not in labels or CAPACITY_TYPE not in labels:
         return ""
     capacity_types = {labels[CAPACITY_TYPE]}
+    # A reserved instance becomes on-demand when its capacity reservation ends, without a change of the
+    # instance: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
     if RESERVED in capacity_types:
         capacity_types.add(ON_DEMAND)
     # A provider that names its zones keeps the nodes of a type that their zone no longer offers.

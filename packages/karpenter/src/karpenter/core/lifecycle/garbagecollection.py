@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
 
+# The list of a cloud costs API calls, and orphans are rare, so they are looked for every two minutes only.
 PERIOD: Final = 120.0
 MIN_MACHINE_AGE: Final = timedelta(seconds=60)
 """The age from which on a machine without a NodeClaim is an orphan."""

@@ -61,6 +61,8 @@ def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
     for taint in claim.spec.startup_taints:
         if any(same_taint(taint, each) for each in node.spec.taints):
             return "StartupTaintsExist", f"StartupTaint {_taint_text(taint.key, taint.effect)} still exists"
+    # Kubernetes adds these taints while a Node starts and removes them by itself:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     for taint in node.spec.taints:
         if is_ephemeral(taint):
             return (

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect
     from karpenter.core.lifecycle.conditions import ConditionSet
 
+# A NodeClaim that cannot launch or register holds room in limits and keeps pods waiting, so it is deleted
+# and the scheduler tries again: https://karpenter.sh/docs/concepts/nodeclaims/
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
 REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 

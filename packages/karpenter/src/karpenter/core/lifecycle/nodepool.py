@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from karpenter.core.lifecycle.conditions import ConditionSet
     from karpenter.core.state.cluster import NodeClass
 
+# A merge patch never removes a key by leaving it out, so resources that are gone are written as null, and
+# these are written as zero: `kubectl get nodepools` shows them as columns.
 _ALWAYS_WRITTEN: Final = ("cpu", "memory", "pods", "ephemeral-storage", NODES)
 
 

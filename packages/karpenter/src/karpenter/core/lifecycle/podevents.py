@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
 
+# A rollout binds hundreds of pods a second; one write per pod would exhaust the client's rate limit.
 DEDUPE_TIMEOUT: Final = timedelta(seconds=10)
 
 

@@ -100,6 +100,7 @@ def _warnings(claim: NodeClaim, node: Node) -> tuple[Effect, ...]:
 def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
     """Return the write that syncs a claim's metadata and taints to its Node; empty if nothing differs."""
     taints = node.spec.taints
+    # Bootstrap code that manages the taints of its Node itself sets this label.
     if node.metadata.labels.get(DO_NOT_SYNC_TAINTS) != "true":
         taints = merge(merge(taints, claim.spec.taints), claim.spec.startup_taints)
     labels = dict(claim.metadata.labels)

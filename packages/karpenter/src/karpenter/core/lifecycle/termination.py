@@ -86,6 +86,8 @@ class TerminatingNode(msgspec.Struct, frozen=True, kw_only=True):
 def terminate_node(terminating: TerminatingNode, now: datetime) -> Step:
     """Return the effects for a Node that is being deleted."""
     node, claim = terminating.node, terminating.claim
+    # Without our finalizer the API server deletes the Node at once and there is nothing to drain:
+    # https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
     if not has_finalizer(node):
         return NOTHING
     if claim is not None and claim.metadata.deletion_timestamp is None:

@@ -40,6 +40,8 @@ FORCEFUL: Final = "Forceful Termination"
 STUCK_AFTER: Final = timedelta(minutes=1)
 """How long after its grace period a pod counts as stuck terminating and no longer blocks the drain."""
 
+# The same order as the kubelet's graceful node shutdown, which ends critical pods last:
+# https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/
 CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MAX_PODS: Final = 1_000_000
 """The most pods that all workloads together are expanded to."""
 
+# Every cluster has these two PriorityClasses:
+# https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/
 _BUILT_IN_PRIORITIES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -169,6 +171,8 @@ def _with_claims(owner: StatefulSet, count: int, present: Container[Identity]) -
     for number, pod in enumerate(_pods(owner, count)):
         claimed = []
         for template in templates:
+            # The StatefulSet controller names claims this way:
+            # https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/
             name = f"{template.metadata.name}-{owner.name}-{number}"
             source = PersistentVolumeClaimSource(claim_name=name)
             claimed.append(Volume(name=template.metadata.name, persistent_volume_claim=source))

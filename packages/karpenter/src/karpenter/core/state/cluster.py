@@ -57,6 +57,7 @@ _Names = dict[str, None]
 
 _PODS: Final = "pods"
 _CLASSES: Final = "node_classes"
+# Heartbeats and other status changes must not start a consolidation search, which is expensive.
 _CONSOLIDATION_CONDITIONS: Final = ("Initialized", "Consolidatable", "Drifted", "InstanceTerminating")
 """Conditions of a NodeClaim whose change can make a consolidation possible."""
 

@@ -104,6 +104,8 @@ def _by_namespace(pods: Iterable[Pod], namespaces: set[str]) -> dict[str, list[P
 
 
 def _selector(budget: PodDisruptionBudget) -> Selector:
+    # A policy/v1 budget without a selector matches no pods, and one with an empty selector matches all:
+    # https://kubernetes.io/docs/tasks/run-application/configure-pdb/
     wire = budget.spec.selector
     if wire is None:
         return NOTHING
@@ -134,6 +136,8 @@ def _scaled(value: int | str, total: int, *, otherwise: int) -> int:
     match = _INT_OR_PERCENT.fullmatch(str(value))
     if match is None:
         return otherwise
+    # Percentages round up:
+    # https://kubernetes.io/docs/tasks/run-application/configure-pdb/
     number = int(match[1])
     return -(-number * total // 100) if match[2] else number
 

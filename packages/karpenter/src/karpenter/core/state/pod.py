@@ -47,6 +47,8 @@ def is_owned_by_daemonset(pod: Pod) -> bool:
 
 def is_owned_by_node(pod: Pod) -> bool:
     """Whether the pod is a static pod, whose mirror pod a Node owns."""
+    # The kubelet creates mirror pods of static pods, which cannot be evicted:
+    # https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/
     return any(owner.kind == "Node" and owner.api_version == "v1" for owner in pod.metadata.owner_references)
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 _STATE_NODES: Final = "state_nodes"
+# `kubectl cordon` sets spec.unschedulable; the node lifecycle controller adds the taint a moment later:
+# https://kubernetes.io/docs/reference/labels-annotations-taints/
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
