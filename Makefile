@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 RUNS ?= 3000
 
-.PHONY: help demo test lint types imports unit coverage bench soak crds chart settings metrics controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage bench soak crds chart settings metrics doctor controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ settings: $(VENV)/.ready ## Write the reference of settings anew
 
 metrics: $(VENV)/.ready ## Write the reference of metrics anew
 	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md
+
+doctor: $(VENV)/.ready ## Write the page of the doctor's rules anew
+	$(BIN)/python -m karpenter.doctor.reference > docs/reference/doctor.md
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py

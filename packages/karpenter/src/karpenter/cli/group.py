@@ -45,6 +45,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
+    "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
     "hash": CommandEntry("karpenter.cli.hash:hash_command", "Print the hashes that drift is found by."),
     "local": CommandEntry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": CommandEntry(

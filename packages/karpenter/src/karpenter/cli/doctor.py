@@ -1,0 +1,296 @@
+"""``karpenter doctor``: what is wrong with an installation, and what helps."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import textwrap
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+import structlog
+
+from karpenter.cli.errors import CommandError, note, one_line
+from karpenter.cli.files import files_option, read_texts
+from karpenter.cli.output import output_option_with, render
+from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, cluster_name
+from karpenter.doctor.gather import read_manifests
+from karpenter.doctor.rule import ERROR, INFO, WARNING
+from karpenter.doctor.rules import RULES, diagnose
+from karpenter.doctor.terraform import TerraformUnreadable, charts_in, read_terraform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.cli.output import Output
+    from karpenter.doctor.facts import TerraformBlock
+    from karpenter.doctor.gather import Gathered
+    from karpenter.doctor.rule import DoctorFinding
+    from karpenter.doctor.rules import Diagnosis
+
+WIDTH: Final = 80
+_ILL: Final = 1
+"""The exit code when there is an error."""
+
+_EXTRA: Final = "pip install 'karpenter[terraform]'"
+
+
+@click.command(
+    epilog="Examples:\n\n"
+    "  karpenter doctor -f cluster/\n\n"
+    "  karpenter doctor --context production --region us-west-2 --cluster blue\n\n"
+    "  karpenter doctor --policy controller-policy.json\n\n"
+    "  kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -\n\n"
+    "  karpenter doctor --terraform infra/ -f karpenter.yaml -o json"
+)
+@files_option(required=False, text="Manifests, values of the chart and policies")
+@click.option(
+    "--context", default=None, metavar="NAME", help="A live cluster, by a context of the kubeconfig."
+)
+@click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
+@click.option("--region", default="", help="The AWS region of the account to look at.")
+@click.option("--cluster", default="", help="The name of the EKS cluster.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="FILE|-",
+    type=click.Path(allow_dash=True),
+    help="An IAM policy. May be repeated.",
+)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="FILE|-",
+    type=click.Path(allow_dash=True),
+    help="A log of the operator or of an installation. May be repeated.",
+)
+@click.option(
+    "--terraform",
+    "folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="A folder of Terraform.",
+)
+@click.option("--ignore", multiple=True, metavar="RULE", help="A rule to leave out. May be repeated.")
+@output_option_with("text", "lines", "json")
+def doctor(  # noqa: PLR0917  click hands over options by name
+    paths: tuple[str, ...],
+    context: str | None,
+    kubeconfig: str,
+    region: str,
+    cluster: str,
+    policies: tuple[str, ...],
+    logs: tuple[str, ...],
+    folder: str | None,
+    ignore: tuple[str, ...],
+    output: Output,
+) -> None:
+    """
+    Find what is wrong with an installation, and say what helps.
+
+    Looks at manifests, a live cluster, an AWS account, IAM policies, logs and Terraform, at any of
+    them alone or at all together, and changes nothing. Without any of them it looks at the cluster
+    of the current context. Rules that need what was not given are skipped, and counted.
+
+    Every finding names the object, the field, what helps, and the place in the reference that
+    explains the rule. Exits 0 when there is no error, 1 when there is one, and 2 when the input
+    cannot be used.
+    """
+    unknown = sorted(set(ignore) - {rule.id for rule in RULES})
+    if unknown:
+        raise CommandError(
+            f"--ignore: there is no rule {unknown[0]!r}", hint="docs/reference/doctor.md lists the rules"
+        )
+    live = context is not None or bool(kubeconfig)
+    if not (live or paths or policies or logs or folder or region or cluster):
+        live = True
+    facts = _facts(_files(paths), _live(kubeconfig, context or "") if live else None)
+    facts = _with_texts(facts, policies, logs)
+    if folder is not None:
+        facts = _with_terraform(facts, Path(folder))
+    if region or cluster:
+        facts = _with_account(facts, region, cluster)
+    diagnosis = diagnose(facts, ignore=ignore)
+    _report(diagnosis, output)
+    if diagnosis.count(ERROR):
+        raise SystemExit(_ILL)
+
+
+def _files(paths: tuple[str, ...]) -> Gathered | None:
+    return read_manifests(read_texts(paths)) if paths else None
+
+
+def _live(kubeconfig: str, context: str) -> Gathered:
+    """Read a live cluster; raises CommandError where there is none."""
+    from karpenter.kube.errors import KubeError  # noqa: PLC0415  who looks at files needs no client
+
+    note(f"reading the cluster of {f'context {context}' if context else 'the current context'} ...")
+    # What goes wrong on the way is told in the end, in one sentence.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        return asyncio.run(_read(kubeconfig, context))
+    except KubeError as error:
+        raise CommandError(str(error), hint="give manifests with -f to look at files alone") from error
+
+
+async def _read(kubeconfig: str, context: str) -> Gathered:
+    from karpenter.base.clock import SystemClock  # noqa: PLC0415  as above
+    from karpenter.doctor.gather import read_cluster  # noqa: PLC0415  as above
+    from karpenter.kube.client import Client  # noqa: PLC0415  as above
+    from karpenter.kube.http import HttpTransport  # noqa: PLC0415  as above
+    from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415  as above
+
+    found = await find_cluster(
+        environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
+    )
+    client = Client(HttpTransport(found.endpoint, found.credentials), chance=Random())  # noqa: S311  retries
+    try:
+        return await read_cluster(client)
+    finally:
+        await client.close()
+
+
+def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
+    """Return what files and a cluster say; a file replaces the object of the cluster that it names."""
+    given = [each for each in (files, live) if each is not None]
+    if not given:
+        return DoctorFacts()
+    written = files.objects if files is not None else ()
+    replaced = {(each.identity, each.subject) for each in written}
+    there = live.objects if live is not None else ()
+    kept = [each for each in there if (each.identity, each.subject) not in replaced]
+    charts = tuple(chart for source in given for chart in source.charts)
+    policies = tuple(policy for source in given for policy in source.policies)
+    for each in live.unread if live is not None else ():
+        note(f"not read: {one_line(each)}")
+    return DoctorFacts(
+        objects=(*written, *kept),
+        live=live is not None,
+        kubernetes=live.kubernetes if live is not None else None,
+        charts=charts or None,
+        policies=policies or None,
+        unreadable=files.unreadable if files is not None else (),
+    )
+
+
+def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, ...]) -> DoctorFacts:
+    if policies:
+        read = tuple(PolicyText(source=each.source, text=each.content) for each in read_texts(policies))
+        facts = msgspec.structs.replace(facts, policies=(*(facts.policies or ()), *read))
+    if logs:
+        texts = tuple(LogText(source=each.source, text=each.content) for each in read_texts(logs))
+        facts = msgspec.structs.replace(facts, logs=texts)
+    return facts
+
+
+def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
+    texts = {str(path): path.read_text("utf-8") for path in sorted(folder.glob("*.tf"))}
+    if not texts:
+        raise CommandError(f"--terraform: {folder}: no file here ends with .tf")
+    try:
+        blocks = read_terraform(texts, folder=folder.resolve().name)
+    except ModuleNotFoundError:
+        reason = f"--terraform: {folder} is not read, because python-hcl2 is not installed: {_EXTRA}"
+        note(reason)
+        return msgspec.structs.replace(facts, unread={**facts.unread, "terraform": reason})
+    except TerraformUnreadable as error:
+        raise CommandError(f"--terraform: {error}") from error
+    charts = (*(facts.charts or ()), *charts_in(blocks))
+    return msgspec.structs.replace(
+        facts, terraform=blocks, charts=charts or None, kubernetes=facts.kubernetes or _version_in(blocks)
+    )
+
+
+def _version_in(blocks: Iterable[TerraformBlock]) -> str | None:
+    """Return the version of Kubernetes that Terraform states."""
+    found = (
+        str(each.body.get("cluster_version") or each.body.get("kubernetes_version") or "") for each in blocks
+    )
+    return next((text for text in found if text and "${" not in text), None)
+
+
+def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
+    """Read the account; raises CommandError where the region or the cluster is not known."""
+    name = cluster or cluster_name(facts)
+    if not name:
+        raise CommandError("the name of the EKS cluster is not known", hint="give it with --cluster")
+    try:
+        import boto3  # noqa: PLC0415  an extra
+
+        from karpenter.doctor.gather_aws import AccountReader  # noqa: PLC0415  as above
+    except ModuleNotFoundError as error:
+        raise CommandError("boto3 is not installed", hint="pip install 'karpenter[aws]'") from error
+    session = boto3.Session(region_name=region or None)
+    if not session.region_name:
+        raise CommandError("the AWS region is not known", hint="give it with --region")
+    note(f"reading the AWS account, {session.region_name}, cluster {name} ...")
+    facts = msgspec.structs.replace(facts, region=session.region_name, cluster=name)
+    client: Any = session.client
+    reader = AccountReader(client, region=session.region_name, cluster=name)
+    aws = reader.read(facts)
+    if aws.eks is None and aws.subnets is None and aws.roles is None:
+        problem = next(iter(sorted(reader.unread.values())))
+        raise CommandError(problem, hint="aws sts get-caller-identity shows whether AWS can be asked")
+    version = aws.eks.version if aws.eks is not None else ""
+    return msgspec.structs.replace(
+        facts,
+        aws=aws,
+        kubernetes=facts.kubernetes or version or None,
+        unread={**facts.unread, **reader.unread},
+    )
+
+
+def _report(diagnosis: Diagnosis, output: Output) -> None:
+    if output.form == "json":
+        click.echo(render(_data(diagnosis), "json"), nl=False)
+    else:
+        for each in diagnosis.findings:
+            line = one_line(str(each))
+            click.echo(paragraph(each) if output.form == "text" else line)
+    for skipped in diagnosis.skipped:
+        text = f"not checked: {_counted(len(skipped.rules), 'rule')}, {skipped.reason}"
+        note(textwrap.fill(one_line(text), WIDTH, subsequent_indent="  "))
+    counts = ", ".join(
+        _counted(diagnosis.count(severity), noun)
+        for severity, noun in ((ERROR, "error"), (WARNING, "warning"), (INFO, "note"))
+    )
+    note(f"{counts}; {_counted(diagnosis.checked, 'rule')} checked")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def paragraph(finding: DoctorFinding) -> str:
+    """Return a finding in lines of 80 columns: what is wrong where, then what helps."""
+    place = ": ".join(part for part in (finding.source, finding.object, finding.field) if part)
+    first = f"{finding.severity}: {place}: {finding.message}"
+    return "\n".join([_filled(first), _filled(finding.fix, "  fix: "), _filled(finding.anchor, "  see ")])
+
+
+def _filled(text: str, begin: str = "") -> str:
+    return textwrap.fill(
+        one_line(text),
+        WIDTH,
+        initial_indent=begin,
+        subsequent_indent="    ",
+        break_long_words=False,  # names and addresses stay whole, for copying
+        break_on_hyphens=False,
+    )
+
+
+def _data(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "errors": diagnosis.count(ERROR),
+        "warnings": diagnosis.count(WARNING),
+        "notes": diagnosis.count(INFO),
+        "checked": diagnosis.checked,
+        "findings": diagnosis.findings,
+        "skipped": diagnosis.skipped,
+    }

@@ -1,0 +1,5 @@
+locals {
+  name      = "ex-${basename(path.cwd)}"
+  namespace = "karpenter"
+  tags      = { Blueprint = local.name }
+}

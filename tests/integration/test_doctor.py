@@ -1,0 +1,242 @@
+"""The doctor on the embedded AWS and the embedded cluster: facts are gathered by real calls."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from karpenter.api.crd.definitions import DEFINITIONS, render
+from karpenter.api.manifests import render_documents
+from karpenter.cli.doctor import doctor
+from karpenter.doctor.facts import AwsFacts
+from karpenter.doctor.gather import read_cluster
+from karpenter.doctor.gather_aws import AccountReader
+from karpenter.doctor.rules import diagnose
+from karpenter.kube.rest import untyped
+from karpenter_local.aws.server import EmbeddedAws
+from karpenter_local.aws.site import Site
+from karpenter_local.cluster import LocalCluster
+from karpenter_local.virtual import VirtualClock, run_virtual
+from tests.unit.doctor.world import CLASS, OPERATOR, POOL, WORKLOAD, changed, facts, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from karpenter.doctor.facts import DoctorFacts
+
+CONTROLLER = "KarpenterControllerRole-blue"
+WIDE: dict[str, Any] = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": ["ec2:*", "iam:*"], "Resource": "*"}],
+}
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+SERVED = (
+    ("NodePool", untyped("karpenter.sh/v1", "nodepools", kind="NodePool", namespaced=False)),
+    (
+        "EC2NodeClass",
+        untyped("karpenter.k8s.aws/v1", "ec2nodeclasses", kind="EC2NodeClass", namespaced=False),
+    ),
+    ("Deployment", untyped("apps/v1", "deployments", kind="Deployment", namespaced=True)),
+    ("ServiceAccount", untyped("v1", "serviceaccounts", kind="ServiceAccount", namespaced=True)),
+)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """An account with everything that a cluster needs, for the tests of this module."""
+    with EmbeddedAws() as server:
+        made = Site(server, cluster="blue", types=("c5.large",))
+        yield made
+        made.close()
+
+
+def clients(site: Site) -> Callable[[str], Any]:
+    """Return what makes clients of the account."""
+    found = site.environment
+    session = boto3.Session(
+        aws_access_key_id=found["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=found["AWS_SECRET_ACCESS_KEY"],
+        region_name=found["AWS_REGION"],
+    )
+    return lambda name: session.client(name, endpoint_url=found["AWS_ENDPOINT_URL"])
+
+
+def read(site: Site, known: DoctorFacts) -> DoctorFacts:
+    """Return facts with those of the account."""
+    reader = AccountReader(clients(site), region=site.environment["AWS_REGION"], cluster="blue")
+    aws = reader.read(known)
+    return msgspec.structs.replace(known, aws=aws, unread=reader.unread)
+
+
+def found(known: DoctorFacts, *rules: str) -> list[str]:
+    """Return what some rules find."""
+    return [each.message for each in diagnose(known).findings if each.rule in rules]
+
+
+def test_every_fact_is_read_or_said_not_to_be(site: Site) -> None:
+    """Whatever AWS does not tell has a reason, and the facts that rules need most are there."""
+    known = read(site, facts(POOL, CLASS, OPERATOR))
+    named = {field.name for field in msgspec.structs.fields(AwsFacts)}
+    missing = {name for name in named if getattr(known.aws, name) is None}
+
+    assert {f"aws.{name}" for name in missing} == known.unread.keys()
+    assert missing.isdisjoint(
+        {"zones", "subnets", "security_groups", "roles", "queues", "eks", "event_rules"}
+    )
+    assert known.aws.eks is not None
+    assert known.aws.eks.vpc.startswith("vpc-")
+
+
+def test_a_sound_network_has_no_findings(site: Site) -> None:
+    """What the account has is what the class selects."""
+    known = read(site, facts(POOL, CLASS, OPERATOR))
+    sound = (
+        "subnet-selector",
+        "security-group-selector",
+        "subnet-zones",
+        "zone-unknown",
+        "node-role",
+        "queue-missing",
+    )
+
+    assert found(known, *sound) == []
+    assert not [each for each in diagnose(known).skipped if set(sound) & set(each.rules)]
+
+
+def test_what_is_not_there_is_found(site: Site) -> None:
+    """Tags, roles, profiles and queues that do not exist are named."""
+    text = changed(
+        CLASS, ("discovery: blue", "discovery: green"), ("role: KarpenterNodeRole-blue", "role: gone")
+    )
+    other = changed(
+        CLASS, ("name: default", "name: other"), ("role: KarpenterNodeRole-blue", "instanceProfile: gone")
+    )
+    known = read(site, facts(POOL, text, other, changed(OPERATOR, ("value: blue}", "value: gone}"))))
+
+    assert found(known, "subnet-selector") == ["no subnet of us-west-2 has karpenter.sh/discovery=green"]
+    assert found(known, "node-role") == ["the role gone does not exist in the account"]
+    assert found(known, "instance-profile") == ["the instance profile gone does not exist"]
+    assert found(known, "queue-missing") == ["does not exist in us-west-2"]
+
+
+def test_policies_of_the_operator_s_role(site: Site) -> None:
+    """Policies are read from the role, inline and managed, and judged with line and column."""
+    iam = clients(site)("iam")
+    arn = iam.create_role(RoleName=CONTROLLER, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
+    iam.put_role_policy(RoleName=CONTROLLER, PolicyName="wide", PolicyDocument=json.dumps(WIDE))
+    narrow = {
+        "Version": "2012-10-17",
+        "Statement": [{**WIDE["Statement"][0], "Action": "ec2:DescribeImages"}],
+    }
+    policy = iam.create_policy(PolicyName="narrow", PolicyDocument=json.dumps(narrow))["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName=CONTROLLER, PolicyArn=policy)
+    annotated = f"""
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: karpenter, namespace: kube-system, annotations: {{eks.amazonaws.com/role-arn: "{arn}"}}}}
+"""
+    known = read(site, facts(POOL, CLASS, OPERATOR, annotated))
+    role = (known.aws.roles or {})[CONTROLLER]
+    wide = [each for each in diagnose(known).findings if each.rule == "policy-wildcard-action"]
+
+    assert role is not None
+    assert [each.source for each in role.policies] == ["policy/narrow", f"role/{CONTROLLER}/wide"]
+    assert [each.message for each in wide] == [
+        "ec2:* allows every action of ec2",
+        "iam:* allows every action of iam",
+    ]
+    assert wide[0].object.startswith(f"role/{CONTROLLER}/wide:")
+
+
+def test_rules_that_reach_the_queue(site: Site) -> None:
+    """Rules are found by their target, and a misspelt one is told from those that are missing."""
+    make = clients(site)
+    queue = make("sqs").get_queue_url(QueueName="blue")["QueueUrl"]
+    arn = make("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"][
+        "QueueArn"
+    ]
+    events = make("events")
+    pattern = {"source": ["aws.ec2"], "detail-type": ["C2 Instance State-change Notification"]}
+    events.put_rule(Name="doctor-state", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="doctor-state", Targets=[{"Id": "q", "Arn": arn}])
+    known = read(site, facts(OPERATOR))
+    events.remove_targets(Rule="doctor-state", Ids=["q"])
+
+    assert "'C2 Instance State-change Notification' matches no event" in found(known, "event-rules")
+
+
+def test_the_command_on_an_account(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command finds the account as every program does: by the environment."""
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    manifest = tmp_path / "class.yaml"
+    manifest.write_text(f"{POOL}---{changed(CLASS, ('discovery: blue', 'discovery: green'))}", "utf-8")
+    result = CliRunner().invoke(
+        doctor, ["-f", str(manifest), "--region", "us-west-2", "--cluster", "blue", "-o", "json"]
+    )
+
+    assert result.exit_code == 1
+    data = json.loads(result.stdout)
+    assert {"subnet-selector", "security-group-selector"} <= {each["rule"] for each in data["findings"]}
+    assert "reading the AWS account, us-west-2, cluster blue" in result.stderr
+
+
+def test_a_live_cluster() -> None:
+    """Objects of the cluster are judged as manifests are, and rules that need all of them are checked."""
+
+    async def scenario() -> None:
+        async with LocalCluster(VirtualClock(), seed=1, controllers=False) as cluster:
+            definitions = untyped(
+                "apiextensions.k8s.io/v1",
+                "customresourcedefinitions",
+                kind="CustomResourceDefinition",
+                namespaced=False,
+            )
+            for definition in DEFINITIONS:
+                await cluster.client.create(definitions, render(definition))
+            namespaces = untyped("v1", "namespaces", kind="Namespace", namespaced=False)
+            await cluster.client.create(namespaces, {"metadata": {"name": "shop"}})
+            kinds = dict(SERVED)
+            pool = changed(POOL, ('  limits: {cpu: "1000"}\n', ""))
+            selector = ("spec:\n  replicas", "spec:\n  selector: {matchLabels: {app: web}}\n  replicas")
+            for each in objects(pool, CLASS, changed(WORKLOAD, selector)):
+                target = kinds[each.identity[1]]
+                namespace = each.plain["metadata"].get("namespace", "")
+                await cluster.client.create(target, each.plain, namespace=namespace)
+            read = await read_cluster(cluster.client)
+            known = facts(POOL)
+            known = msgspec.structs.replace(
+                known, objects=read.objects, live=True, kubernetes=read.kubernetes
+            )
+            diagnosis = diagnose(known)
+
+            assert read.unread == ()
+            assert (read.kubernetes or "").startswith("1.")
+            assert [each.rule for each in diagnosis.findings if each.severity != "info"] == [
+                "nodepool-limits"
+            ]
+            assert not [each for each in diagnosis.skipped if "crd-version" in each.rules]
+
+    run_virtual(scenario())
+
+
+def test_a_folder_and_a_cluster_print_the_same_object_once(tmp_path: Path) -> None:
+    """A folder alone needs neither a cluster nor an account."""
+    (tmp_path / "pool.yaml").write_text(
+        render_documents([each.plain for each in objects(POOL, CLASS)]), "utf-8"
+    )
+    result = CliRunner().invoke(doctor, ["-f", str(tmp_path)])
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "0 errors, 0 warnings, 0 notes" in result.stderr
