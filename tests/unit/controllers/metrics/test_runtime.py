@@ -11,7 +11,7 @@ import structlog
 
 from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import AnswerTimeout, Controller, Requeue, start_singleton
+from karpenter.controllers.controller import CloudTimeout, Controller, Requeue, start_singleton
 from karpenter.controllers.metrics.runtime import client_request_metrics, request_labels
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
@@ -80,7 +80,7 @@ def test_how_steps_end() -> None:
         5.0,
         Requeue("no"),
         Throttled(retry_after=3.0),
-        AnswerTimeout("no answer within 60 s"),
+        CloudTimeout("no answer within 60 s"),
         RuntimeError("a bug"),
         None,
     ]

@@ -173,7 +173,7 @@ class Controller:
             return REQUEUE
         except (KubeError, CloudError) as error:
             log.warning("object.not_reconciled", **facts, error=str(error))
-            outcome.timed_out = isinstance(error, AnswerTimeout)
+            outcome.timed_out = isinstance(error, CloudTimeout)
             self.queue.retry(key)
         except Exception:
             log.exception("reconciler.crashed", **facts)
@@ -208,7 +208,7 @@ def start_singleton(
                     outcome.result = REQUEUE_AFTER
                 except (KubeError, CloudError) as error:
                     log.warning("singleton.failed", controller=each.name, error=str(error))
-                    outcome.timed_out = isinstance(error, AnswerTimeout)
+                    outcome.timed_out = isinstance(error, CloudTimeout)
                     wait = after_failure
             if wait_for_work is not None:
                 await wait_for_work()
@@ -217,7 +217,7 @@ def start_singleton(
     supervisor.start(each.name, run)
 
 
-class AnswerTimeout(CloudUnreachable):
+class CloudTimeout(CloudUnreachable):
     """A call of the cloud provider timed out."""
 
 
@@ -226,13 +226,13 @@ async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:
     Return the result of a call of the cloud provider.
 
     Raises:
-        AnswerTimeout: the call timed out; it may have been carried out.
+        CloudTimeout: the call timed out; it may have been carried out.
     """
     try:
         async with asyncio.timeout(within):
             return await call
     except TimeoutError:
-        raise AnswerTimeout(f"no answer within {within:g} s") from None
+        raise CloudTimeout(f"no answer within {within:g} s") from None
 
 
 class Executor(Protocol):
