@@ -10,7 +10,9 @@ script are the figures that no such answer has:
 
     prices.json             on-demand prices of us-east-1, by family, size and exception
     regions.json            how many times as dear as us-east-1 a region is
+    partitions.json         on-demand prices of GovCloud, in US dollars, and of China, in yuan
     branch-interfaces.json  network interfaces for single pods, by count
+    not-in-vpc-limits.json  types that the VPC resource controller does not know, as of a date
 
 Everything is deterministic: the same input gives the same bytes.
 """  # noqa: INP001  a script, not a package
@@ -63,6 +65,8 @@ def main(moto: Path, as_of: str) -> None:
             region: _region(resources / "instance_type_offerings", region, factor, names)
             for region, factor in sorted(_figures("regions.json").items())
         },
+        listed=listed_prices(),
+        unadvertised=unadvertised_types(),
     )
     packed = pack_data(data)
     target = Path(package.__file__).with_name(FILE)
@@ -71,6 +75,21 @@ def main(moto: Path, as_of: str) -> None:
     sys.stdout.write(
         f"{len(names)} types, {priced} with a price, {len(data.regions)} regions: {len(packed)} bytes\n"
     )
+
+
+def listed_prices() -> dict[str, dict[str, float]]:
+    """Return the prices of regions that have a list of their own, by type."""
+    return {
+        region: {
+            f"{family}.{size}": price for family, sizes in families.items() for size, price in sizes.items()
+        }
+        for region, families in _figures("partitions.json")["prices"].items()
+    }
+
+
+def unadvertised_types() -> tuple[str, ...]:
+    """Return the types whose addresses the VPC resource controller does not advertise."""
+    return tuple(_figures("not-in-vpc-limits.json")["types"].split())
 
 
 def _price(name: str, names: Iterable[str], figures: Mapping[str, Any]) -> float | None:

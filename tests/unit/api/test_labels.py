@@ -86,8 +86,8 @@ def test_domains_hold_their_own_labels_only() -> None:
 
 def test_overlays_know_fewer_labels() -> None:
     """Labels that are decided after overlays were applied are not for overlays."""
-    assert "karpenter.k8s.aws/instance-tenancy" not in AWS.known_to_overlays
-    assert len(AWS.known) - len(AWS.known_to_overlays) == 6
+    assert "karpenter.k8s.aws/instance-tenancy" not in AWS.defined(overlay=True)
+    assert len(AWS.known) - len(AWS.defined(overlay=True)) == 7
 
 
 def test_every_kind_is_listed_once() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
+from karpenter.cli.planning.input import read_input
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 
@@ -327,3 +328,22 @@ def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: GET /: connection refused\n"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({}, {"karpenter.sh/nodepool-hash-version": "v3"}, id="not applied yet"),
+        pytest.param(
+            {"karpenter.sh/nodepool-hash": "1"}, {"karpenter.sh/nodepool-hash": "1"}, id="from a cluster"
+        ),
+    ],
+)
+def test_every_pool_has_a_hash(tmp_path: Path, annotations: dict[str, str], expected: dict[str, str]) -> None:
+    """Drift is found by comparing hashes, so a pool without one gets the one the operator would write."""
+    path = tmp_path / "pool.yaml"
+    path.write_text(render_documents([POOL | {"metadata": {"name": "default", "annotations": annotations}}]))
+    found = read_input([str(path)]).view.pools["default"].metadata.annotations
+
+    assert found["karpenter.sh/nodepool-hash"].isdigit()
+    assert found.items() >= expected.items()

@@ -14,6 +14,7 @@ from karpenter.cli.run import refused
 from karpenter.cloud.aws.options import AWS_SETTINGS
 from karpenter.kube.errors import NotFound, Status
 from karpenter.kube.transport import Request
+from karpenter.operator.options import SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +31,9 @@ def test_help_documents_every_setting() -> None:
     """Every setting is a flag, with its variable and its default."""
     told = "".join(run("--help").stdout.split())  # where lines are broken does not matter
 
-    for setting in (*AWS_SETTINGS, *AWS_SETTINGS):
-        assert f"--{setting.name}VALUE" in told
+    for setting in (*SETTINGS, *AWS_SETTINGS):
+        value = "[true|false]" if setting.is_switch else "VALUE"
+        assert f"--{setting.name}{value}" in told
         assert f"[env:{setting.variable};default:{setting.default or 'empty'}]" in told
 
 
@@ -45,7 +47,16 @@ def test_help_documents_every_setting() -> None:
             id="a flag",
         ),
         pytest.param(
-            [], {"METRICS_PORT": "x"}, "setting metrics-port: 'x' is not a whole number", id="a variable"
+            ["--metrics-port", "x"],
+            {},
+            "setting metrics-port: 'x' is not a whole number",
+            id="a word for a number",
+        ),
+        pytest.param(
+            [], {"METRICS_PORT": "65536"}, "setting metrics-port: 65536 is not between 0 and", id="a variable"
+        ),
+        pytest.param(
+            ["--isolated-vpc=no"], {}, "setting ISOLATED_VPC: 'no' is not true or false", id="a flag of AWS"
         ),
         pytest.param(
             ["--log-output-paths", "/nowhere/log"], {}, "/nowhere/log", id="a log that cannot be written"
@@ -60,6 +71,33 @@ def test_bad_settings(arguments: list[str], environment: dict[str, str], problem
     [line] = refused.stderr.splitlines()
     assert line.startswith("error: ")
     assert problem in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--disable-leader-election"], id="bare"),
+        pytest.param(["--disable-leader-election", "--log-level=error"], id="bare before another"),
+        pytest.param(["--disable-leader-election=true"], id="with an equals sign"),
+        pytest.param(["--disable-leader-election", "true"], id="with a value of its own"),
+        pytest.param(["--isolated-vpc", "--disable-leader-election"], id="beside a bare one of AWS"),
+    ],
+)
+def test_switches_need_no_value(arguments: list[str]) -> None:
+    """A flag that is true or false may stand alone, as it may for Go; then only the cluster is missing."""
+    refused = run(*arguments, "--kubeconfig", "/nowhere/config")
+
+    [line] = refused.stderr.splitlines()
+    assert line.startswith("error: there is no kubeconfig at /nowhere/config")
+
+
+def test_variables_that_cannot_be_read() -> None:
+    """They are named, and the defaults are in force; empty ones need no word."""
+    refused = run("--kubeconfig", "/nowhere/config", METRICS_PORT="x", HEALTH_PROBE_PORT="")
+
+    first, second = refused.stderr.splitlines()
+    assert first == "ignored: METRICS_PORT: 'x' is not a whole number; 8080 is in force"
+    assert second.startswith("error: there is no kubeconfig at /nowhere/config")
 
 
 def test_a_flag_that_is_not_there() -> None:

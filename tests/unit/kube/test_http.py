@@ -1,6 +1,7 @@
 """Over real sockets with TLS: bytes arrive as they were sent, and every way to fail has its name."""
 
 import asyncio
+import base64
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -410,3 +411,12 @@ def test_a_certificate_of_another_key(authority: Authority, tmp_path: Path) -> N
 
     with pytest.raises(OSError, match="PEM"):
         Tls(Trust()).context(Certificate(mine.cert_file, str(wrong)), now=0)
+
+
+def test_the_certificates_that_we_trust(tmp_path: Path) -> None:
+    """They can be told to others, byte by byte in base64; there are none where the machine's count."""
+    file = tmp_path / "ca.crt"
+    file.write_bytes(b"-----BEGIN CERTIFICATE-----\n")
+
+    assert base64.b64decode(Trust(ca_file=str(file)).bundle()) == file.read_bytes()
+    assert Trust().bundle() == ""

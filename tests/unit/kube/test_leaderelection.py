@@ -32,7 +32,9 @@ class Candidate:
             LockName(namespace="kube-system", name="karpenter", identity=name),
             clock=VirtualClock(),
             chance=chance,
+            on_slow_path=lambda: self.slow_paths.append(now()),
         )
+        self.slow_paths: list[float] = []
         self.began: float | None = None
         self.ended: float | None = None
 
@@ -198,6 +200,7 @@ async def test_a_lease_that_was_removed_is_made_again(toy: Toy) -> None:
     await asyncio.sleep(30)
 
     assert (a.ended, spec(toy)["holderIdentity"]) == (None, "a")
+    assert len(a.slow_paths) == 1
     await end(task)
 
 

@@ -80,6 +80,30 @@ def test_what_is_refused(name: str, value: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        pytest.param("METRICS_PORT", "", 8080, id="an empty number"),
+        pytest.param("METRICS_PORT", "eighty", 8080, id="a word for a number"),
+        pytest.param("METRICS_PORT", "8_080", 8080, id="a number as Python writes it"),
+        pytest.param("METRICS_PORT", " 9", 8080, id="a number with a blank"),
+        pytest.param("METRICS_PORT", "+9", 9, id="a number with a sign"),
+        pytest.param("KUBE_CLIENT_QPS", "fast", 200.0, id="no rate"),
+        pytest.param("BATCH_IDLE_DURATION", "", timedelta(seconds=1), id="an empty duration"),
+        pytest.param("BATCH_IDLE_DURATION", "5", timedelta(seconds=1), id="a duration without a unit"),
+        pytest.param("ENABLE_PROFILING", "1", True, id="one is true"),
+        pytest.param("ENABLE_PROFILING", "T", True, id="T is true"),
+        pytest.param("ENABLE_PROFILING", "yes", False, id="yes is nothing"),
+        pytest.param("IGNORE_DRA_REQUESTS", "", True, id="an empty switch is as it is by default"),
+        pytest.param("IGNORE_DRA_REQUESTS", "0", False, id="zero is false"),
+        pytest.param("LOG_LEVEL", "", "", id="an empty text is a text"),
+    ],
+)
+def test_odd_variables(variable: str, value: str, expected: Any) -> None:
+    """What the environment says is read as Go reads it; what is no value at all counts as not set."""
+    assert getattr(parse_settings({}, {variable: value}), variable.lower()) == expected
+
+
+@pytest.mark.parametrize(
     ("change", "problem"),
     [
         pytest.param(("maxSkew: 1", "maxSkew: 0"), "maxSkew: 0 is not greater than 0", id="no skew"),
@@ -114,7 +138,7 @@ def test_a_spread() -> None:
 
 def test_gates() -> None:
     """Gates that are stated change, others keep their default, and names that nobody knows are ignored."""
-    settings = parse_settings({"feature-gates": "NodeRepair=true, Unheard=true,ReservedCapacity=False"})
+    settings = parse_settings({"feature-gates": "NodeRepair=1, Unheard=true,ReservedCapacity = False,"})
 
     assert settings.gate("NodeRepair")
     assert not settings.gate("ReservedCapacity")

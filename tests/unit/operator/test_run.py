@@ -212,7 +212,7 @@ def test_a_bad_setting_of_the_operator_beside_a_local_cluster(tmp_path: Path) ->
                 LocalOptions(with_karpenter=True),
                 ClusterDirectory(tmp_path),
                 lambda _: None,
-                environ={"BATCH_IDLE_DURATION": "soon"},
+                environ={"BATCH_IDLE_DURATION": "-1s"},
             )
         )
     assert not list(tmp_path.iterdir())

@@ -27,7 +27,7 @@ KARPENTER = f"""
 build_info gauge version goversion goarch commit
 nodeclaims_created_total counter reason nodepool min_values_relaxed
 nodeclaims_terminated_total counter nodepool capacity_type zone
-nodeclaims_disrupted_total counter {DISRUPTED}
+nodeclaims_disrupted_total counter reason nodepool capacity_type
 nodeclaims_unhealthy_disrupted_total counter condition nodepool capacity_type image_id
 nodeclaims_instance_termination_duration_seconds histogram nodepool
 nodeclaims_termination_duration_seconds histogram nodepool

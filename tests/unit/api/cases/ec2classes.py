@@ -60,16 +60,67 @@ def _tags(path: str, what: str) -> list[Case]:
     ]
 
 
-def _count(path: str, what: str, term: dict[str, Any], *, least: int = 1) -> list[Case]:
+def _kubelet(what: str, field: str = "", **settings: Any) -> Case:
+    """A class with kubelet settings that are accepted, or refused at a field."""
+    changes = {"spec.kubelet": settings}
+    return bad(what, f"spec.kubelet{field and '.'}{field}", changes) if field != "-" else good(what, changes)
+
+
+KUBELET = [
+    _kubelet("no kubelet setting at all", "-"),
+    _kubelet("a number of pods", "-", maxPods=110),
+    _kubelet("a number of pods per core, and several DNS servers", "-", podsPerCore=0, clusterDNS=["a", "b"]),
+    _kubelet("a number of pods that depends on the type", "-", maxPods="max_pods - 2"),
+    _kubelet("an amount that depends on the type", "-", kubeReserved={"cpu": "vcpus * 10"}),
+    _kubelet("another setting of the kubelet", "-", featureGates={"A": True}, logging={"verbosity": 3}),
+    _kubelet("thresholds", "-", evictionHard={"memory.available": "5%", "pid.available": "100"}),
+    _kubelet("a threshold of nothing", "-", evictionHard={"memory.available": ""}),
+    _kubelet("a threshold of all", "-", evictionHard={"memory.available": "100.00%"}),
+    _kubelet(
+        "a soft threshold",
+        "-",
+        evictionSoft={"nodefs.available": "10.5%"},
+        evictionSoftGracePeriod={"nodefs.available": "1m"},
+    ),
+    _kubelet("soft thresholds that are none", "-", evictionSoft={}, evictionSoftGracePeriod={}),
+    _kubelet("thresholds for images", "-", imageGCHighThresholdPercent=85, imageGCLowThresholdPercent=0),
+    _kubelet("an unknown setting", "foo", foo="bar"),
+    _kubelet("less than no pods", "maxPods", maxPods=-1),
+    _kubelet("more pods than can be counted", "maxPods", maxPods=2**31),
+    _kubelet("a number of pods as a text", "maxPods", maxPods="10"),
+    _kubelet("less than no pods per core", "podsPerCore", podsPerCore=-1),
+    _kubelet(
+        "a share of more than all", "evictionHard.memory.available", evictionHard={"memory.available": "101%"}
+    ),
+    _kubelet("a threshold for the wrong thing", "evictionHard", evictionHard={"memory": "5%"}),
+    _kubelet(
+        "a share of more than all before it is urgent",
+        "evictionSoft.pid.available",
+        evictionSoft={"pid.available": "1e"},
+    ),
+    _kubelet("a soft threshold without a grace period", "", evictionSoft={"memory.available": "5%"}),
+    _kubelet("a grace period without a threshold", "", evictionSoftGracePeriod={"memory.available": "1m"}),
+    _kubelet("a negative reservation", "kubeReserved", kubeReserved={"cpu": "-1"}),
+    _kubelet("a reservation of something else", "systemReserved", systemReserved={"gpu": "1"}),
+    _kubelet("a reservation of no amount", "kubeReserved.cpu", kubeReserved={"cpu": "much"}),
+    _kubelet(
+        "images removed above 101 percent", "imageGCHighThresholdPercent", imageGCHighThresholdPercent=101
+    ),
+    _kubelet(
+        "images kept above the high threshold",
+        "",
+        imageGCHighThresholdPercent=50,
+        imageGCLowThresholdPercent=60,
+    ),
+]
+
+
+def _count(path: str, what: str, term: dict[str, Any]) -> list[Case]:
     """Return how many terms there may be."""
     return [
         good(f"thirty terms for {what}", {path: [term] * 30}),
         bad(f"thirty-one terms for {what}", path, {path: [term] * 31}),
-        (
-            bad(f"no term for {what}", path, {path: []})
-            if least
-            else good(f"no term for {what} at all", {path: []})
-        ),
+        bad(f"no term for {what}", path, {path: []}),
         bad(f"an empty term for {what}", path, {path: [{}]}),
     ]
 
@@ -105,7 +156,7 @@ SELECTOR_CASES = [
         {GROUPS: [{"name": "x", "tags": {"a": "b"}}, {"id": "sg-2"}]},
     ),
     *_tags(RESERVATIONS, "reservations"),
-    *_count(RESERVATIONS, "reservations", {"id": "cr-0123abcd"}, least=0),
+    *_count(RESERVATIONS, "reservations", {"id": "cr-0123abcd"}),
     good("reservations by criteria", {RESERVATIONS: [{"instanceMatchCriteria": "targeted"}]}),
     good("reservations by tag and owner", {RESERVATIONS: [{"tags": {"a": "b"}, "ownerID": "012345678901"}]}),
     bad("reservations by owner alone", RESERVATIONS, {RESERVATIONS: [{"ownerID": "012345678901"}]}),
@@ -251,7 +302,7 @@ IDENTITY_CASES = [
             "karpenter.k8s.aws/ec2nodeclass",
         )
     ),
-    good("any kubelet setting", {"spec.kubelet": {"maxPods": "max_pods - 2", "anything": {"goes": [1]}}}),
+    *KUBELET,
     bad("kubelet settings are an object", "spec.kubelet", {"spec.kubelet": "x"}),
     good("user data", {"spec.userData": "#!/bin/bash\n"}),
     good("a context", {"spec.context": "context-1"}),
@@ -382,12 +433,11 @@ DISK_CASES = [
             "1.5Gi",
             "-1Gi",
             "Gi",
-            "Ti",
-            "T",
             "020Gi",
             "20 Gi",
         )
     ),
+    *(good(f"a disk of {size!r}, which counts as 0", _disk(volumeSize=size)) for size in ("T", "Ti")),
     bad("a disk's size is a text", f"{_EBS}.volumeSize", _disk(volumeSize=20)),
     *(
         bad(

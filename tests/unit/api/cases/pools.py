@@ -14,7 +14,8 @@ POOL: dict[str, Any] = {
                 "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
                 "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
             }
-        }
+        },
+        "disruption": {"consolidateAfter": "0s"},
     },
 }
 

@@ -36,9 +36,15 @@ LABEL_CASES = [
             "sub.karpenter.sh/custom",
             "notkarpenter.sh/custom",
             "kubernetes.io/hostname",
-            "karpenter.kwok.sh/custom",
             "karpenter.k8s.aws/custom",
+            "karpenter.k8s.aws/nitro-sandbox",
         )
+    ),
+    bad(
+        "a label in the domain of the provider is not for templates",
+        f"{LABELS}[karpenter.kwok.sh/custom]",
+        {LABELS: {"karpenter.kwok.sh/custom": "x"}},
+        server_accepts=True,
     ),
     *(
         bad(f"{key!r} is no label key", f"{LABELS}[{key}]", {LABELS: {key: "x"}}, server_accepts=True)
@@ -130,7 +136,7 @@ OPERATOR_CASES = [
     ),
     bad("a bound with a fraction", REQUIREMENTS, require(requirement("a", "Gt", "1.5"))),
     bad("a bound beyond 64 bits", REQUIREMENTS, require(requirement("a", "Gt", "9223372036854775808"))),
-    bad("a bound below zero", f"{REQUIREMENTS}[0].values[0]", require(requirement("a", "Gt", "-1"))),
+    bad("a bound below zero", REQUIREMENTS, require(requirement("a", "Gt", "-1"))),
     *(
         bad(
             f"{operator!r} is no operator",
@@ -170,9 +176,15 @@ KEY_CASES = [
             "karpenter.sh/custom",
             "sub.karpenter.sh/custom",
             "kubernetes.io/hostname",
-            "karpenter.kwok.sh/custom",
             "karpenter.k8s.aws/instance-pods",
+            "karpenter.k8s.aws/nitro-sandbox",
         )
+    ),
+    bad(
+        "a pool may not ask for a label in the domain of its provider",
+        f"{REQUIREMENTS}[0].key",
+        require(requirement("karpenter.kwok.sh/custom", "In", "x")),
+        server_accepts=True,
     ),
     *(
         bad(f"{key!r} is no label", f"{REQUIREMENTS}[0].key", require(requirement(key, "Exists")))

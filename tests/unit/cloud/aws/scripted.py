@@ -79,6 +79,13 @@ def provider_id(instance: str, zone: str = ZONE) -> str:
     return f"aws:///{zone}/{instance}"
 
 
+def of_another(claim: NodeClaim, **changes: str) -> NodeClaim:
+    """Return a claim whose class is of another kind or group."""
+    spec = claim.spec
+    reference = msgspec.structs.replace(spec.node_class_ref, **changes)
+    return msgspec.structs.replace(claim, spec=msgspec.structs.replace(spec, node_class_ref=reference))
+
+
 def launched(
     name: str = "default-1",
     instance: str = "i-1",

@@ -78,7 +78,13 @@ def test_a_machine_that_has_lost_its_reservation_is_on_demand(
 
 def test_all_labels_of_the_reservation_go() -> None:
     """On the claim and on its node alike."""
-    step, _ = demoted(instance(), RESERVED, joined(), joined("leaving", leaving=True), joined("other", "i-9"))
+    step, _ = demoted(
+        instance(),
+        RESERVED,
+        joined(labels=LABELS),
+        joined("leaving", labels=LABELS, leaving=True),
+        joined("other", "i-9", labels=LABELS),
+    )
 
     labels = {
         "karpenter.sh/capacity-type": "on-demand",
@@ -89,6 +95,20 @@ def test_all_labels_of_the_reservation_go() -> None:
     written = {each.name: each.changes for each in step.effects if isinstance(each, Amend)}
     expected = {"metadata": {"labels": labels}}
     assert written == {"default-1": expected, "node-1": expected}
+
+
+def test_a_node_is_demoted_whose_claim_was_before() -> None:
+    """An operator may have ended between the two writes."""
+    step, _ = demoted(instance(), launched(), joined(labels=LABELS))
+
+    assert [each.name for each in step.effects if isinstance(each, Amend)] == ["node-1"]
+
+
+def test_a_reservation_without_a_name_is_lost_as_well() -> None:
+    """The kind of capacity counts, not the label of the reservation."""
+    step, _ = demoted(instance(), launched(labels={"karpenter.sh/capacity-type": "reserved"}))
+
+    assert [each.name for each in step.effects if isinstance(each, Amend)] == ["default-1"]
 
 
 def test_without_reserved_machines_nothing_is_asked() -> None:

@@ -25,7 +25,7 @@ from tests.unit.cloud.aws.instancetype.test_instancetype import built, reservati
 from tests.unit.cloud.aws.scripted import launched
 from tests.unit.cloud.aws.world import node_class, simple_class
 
-HASHED = {CLASS_HASH: "1", CLASS_HASH_VERSION: "p1"}
+HASHED = {CLASS_HASH: "1", CLASS_HASH_VERSION: "v5"}
 
 
 def instance(**more: Any) -> Instance:
@@ -185,6 +185,13 @@ OTHER = {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "10Gi"}}
         {"blockDeviceMappings": [DISK]},
         {"instanceStorePolicy": "RAID0"},
         {"detailedMonitoring": True},
+        {"detailedMonitoring": False},
+        {"associatePublicIPAddress": False},
+        {"tags": {}},
+        {"kubelet": {}},
+        {"blockDeviceMappings": []},
+        {"userData": ""},
+        {"context": ""},
         {"metadataOptions": {"httpTokens": "optional"}},
         {"associatePublicIPAddress": True},
         {"context": "c"},
@@ -198,7 +205,7 @@ OTHER = {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "10Gi"}}
     ids=lambda spec: next(iter(spec)),
 )
 def test_what_machines_are_made_of_is_hashed(spec: dict[str, Any]) -> None:
-    """A change of it replaces them."""
+    """A change of it replaces them, also from absent to empty or false."""
     assert hashed(**spec) != hashed()
 
 
@@ -211,8 +218,16 @@ def test_what_machines_are_made_of_is_hashed(spec: dict[str, Any]) -> None:
         pytest.param({}, {"capacityReservationSelectorTerms": [{"id": "cr-1"}]}, id="and reservations"),
         pytest.param({}, {"ipPrefixCount": 5}, id="prefixes replace nothing"),
         pytest.param({}, {"amiFamily": "AL2023"}, id="a family that the alias says already"),
-        pytest.param({}, {"detailedMonitoring": False}, id="what is off counts as not said"),
-        pytest.param({}, {"tags": {}}, id="what is empty, too"),
+        pytest.param(
+            {"kubelet": {"clusterDNS": ["1.1.1.1", "2.2.2.2"]}},
+            {"kubelet": {"clusterDNS": ["2.2.2.2", "1.1.1.1"]}},
+            id="the order of DNS servers",
+        ),
+        pytest.param(
+            {"kubelet": {"evictionSoftGracePeriod": {"memory.available": "60s"}}},
+            {"kubelet": {"evictionSoftGracePeriod": {"memory.available": "1m"}}},
+            id="how a duration is written",
+        ),
         pytest.param(
             {"blockDeviceMappings": [DISK, OTHER]},
             {"blockDeviceMappings": [OTHER, DISK]},

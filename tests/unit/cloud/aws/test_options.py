@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.options import BadAwsSetting, read_settings
+from karpenter.cloud.aws.options import BadAwsSetting, check_flags, read_settings
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from karpenter.cloud.aws.options import BadAwsSetting, read_settings
         pytest.param({"VM_MEMORY_OVERHEAD_PERCENT": "0"}, "memory_overhead", 0.0, id="or none"),
         pytest.param({}, "reserved_enis", 0, id="no interface is reserved"),
         pytest.param({"RESERVED_ENIS": "1"}, "reserved_enis", 1, id="one interface is reserved"),
+        pytest.param({"ISOLATED_VPC": "1"}, "isolated_vpc", True, id="one is true"),
         pytest.param({"ISOLATED_VPC": "true"}, "isolated_vpc", True, id="an isolated VPC"),
         pytest.param({"EKS_CONTROL_PLANE": "True"}, "eks_control_plane", True, id="flags in any case"),
         pytest.param({"DISABLE_DRY_RUN": "false"}, "disable_dry_run", False, id="a flag that is off"),
@@ -49,14 +50,10 @@ def test_reading(given: dict[str, str], field: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        pytest.param("ISOLATED_VPC", "yes", "true or false", id="a flag is true or false"),
         pytest.param("VM_MEMORY_OVERHEAD_PERCENT", "-0.1", "0 or more", id="no negative share"),
         pytest.param("VM_MEMORY_OVERHEAD_PERCENT", "nan", "0 or more", id="no share that is no number"),
-        pytest.param("VM_MEMORY_OVERHEAD_PERCENT", "much", "not a number", id="a share is a number"),
         pytest.param("RESERVED_ENIS", "-1", "whole number", id="no negative count"),
-        pytest.param("RESERVED_ENIS", "1.5", "whole number", id="no half interface"),
         pytest.param("AMI_REFRESH_INTERVAL", "30s", "less than 1m", id="images not more often than a minute"),
-        pytest.param("SUBNET_REFRESH_INTERVAL", "soon", "not a duration", id="an interval is a duration"),
         pytest.param("CLUSTER_ENDPOINT", "example.com", "not a URL", id="an endpoint is a URL"),
         pytest.param("CLUSTER_ENDPOINT", "https://", "not a URL", id="a URL has a host"),
         pytest.param("KUBERNETES_VERSION", "latest", "not a version", id="a version has numbers"),
@@ -68,6 +65,22 @@ def test_refusing(name: str, text: str, problem: str) -> None:
         read_settings("around", {name: text})
 
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        pytest.param("ISOLATED_VPC", "yes", "true or false", id="a flag is true or false"),
+        pytest.param("VM_MEMORY_OVERHEAD_PERCENT", "much", "not a number", id="a share is a number"),
+        pytest.param("RESERVED_ENIS", "1.5", "whole number", id="no half interface"),
+        pytest.param("SUBNET_REFRESH_INTERVAL", "soon", "not a duration", id="an interval is a duration"),
+    ],
+)
+def test_what_is_no_value(name: str, text: str, problem: str) -> None:
+    """In the environment it counts as not set, as it does for Karpenter; a flag with it is refused."""
+    assert read_settings("around", {name: text}) == read_settings("around", {})
+    with pytest.raises(BadAwsSetting, match=f"setting {name}: .*{problem}"):
+        check_flags({name: text})
 
 
 def test_a_cluster_is_needed() -> None:

@@ -179,9 +179,15 @@ def test_no_spot_prices_at_all_are_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("region", "expected"),
-    [("us-east-1", 0.096), ("nowhere-1", 0.096)],
-    ids=["its own", "those of us-east-1"],
+    [
+        pytest.param("us-east-1", 0.096, id="its own"),
+        pytest.param("nowhere-1", 0.096, id="those of us-east-1"),
+        pytest.param("us-gov-west-1", 0.121, id="those of GovCloud"),
+        pytest.param("us-gov-north-1", 0.121, id="those of another region of GovCloud"),
+        pytest.param("cn-north-1", 1.013, id="those of China, in yuan"),
+        pytest.param("cn-northwest-1", 1.013, id="those of another region of China"),
+    ],
 )
 def test_prices_that_ship(region: str, expected: float) -> None:
-    """A region that is not in the product has the prices of us-east-1."""
+    """GovCloud and China have lists of their own; an unknown region has the prices of us-east-1."""
     assert shipped_prices(region)["m5.large"] == expected

@@ -31,7 +31,7 @@ CLUSTER_TAG = {"eks:eks-cluster-name": "ours"}
 
 def instance(*, tags: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
     """Return an answer of EC2 about one instance of ours."""
-    held = {**CLUSTER_TAG, **(tags or {})}
+    held = CLUSTER_TAG if tags is None else tags
     told = {
         "InstanceId": "i-1",
         "InstanceType": "m5.large",
@@ -124,6 +124,49 @@ def test_an_instance_is_tagged_with_one_call() -> None:
     assert isinstance(amend, Amend)
     assert amend.changes == {"metadata": {"annotations": DONE}}
     assert seconds >= 1.0
+
+
+def test_an_instance_without_the_tag_of_the_cluster_gets_it() -> None:
+    """An instance that an older Karpenter launched is found all the same."""
+    step, aws, _ = tagged(instance(tags={"Name": "mine", "karpenter.sh/nodeclaim": "default-1"}))
+
+    (call,) = aws.asked("CreateTags")
+    assert call["Tags"] == [{"Key": "eks:eks-cluster-name", "Value": "ours"}]
+    assert len(step.effects) == 1
+
+
+def test_an_instance_of_another_cluster_is_left_alone() -> None:
+    """What carries the tag of another cluster is not ours to tag."""
+    step, aws, _ = tagged(instance(tags={"eks:eks-cluster-name": "theirs"}))
+
+    assert (step.effects, aws.asked("CreateTags")) == ((), [])
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        pytest.param({}, "", id="in none"),
+        pytest.param({"CapacityReservationId": "cr-1"}, "", id="on demand in an open one"),
+        pytest.param(
+            {
+                "CapacityReservationId": "cr-1",
+                "CapacityReservationSpecification": {
+                    "CapacityReservationPreference": "capacity-reservations-only"
+                },
+            },
+            "cr-1",
+            id="launched into one",
+        ),
+    ],
+)
+def test_the_reservation_of_an_instance(more: dict[str, Any], expected: str) -> None:
+    """Only an instance that was launched into a reservation is in it; EC2 fills open ones by itself."""
+
+    async def main(clock: VirtualClock) -> str:
+        aws = ScriptedAws({"DescribeInstances": instance(**more)})
+        return (await instances_of(aws, clock).get("i-1")).reservation
+
+    assert virtually(main) == expected
 
 
 def test_an_instance_with_all_tags_is_only_marked() -> None:

@@ -6,12 +6,13 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import structlog
 
 from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import Controller, Requeue, start_singleton
-from karpenter.controllers.metrics.runtime import client_request_metrics
+from karpenter.controllers.controller import CloudTimeout, Controller, Requeue, start_singleton
+from karpenter.controllers.metrics.runtime import client_request_metrics, request_labels
 from karpenter.kube.transport import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from karpenter_local.virtual import VirtualClock, run_virtual
@@ -79,7 +80,7 @@ def test_how_steps_end() -> None:
         5.0,
         Requeue("no"),
         Throttled(retry_after=3.0),
-        CloudUnreachable("no"),
+        CloudTimeout("no answer within 60 s"),
         RuntimeError("a bug"),
         None,
     ]
@@ -92,6 +93,9 @@ def test_how_steps_end() -> None:
 
     assert results == {"success": 1.0, "error": 2.0, "requeue": 1.0, "requeue_after": 2.0}
     assert metrics[runtime.RECONCILE_ERRORS].value(**WHO) == 2.0
+    assert metrics[runtime.RECONCILE_TIMEOUTS].value(**WHO) == 1.0
+    assert metrics[runtime.RECONCILE_PANICS].value(**WHO) == 1.0
+    assert metrics[runtime.TERMINAL_RECONCILE_ERRORS].value(**WHO) == 0.0
     assert metrics[runtime.RECONCILE_TIME].count(**WHO) == 6
     assert metrics[runtime.MAX_CONCURRENT_RECONCILES].value(**WHO) == 2.0
     assert metrics[runtime.ACTIVE_WORKERS].value(**WHO) == 0.0
@@ -146,3 +150,36 @@ def test_requests() -> None:
     assert metrics[runtime.CLIENT_REQUESTS].value(code="200", **place) == 2.0
     assert metrics[runtime.CLIENT_REQUESTS].value(code="<error>", **place) == 1.0
     assert metrics[runtime.CLIENT_REQUEST_DURATION].count(**place) == 3
+    assert metrics[runtime.CLIENT_GO_REQUESTS].value(code="200", method="GET") == 2.0
+    labels = {"verb": "LIST", "group": "", "version": "v1", "kind": "pods", "subresource": ""}
+    assert metrics[runtime.CLIENT_GO_REQUEST_DURATION].count(**labels) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/api/v1/nodes", "LIST  v1 nodes "),
+        ("GET", "/api/v1/nodes/a", "GET  v1 nodes "),
+        ("GET", "/api/v1/namespaces/kube-system", "GET  v1 namespaces "),
+        ("GET", "/api/v1/namespaces", "LIST  v1 namespaces "),
+        ("GET", "/api/v1/namespaces/x/pods", "LIST  v1 pods "),
+        ("POST", "/api/v1/namespaces/x/pods/p/eviction", "CREATE  v1 pods eviction"),
+        ("POST", "/apis/karpenter.sh/v1/nodeclaims", "CREATE karpenter.sh v1 nodeclaims "),
+        ("PATCH", "/apis/karpenter.sh/v1/nodeclaims/a/status", "PATCH karpenter.sh v1 nodeclaims status"),
+        (
+            "PUT",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l",
+            "UPDATE coordination.k8s.io v1 leases ",
+        ),
+        ("DELETE", "/apis/karpenter.sh/v1/nodeclaims/a", "DELETE karpenter.sh v1 nodeclaims "),
+        ("GET", "/version", None),
+        ("GET", "/apis", None),
+        ("GET", "/apis/karpenter.sh/v1", None),
+        ("GET", "/api/v1", None),
+    ],
+)
+def test_what_a_request_does(method: str, path: str, expected: str | None) -> None:
+    """Requests are told apart as client-go tells them apart, but not by the names of objects."""
+    labels = request_labels(method, path)
+
+    assert (" ".join(labels.values()) if labels is not None else None) == expected

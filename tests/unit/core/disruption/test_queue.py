@@ -122,14 +122,15 @@ def test_machines_that_go_are_told_and_deleted() -> None:
     ],
 )
 def test_what_goes_is_counted(reason: str, policy: str) -> None:
-    """Claims and their pods are counted by reason; the policy too unless they drifted."""
+    """Claims and their pods are counted by reason; pods by the policy too, unless they drifted."""
     view = view_of([pool(), *machine("m")])
     found = find_candidates(state_nodes(view), view, MARKET, PdbLimits(view), THEN).candidates
     claims, pods = count_disrupted(found, reason)
 
     assert isinstance(claims, Count)
     assert isinstance(pods, Count)
-    assert (claims.labels["reason"], claims.labels["consolidation_policy"]) == (reason.lower(), policy)
+    assert claims.labels.keys() == {"reason", "nodepool", "capacity_type"}
+    assert (pods.labels["reason"], pods.labels["consolidation_policy"]) == (reason.lower(), policy)
     assert pods.amount == 0.0
 
 

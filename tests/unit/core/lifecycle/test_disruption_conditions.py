@@ -21,7 +21,7 @@ from karpenter.core.lifecycle.disruption_conditions import (
     within_consolidate_after,
 )
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, machine, pool
 
 if TYPE_CHECKING:
@@ -87,6 +87,12 @@ def _hashed(value: str, version: str = POOL_HASH_VERSION) -> dict[str, str]:
     return {NODEPOOL_HASH: value, NODEPOOL_HASH_VERSION: version}
 
 
+def _stamped(value: str) -> NodePool:
+    found = pool()
+    metadata = msgspec.structs.replace(found.metadata, annotations=_hashed(value))
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
 def _wanting(**requirement: Any) -> NodePool:
     found = pool()
     spec = msgspec.structs.replace(found.spec.template.spec, requirements=(PoolRequirement(**requirement),))
@@ -98,10 +104,14 @@ def _wanting(**requirement: Any) -> NodePool:
     ("machine_of", "wanted", "expected"),
     [
         pytest.param({}, pool(), "", id="nothing has changed"),
-        pytest.param({"notes": _hashed("1")}, pool(), "NodePoolDrifted", id="another hash"),
-        pytest.param({"notes": _hashed(pool_hash(pool()))}, pool(), "", id="the same hash"),
+        pytest.param({"notes": _hashed("1")}, _stamped("2"), "NodePoolDrifted", id="another hash"),
+        pytest.param({"notes": _hashed("2")}, _stamped("2"), "", id="the same hash"),
         pytest.param(
-            {"notes": _hashed("1", "v0")}, pool(), "", id="hashes of other versions are not compared"
+            {"notes": _hashed("1")}, pool(), "", id="a pool without a hash is compared with nothing"
+        ),
+        pytest.param({}, _stamped("2"), "", id="nor is a claim without one"),
+        pytest.param(
+            {"notes": _hashed("1", "v0")}, _stamped("2"), "", id="hashes of other versions are not compared"
         ),
         pytest.param(
             {},
@@ -110,7 +120,7 @@ def _wanting(**requirement: Any) -> NodePool:
             id="another zone is wanted",
         ),
         pytest.param({"size": "gone"}, pool(), "InstanceTypeNotFound", id="the type is no longer sold"),
-        pytest.param({"size": ""}, pool(), "", id="without a type there is nothing to look up"),
+        pytest.param({"size": ""}, pool(), "InstanceTypeNotFound", id="a claim that does not say its type"),
         pytest.param(
             {"zone": "zone-9"}, pool(), "InstanceTypeNotFound", id="the type is no longer sold in its zone"
         ),
@@ -146,15 +156,19 @@ def test_drift_reason(machine_of: dict[str, Any], wanted: NodePool, expected: st
     assert drift_reason(claim(**machine_of), wanted, MARKET, NOW) == expected
 
 
-def test_a_hash_on_the_pool_is_what_counts() -> None:
-    """The pool's own annotation says which hash is current."""
-    base = pool()
-    marked = msgspec.structs.replace(
-        base, metadata=msgspec.structs.replace(base.metadata, annotations=_hashed("7"))
-    )
+@pytest.mark.parametrize(
+    ("bought", "expected"),
+    [
+        pytest.param("on-demand", "", id="of a kind that is sold elsewhere"),
+        pytest.param("strange", "InstanceTypeNotFound", id="of a kind that is sold nowhere"),
+    ],
+)
+def test_a_zone_that_stops_selling_a_type(bought: str, expected: str) -> None:
+    """Machines stay where the provider names all its zones and the type is still sold in another one."""
+    market = msgspec.structs.replace(MARKET, zones=frozenset({"zone-1", "zone-9"}))
+    wanted = _wanting(key=CAPACITY_TYPE, operator="Exists")
 
-    assert drift_reason(claim(notes=_hashed("7")), marked, MARKET, NOW) == ""
-    assert drift_reason(claim(notes=_hashed("8")), marked, MARKET, NOW) == "NodePoolDrifted"
+    assert drift_reason(claim(zone="zone-9", bought=bought), wanted, market, NOW) == expected
 
 
 def test_a_young_claim_is_not_drifted_by_the_catalogue() -> None:

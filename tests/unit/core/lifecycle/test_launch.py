@@ -83,10 +83,14 @@ def test_what_is_sold_out_is_told_and_given_up() -> None:
     assert counted.labels["reason"] == "insufficient_capacity"
 
 
-def test_a_class_that_is_not_ready_is_given_up_without_a_word() -> None:
-    """The pool's own condition tells already."""
-    deleted, counted = launch_failed(claim(), LaunchFailure(kind="nodeclass not ready", message="no"), NOW)
+def test_a_claim_whose_class_is_not_ready_is_given_up() -> None:
+    """An Event tells why, and the claim is counted."""
+    failure = LaunchFailure(kind="nodeclass not ready", message="no")
+    said, deleted, counted = launch_failed(claim(), failure, NOW)
 
+    assert isinstance(said, Announce)
+    assert (said.type, said.reason) == ("Warning", "NodeClassNotReady")
+    assert said.message == "Node class is not ready, the NodeClaim is deleted: no"
     assert isinstance(deleted, DeleteObject)
     assert isinstance(counted, Count)
     assert counted.labels["reason"] == "nodeclass_not_ready"

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import convert
-from karpenter.base.duration import DurationError
+from karpenter.base.hashstructure import UnhashableError
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 
 EC2 = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -119,14 +119,34 @@ def test_changes_that_do_not_drift(change: dict[str, Any]) -> None:
     assert pool_hash(pool(**{**FULL, **change})) == pool_hash(pool(**FULL))
 
 
-def test_empty_fields_do_not_count() -> None:
-    """A template is the same whether it leaves a field out or empty."""
-    assert pool_hash(pool({"labels": {}, "annotations": {}}, taints=[], startupTaints=[])) == pool_hash(
-        pool()
-    )
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"metadata": {"labels": {}}}, id="labels"),
+        pytest.param({"metadata": {"annotations": {}}}, id="annotations"),
+        pytest.param({"taints": []}, id="taints"),
+        pytest.param({"startupTaints": []}, id="startup taints"),
+    ],
+)
+def test_an_empty_field_counts(change: dict[str, Any]) -> None:
+    """An empty map or list that is spelled out is not the same as none, since it is not for Go."""
+    assert pool_hash(pool(**change)) != pool_hash(pool())
+
+
+def test_null_counts_as_absent() -> None:
+    """A null in the place of a map or list is the same as none."""
+    assert pool_hash(pool({"labels": None, "annotations": None}, taints=None)) == pool_hash(pool())
+
+
+def test_the_moment_of_a_taint_counts() -> None:
+    """A taint with another ``timeAdded`` is another taint."""
+    taint = {"key": "a", "effect": "NoSchedule"}
+    dated = [{**taint, "timeAdded": f"2026-01-0{day}T00:00:00Z"} for day in (1, 2)]
+
+    assert len({pool_hash(pool(taints=[each])) for each in (taint, *dated)}) == 3
 
 
 def test_a_bad_duration_is_refused() -> None:
     """A duration that cannot be read has no hash."""
-    with pytest.raises(DurationError, match=r"^'soon' is not a duration"):
+    with pytest.raises(UnhashableError, match=r"expireAfter: 'soon' is not a duration"):
         pool_hash(pool(expireAfter="soon"))

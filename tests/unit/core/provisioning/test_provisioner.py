@@ -99,7 +99,7 @@ def test_a_waiting_pod_gets_a_claim() -> None:
     assert claim.spec.resources.requests == {"cpu": "1", "pods": "1"}
     by_key = {each.key: each for each in claim.spec.requirements}
     assert set(by_key[INSTANCE_TYPE].values) == {"small", "large"}
-    assert CLASS_LABEL not in by_key
+    assert (by_key[CLASS_LABEL].operator, by_key[CLASS_LABEL].values) == ("In", ("default",))
     assert (decision.considered, decision.ignored) == (1, ())
 
 

@@ -140,6 +140,7 @@ def test_the_claim() -> None:
     assert made.metadata.owner_references[0].uid == "pool-uid"
     assert made.metadata.finalizers == (TERMINATION_FINALIZER,)
     assert [each.key for each in made.spec.requirements] == [
+        CLASS_LABEL,
         NODEPOOL,
         "spare",
         "team",

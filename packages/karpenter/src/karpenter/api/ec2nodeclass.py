@@ -17,9 +17,11 @@ from typing import Annotated, Any, ClassVar
 from msgspec import field
 
 from karpenter.api.constraints import constraint, rule
+from karpenter.api.ec2nodeclass_kubelet import KUBELET
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
 from karpenter.api.meta import Resource
-from karpenter.api.wire import Wire
+from karpenter.api.nodeclaim import NodeClassReference
+from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, Wire
 
 # The limits and rules below are those of Karpenter's own definition: manifests must be accepted and refused
 # alike. https://karpenter.sh/docs/concepts/nodeclasses/
@@ -98,11 +100,11 @@ class AMISelectorTerm(Wire, frozen=True, kw_only=True):
                     "'alias' has the form family@version, such as al2023@latest",
                 ),
                 rule(
-                    f"self.find('^[^@]+') in {list(FAMILY_OF_ALIAS)}",
+                    f"self.split('@')[0] in {list(FAMILY_OF_ALIAS)}",
                     f"the family of an 'alias' is one of {', '.join(FAMILY_OF_ALIAS)}",
                 ),
                 rule(
-                    f"!(self.find('^[^@]+') in {_WINDOWS}) || self.find('[^@]+$') == 'latest'",
+                    f"!(self.split('@')[0] in {_WINDOWS}) || self.split('@')[1] == 'latest'",
                     "the version of a Windows image is always latest",
                 ),
             ),
@@ -167,8 +169,7 @@ RESERVATION_RULES = (
         "each term needs at least one of 'tags', 'id' and 'instanceMatchCriteria'",
     ),
     rule(
-        "self.size() == 0 || !self.all(x, has(x.id) &&"
-        " (has(x.tags) || has(x.ownerID) || has(x.instanceMatchCriteria)))",
+        "!self.all(x, has(x.id) && (has(x.tags) || has(x.ownerID) || has(x.instanceMatchCriteria)))",
         "'id' may not be combined with other fields",
     ),
 )
@@ -200,8 +201,8 @@ VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 VOLUME_SIZE = (
     r"^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi"
     r"|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G"
-    r"|([1-9]|[1-5][0-7]|58)Ti"
-    r"|([1-9]|[1-5][0-9]|6[0-4])T)$"
+    r"|([1-9]|[1-5][0-7]|58)?Ti"  # a suffix alone is read as 0, which leaves the size to the snapshot
+    r"|([1-9]|[1-5][0-9]|6[0-4])?T)$"
 )
 INTERFACE = "interface"
 EFA_ONLY = "efa-only"
@@ -223,10 +224,10 @@ class BlockDevice(Wire, frozen=True, kw_only=True):
     iops: int | None = None
     """How many operations a second the disk is given; only for io1, io2 and gp3."""
 
-    kms_key_id: str = field(name="kmsKeyID", default="")
+    kms_key_id: str | None = field(name="kmsKeyID", default=None)
     """The key to encrypt with: its id, alias or ARN."""
 
-    snapshot_id: str = field(name="snapshotID", default="")
+    snapshot_id: str | None = field(name="snapshotID", default=None)
     """The snapshot that the disk starts with."""
 
     throughput: int | None = None
@@ -260,7 +261,7 @@ BLOCK_DEVICE_RULES = (
 class BlockDeviceMapping(Wire, frozen=True, kw_only=True):
     """A disk, and what the machine calls it."""
 
-    device_name: str = ""
+    device_name: str | None = None
     """What the machine calls the disk, such as ``/dev/xvda``."""
 
     ebs: Annotated[BlockDevice | None, constraint(rules=BLOCK_DEVICE_RULES)] = None
@@ -392,6 +393,9 @@ RESERVED_TAGS = (
 
 CLUSTER_TAG_PREFIX = "kubernetes.io/cluster"
 
+_MOST_TAGS = 1000
+"""A bound by which an API server can tell what the rules cost. AWS itself takes 50 tags, ours among them."""
+
 _TAG_RULES = (
     rule("self.all(k, k != '')", "a tag needs a key"),
     *(rule(f"self.all(k, k != '{key}')", f"tag {key} is restricted") for key in RESERVED_TAGS),
@@ -454,7 +458,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     An alias says it by itself. Custom leaves the user data as it is.
     """
 
-    user_data: str = ""
+    user_data: str | None = None
     """
     User data of the instances, merged with the bootstrap user data.
 
@@ -467,17 +471,15 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     instance_profile: Annotated[str, constraint(min_length=1)] = ""
     """An instance profile that you keep yourself, in place of 'role'."""
 
-    tags: Annotated[dict[str, str], constraint(max_properties=50, rules=_TAG_RULES)] = field(
-        default_factory=dict
-    )
+    tags: Annotated[dict[str, str], constraint(max_properties=_MOST_TAGS, rules=_TAG_RULES)] = ABSENT_MAP
     """Tags of everything that is made: machines, disks, network interfaces and launch templates."""
 
-    kubelet: dict[str, Any] = field(default_factory=dict)
+    kubelet: Annotated[dict[str, Any], KUBELET] = ABSENT_MAP
     """Settings of the kubelet, as in a KubeletConfiguration. AL2023 takes all of them, others a few."""
 
     block_device_mappings: Annotated[
         tuple[BlockDeviceMapping, ...], constraint(max_items=50, rules=MAPPING_RULES)
-    ] = ()
+    ] = ABSENT_LIST
     """The disks of machines. Absent means those that suit the family."""
 
     instance_store_policy: Annotated[str, constraint(enum=[RAID0])] = ""
@@ -485,7 +487,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
 
     network_interfaces: Annotated[
         tuple[NetworkInterface, ...], constraint(max_items=150, rules=INTERFACE_RULES)
-    ] = ()
+    ] = ABSENT_LIST
     """The network interfaces that machines start with. Absent means one, or those that EFA needs."""
 
     detailed_monitoring: bool | None = None
@@ -497,7 +499,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     connection_tracking: Annotated[ConnectionTracking | None, constraint(rules=TRACKING_RULES)] = None
     """How long idle connections are remembered; leaves out machines that are not Nitro."""
 
-    context: str = ""
+    context: str | None = None
     """Reserved: passed on to EC2 with every launch."""
 
     cpu_options: CPUOptions | None = None
@@ -512,6 +514,12 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     def family(self) -> str:
         """The family of images in force: the one that is named, or that of the alias."""
         return self.ami_family or FAMILY_OF_ALIAS.get(self.alias.partition("@")[0], CUSTOM)
+
+
+def names_class(reference: NodeClassReference, name: str) -> bool:
+    """Say whether a claim or pool refers to the EC2NodeClass `name`, and not to another kind of that name."""
+    wanted = (EC2NodeClass.api_version.partition("/")[0], EC2NodeClass.kind, name)
+    return (reference.group, reference.kind, reference.name) == wanted
 
 
 class EC2NodeClass(Resource, frozen=True, kw_only=True):

@@ -180,13 +180,16 @@ class LabelDomain(msgspec.Struct, frozen=True, kw_only=True):
     known: tuple[str, ...]
     """Labels that pools and claims may name."""
 
+    undefined: frozenset[str] = frozenset()
+    """Labels that pods may name but that the definitions refuse, as those of Karpenter 1.14 do."""
+
     unknown_to_overlays: frozenset[str] = frozenset()
     """Labels among them that are decided after overlays have been applied."""
 
-    @property
-    def known_to_overlays(self) -> tuple[str, ...]:
-        """Labels that overlays may name."""
-        return tuple(label for label in self.known if label not in self.unknown_to_overlays)
+    def defined(self, *, overlay: bool) -> tuple[str, ...]:
+        """Return the labels that the definitions let pools, claims or overlays name."""
+        refused = self.undefined | self.unknown_to_overlays if overlay else self.undefined
+        return tuple(label for label in self.known if label not in refused)
 
 
 def _in_domain(domain: str, *names: str) -> tuple[str, ...]:
@@ -240,16 +243,31 @@ AWS = LabelDomain(
         "instance-size",
         "nitro-sandbox",
     ),
+    undefined=frozenset(_in_domain("karpenter.k8s.aws", "nitro-sandbox")),
     unknown_to_overlays=frozenset(_in_domain("karpenter.k8s.aws", *_AWS_LATE)),
 )
 
 DOMAINS: tuple[LabelDomain, ...] = (CORE, KWOK, AWS)
+
+_DEFINED: tuple[LabelDomain, ...] = (CORE, AWS)
+"""The domains that the definitions speak of, as Karpenter's definitions for AWS do."""
 
 ALL_LABEL_RULES = LabelRules(
     well_known=WELL_KNOWN_LABELS.union(*(domain.known for domain in DOMAINS)),
     restricted_domains=frozenset(domain.name for domain in DOMAINS),
 )
 """The label rules of the core with those of every provider we ship; for checks without a provider at hand."""
+
+
+def label_rules_of(group: str) -> LabelRules:
+    """Return the label rules of the provider whose classes are in `group`; of all where it is unknown."""
+    found = [domain for domain in DOMAINS if domain.name == group]
+    if not found:
+        return ALL_LABEL_RULES
+    return LabelRules(
+        well_known=WELL_KNOWN_LABELS.union(CORE.known, *(domain.known for domain in found)),
+        restricted_domains=frozenset({CORE.name, *(domain.name for domain in found)}),
+    )
 
 
 def well_known_to(groups: Iterable[str]) -> frozenset[str]:
@@ -269,14 +287,14 @@ def key_rules(*, overlay: bool = False, pool: bool = False) -> tuple[dict[str, A
 
     A pool may not speak of pools, since each of its nodes is in it and in no other.
     """
-    domains = (_domain_rule("self", domain, overlay=overlay, pool=pool) for domain in DOMAINS)
+    domains = (_domain_rule("self", domain, overlay=overlay, pool=pool) for domain in _DEFINED)
     keys = (HOSTNAME, NODEPOOL) if pool else (HOSTNAME,)
     return (*domains, *(rule(f"self != '{key}'", f"label {key} is restricted") for key in keys))
 
 
 def map_rules() -> tuple[dict[str, Any], ...]:
     """Return the rules for the keys of a map of labels that a pool puts on its nodes."""
-    domains = (_domain_rule("x", domain, pool=True) for domain in DOMAINS)
+    domains = (_domain_rule("x", domain, pool=True) for domain in _DEFINED)
     keys = (NODEPOOL, HOSTNAME)
     return (
         *({**each, "rule": f"self.all(x, {each['rule']})"} for each in domains),
@@ -287,7 +305,7 @@ def map_rules() -> tuple[dict[str, Any], ...]:
 def _domain_rule(
     variable: str, domain: LabelDomain, *, overlay: bool = False, pool: bool = False
 ) -> dict[str, Any]:
-    known = domain.known_to_overlays if overlay else domain.known
+    known = domain.defined(overlay=overlay)
     told = [label for label in known if not (pool and label == NODEPOOL)]
     listed = ", ".join(f"'{label}'" for label in known)
     allowed = ", ".join(told) if len(told) <= _FEW else "the labels that its provider defines"

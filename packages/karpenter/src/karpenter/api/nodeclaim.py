@@ -8,20 +8,11 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from karpenter.api.constraints import (
-    DURATION,
-    DURATION_OR_NEVER,
-    LABEL_VALUE,
-    MAX_KEY,
-    MAX_VALUE,
-    QUALIFIED_NAME,
-    constraint,
-    rule,
-)
+from karpenter.api.constraints import DURATION, DURATION_OR_NEVER, MAX_KEY, QUALIFIED_NAME, constraint, rule
 from karpenter.api.labels import key_rules
 from karpenter.api.meta import Condition, Resource, Timestamp
 from karpenter.api.node import Taint
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.wire import ABSENT_LIST, ResourceList, Wire, always
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 """What a requirement can say about a label."""
@@ -67,7 +58,7 @@ class NodeRequirement(Wire, frozen=True, kw_only=True):
 
     values: Annotated[
         tuple[str, ...],
-        constraint(items={"maxLength": MAX_VALUE, "pattern": LABEL_VALUE}, list_type="atomic"),
+        constraint(list_type="atomic"),
     ] = ()
     """The values: at least one for In, any number for NotIn, one integer for Gt, Lt, Gte, Lte, else none."""
 
@@ -85,10 +76,10 @@ class NodeClaimResources(Wire, frozen=True, kw_only=True):
 class NodeClaimTemplateSpec(Wire, frozen=True, kw_only=True):
     """What a pool says about each of its claims."""
 
-    taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ()
+    taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ABSENT_LIST
     """What keeps pods without a matching toleration off the node."""
 
-    startup_taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ()
+    startup_taints: Annotated[tuple[Taint, ...], constraint(list_type="atomic")] = ABSENT_LIST
     """Taints that something else removes once the node is set up; pods need not tolerate them."""
 
     requirements: Annotated[

@@ -23,7 +23,7 @@ from karpenter.api.nodeclaim import (
     NodeClassReference,
     NodeRequirement,
 )
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.wire import ABSENT_MAP, ResourceList, Wire, always
 
 REASONS = ("Underutilized", "Empty", "Drifted")
 """What a budget can be limited to."""
@@ -57,7 +57,7 @@ class Budget(Wire, frozen=True, kw_only=True):
 class Disruption(Wire, frozen=True, kw_only=True):
     """When nodes may be replaced or removed for the better."""
 
-    consolidate_after: Annotated[str, constraint(pattern=DURATION_OR_NEVER, default="0s")] = "0s"
+    consolidate_after: Annotated[str, constraint(pattern=DURATION_OR_NEVER, required=True)] = always("0s")
     """How long a node must have seen no pod come or go before consolidation looks at it, or Never."""
 
     consolidation_policy: Annotated[
@@ -98,10 +98,10 @@ class NodeTemplateMeta(Wire, frozen=True, kw_only=True):
             additionalProperties={"maxLength": MAX_VALUE, "pattern": LABEL_VALUE},
             rules=map_rules(),
         ),
-    ] = field(default_factory=dict)
+    ] = ABSENT_MAP
     """Labels of the nodes."""
 
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = ABSENT_MAP
     """Annotations of the claims and nodes."""
 
 

@@ -48,6 +48,35 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """
 
 
+class _AbsentMap(dict[str, Any]):
+    """The type of :data:`ABSENT_MAP`: one value, which stays that value when it is copied."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "ABSENT_MAP"
+
+
+class _AbsentList(tuple[Any, ...]):
+    """The type of :data:`ABSENT_LIST`: one value, which stays that value when it is copied."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "ABSENT_LIST"
+
+
+ABSENT_MAP: Any = _AbsentMap()
+"""
+The default of a map that was not given: equal to ``{}``, and not written, as ``{}`` is.
+
+Karpenter's hashes tell a map that was not given from an empty one, so structs that are hashed must too.
+"""
+
+ABSENT_LIST: Any = _AbsentList()
+"""The default of a list that was not given: equal to ``()``, and not written, as ``()`` is."""
+
+
 def always(value: T) -> T:
     """Return a default that is written all the same, for fields that the API wants to see."""
     written: T = msgspec.field(default_factory=lambda: value)

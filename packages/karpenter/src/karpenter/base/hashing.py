@@ -8,7 +8,7 @@ result is an unsigned 64-bit number, built on FNV-1 over little-endian bytes.
 The arithmetic is that of version 2 of the format in which Go programs commonly hash their
 structures (with lists taken as sets), so that a hash which another program wrote into an
 annotation of the cluster can be compared with ours (https://github.com/mitchellh/hashstructure). A change
-here changes every hash in every cluster, and needs a new version beside the hash.
+here changes every hash in every cluster.
 
 Two equal members of a set cancel each other out, as they do there.
 
@@ -59,7 +59,12 @@ def hash_set(members: Iterable[int]) -> int:
 
 def hash_map(entries: Mapping[str, str]) -> int:
     """Return the hash of a map of texts."""
-    return _finish(hash_set(_pair(hash_text(key), hash_text(value)) for key, value in entries.items()))
+    return hash_entries((hash_text(key), hash_text(value)) for key, value in entries.items())
+
+
+def hash_entries(entries: Iterable[tuple[int, int]]) -> int:
+    """Return the hash of a map from the hashes of its keys and values."""
+    return _finish(hash_set(_pair(key, value) for key, value in entries))
 
 
 def hash_struct(name: str, fields: Iterable[tuple[str, int]]) -> int:

@@ -227,7 +227,11 @@ _SETTINGS: Final = (
     ),
     ChartValue("settings.clusterName", "", "The name under which machines are tagged. Required."),
     ChartValue("settings.clusterEndpoint", "", "Where nodes reach the API server; empty means to ask EKS."),
-    ChartValue("settings.clusterCABundle", "", "What nodes trust it by, in base64; empty means to ask EKS."),
+    ChartValue(
+        "settings.clusterCABundle",
+        "",
+        "What nodes trust it by, in base64; empty means what the operator trusts it by.",
+    ),
     ChartValue(
         "settings.isolatedVPC", False, "Whether AWS services without an endpoint in the VPC are out of reach."
     ),

@@ -18,7 +18,6 @@ from karpenter.api.labels import (
     DO_NOT_DISRUPT,
     NODEPOOL,
     NODEPOOL_HASH,
-    NODEPOOL_HASH_VERSION,
     ON_DEMAND,
     ZONE,
 )
@@ -38,7 +37,7 @@ from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.lifecycle.disruption_conditions import drift_reason
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.model.nodepool_hash import pool_hash_annotations, with_pool_hash
 from karpenter.core.scheduling.build.build import as_pool
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
@@ -320,9 +319,10 @@ def _as_defined(
     kept = {name: pool for name, pool in view.pools.items() if name not in before}
     references = [pool.spec.template.spec.node_class_ref for pool in pools.values()]
     made = {(r.group, r.kind, r.name): NodeClass(group=r.group, kind=r.kind, name=r.name) for r in references}
+    stamped = {name: with_pool_hash(pool) for name, pool in pools.items()}
     claims = {name: _stamped(claim, before, classes) for name, claim in view.claims.items()}
     return msgspec.structs.replace(
-        view, pools={**kept, **pools}, node_classes={**view.node_classes, **made}, claims=claims
+        view, pools={**kept, **stamped}, node_classes={**view.node_classes, **made}, claims=claims
     )
 
 
@@ -330,8 +330,8 @@ def _stamped(claim: NodeClaim, before: Mapping[str, NodePool], classes: Mapping[
     meta, status = claim.metadata, claim.status
     past = before.get(claim.metadata.labels.get(NODEPOOL, ""))
     if past is not None and NODEPOOL_HASH not in meta.annotations:
-        stamps = {NODEPOOL_HASH: pool_hash(past), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
-        meta = msgspec.structs.replace(meta, annotations={**meta.annotations, **stamps})
+        annotations = {**meta.annotations, **pool_hash_annotations(past)}
+        meta = msgspec.structs.replace(meta, annotations=annotations)
     reason = classes.get(claim.spec.node_class_ref.name)
     if reason is not None:
         others = tuple(each for each in status.conditions if each.type != "Drifted")

@@ -48,6 +48,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
     "example": CommandEntry("karpenter.cli.example:example", "Install workloads to try the operator with."),
     "get": CommandEntry("karpenter.cli.get:get", "Look at what an installation has in its account."),
+    "hash": CommandEntry("karpenter.cli.hash:hash_command", "Print the hashes that drift is found by."),
     "install": CommandEntry("karpenter.cli.install:install", "Install the operator on an EKS cluster."),
     "local": CommandEntry("", "Run a small Kubernetes cluster on this machine."),
     "manifests": CommandEntry(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import CommandError
-from karpenter.cloud.aws.options import AWS_SETTINGS
+from karpenter.cli.errors import CommandError, notes
+from karpenter.cloud.aws.options import AWS_SETTINGS, check_flags
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.cloud.errors import CloudError
@@ -40,11 +40,13 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for setting in reversed((*SETTINGS, *AWS_SETTINGS)):
         of_aws = " For aws only." if isinstance(setting, ProviderSetting) else ""
         told = f"env: {setting.variable}; default: {setting.default or 'empty'}"
+        bare: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.is_switch else {}
         command = click.option(
             f"--{setting.name}",
             setting.field,
-            metavar="VALUE",
+            metavar="[true|false]" if setting.is_switch else "VALUE",
             help=f"{setting.help[:1].upper()}{setting.help[1:]}.{of_aws}  [{told}]",
+            **bare,
         )(command)
     return command
 
@@ -93,7 +95,10 @@ def run(
     Exits 0 when it was stopped by a signal, 1 when it lost its lease, and 2 when it cannot start.
     """
     own = {each.variable: text for each in AWS_SETTINGS if (text := given.pop(each.field)) is not None}
+    with refused():
+        check_flags(own)
     settings = _settings(given)
+    notes(f"ignored: {each}" for each in settings.ignored)
     stated = {each.variable: text for each in SETTINGS if (text := given.get(each.field)) is not None}
     clock = SystemClock()
     which = OperatorTarget(provider=provider, cluster=cluster, kubeconfig=kubeconfig, context=context)

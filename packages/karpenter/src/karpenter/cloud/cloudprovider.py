@@ -286,6 +286,11 @@ class ProviderSetting(msgspec.Struct, frozen=True):
         """The name in code."""
         return self.name.replace("-", "_")
 
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is true or false, so that its flag needs no value."""
+        return self.default in {"true", "false"}
+
 
 class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider is created with."""
@@ -300,6 +305,9 @@ class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
     objects: ClusterObjects
     settings: Mapping[str, str] = {}
     """Settings of the provider, by environment variable, such as ``INSTANCE_TYPES_FILE_PATH``."""
+
+    ca_bundle: str | None = None
+    """What our own client trusts the API server by, in base64; None where that is not known."""
 
     version: Callable[[], Awaitable[str]] | None = None
     """Asks the API server for its version, such as ``1.33``; None where it cannot be asked."""

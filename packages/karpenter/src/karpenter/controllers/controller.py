@@ -24,7 +24,14 @@ import structlog
 
 from karpenter.base.queue import Backoff, WorkQueue
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
-from karpenter.controllers.metrics.runtime import ERROR, REQUEUE, REQUEUE_AFTER, SUCCESS, ReconcileMetrics
+from karpenter.controllers.metrics.runtime import (
+    ERROR,
+    REQUEUE,
+    REQUEUE_AFTER,
+    SUCCESS,
+    ReconcileMetrics,
+    ReconcileResult,
+)
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.replay.replay import watched
 
@@ -138,13 +145,13 @@ class Controller:
 
     async def _step(self, key: str) -> None:
         if self._reconcile_metrics is None:
-            await self._handle(key)
+            await self._handle(key, ReconcileResult())
             return
         with self._reconcile_metrics.step() as outcome:
-            outcome.result = await self._handle(key)
+            outcome.result = await self._handle(key, outcome)
 
-    async def _handle(self, key: str) -> str:
-        """Reconcile one key, and return the result as metrics name it."""
+    async def _handle(self, key: str, outcome: ReconcileResult) -> str:
+        """Reconcile one key, and return the result as metrics name it; crashes and timeouts are noted."""
         facts = {"controller": self._reconciler.name, "key": key}
         try:
             again = await self._reconciler.reconcile(key)
@@ -166,9 +173,11 @@ class Controller:
             return REQUEUE
         except (KubeError, CloudError) as error:
             log.warning("object.not_reconciled", **facts, error=str(error))
+            outcome.timed_out = isinstance(error, CloudTimeout)
             self.queue.retry(key)
         except Exception:
             log.exception("reconciler.crashed", **facts)
+            outcome.crashed = True
             self.queue.retry(key)
         else:
             self.queue.forget(key)
@@ -199,6 +208,7 @@ def start_singleton(
                     outcome.result = REQUEUE_AFTER
                 except (KubeError, CloudError) as error:
                     log.warning("singleton.failed", controller=each.name, error=str(error))
+                    outcome.timed_out = isinstance(error, CloudTimeout)
                     wait = after_failure
             if wait_for_work is not None:
                 await wait_for_work()
@@ -207,18 +217,22 @@ def start_singleton(
     supervisor.start(each.name, run)
 
 
+class CloudTimeout(CloudUnreachable):
+    """A call of the cloud provider timed out."""
+
+
 async def call_cloud(call: Awaitable[T], *, within: float = CLOUD_TIMEOUT) -> T:
     """
     Return the result of a call of the cloud provider.
 
     Raises:
-        CloudUnreachable: the call timed out; it may have been carried out.
+        CloudTimeout: the call timed out; it may have been carried out.
     """
     try:
         async with asyncio.timeout(within):
             return await call
     except TimeoutError:
-        raise CloudUnreachable(f"no answer within {within:g} s") from None
+        raise CloudTimeout(f"no answer within {within:g} s") from None
 
 
 class Executor(Protocol):

@@ -97,6 +97,17 @@ def insufficient_capacity(claim: NodeClaim, problem: str) -> Announce:
     )
 
 
+def node_class_not_ready(claim: NodeClaim, problem: str) -> Announce:
+    """Return the Event of a NodeClaim whose node class is not ready."""
+    return Announce(
+        about=about(claim),
+        type="Warning",
+        reason="NodeClassNotReady",
+        message=f"Node class is not ready, the NodeClaim is deleted: {truncate(problem)}",
+        same_as=(claim.metadata.uid,),
+    )
+
+
 def unregistered_taint_missing(claim: NodeClaim, node: Node) -> Announce:
     """Return the Event of a NodeClaim whose Node joined without the unregistered taint."""
     return Announce(

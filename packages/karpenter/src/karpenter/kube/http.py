@@ -15,6 +15,7 @@ clients do. NO_PROXY holds host names (which cover their subdomains), addresses,
 """
 
 import asyncio
+import base64
 import errno
 import os
 import ssl
@@ -147,6 +148,15 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
     verify: bool = True
     server_name: str = ""
     """The name that its certificate must carry, if not the one it is called by."""
+
+    def bundle(self) -> str:
+        """
+        Return the certificates of those whom we trust, in base64 as a kubeconfig has them; empty for none.
+
+        Raises:
+            OSError: the file is missing.
+        """
+        return base64.b64encode(Path(self.ca_file).read_bytes()).decode() if self.ca_file else ""
 
 
 class Tls:

@@ -48,7 +48,17 @@ class LockName(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseLock:
     """Our view of one lease."""
 
-    def __init__(self, client: Client, lock: LockName, *, clock: Clock, duration: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        lock: LockName,
+        *,
+        clock: Clock,
+        duration: float,
+        on_slow_path: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_slow_path` is called when a lease that was ours could not be renewed at the first try."""
+        self._on_slow_path = on_slow_path
         self._client = client
         self._lock = lock
         self._clock = clock
@@ -67,8 +77,9 @@ class LeaseLock:
         Raises: KubeError: the server could not be asked, or refused for another reason than that we were too
             late.
         """
+        held = self._seen is not None and self.holder == self._lock.identity
         try:
-            if self._seen is None or self.holder != self._lock.identity:
+            if not held:
                 self._see(await self._read())
                 if not self._is_free():
                     return False
@@ -76,6 +87,8 @@ class LeaseLock:
         except (AlreadyExists, Conflict, NotFound):
             # Another replica was faster, or the lease was deleted; read it again next time.
             self._seen = None
+            if held:
+                self._on_slow_path()
             return False
         return True
 
@@ -161,10 +174,20 @@ class LeaderElector:
     """One candidate."""
 
     def __init__(
-        self, client: Client, lock: LockName, *, clock: Clock, chance: Random, terms: Terms | None = None
+        self,
+        client: Client,
+        lock: LockName,
+        *,
+        clock: Clock,
+        chance: Random,
+        terms: Terms | None = None,
+        on_slow_path: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_slow_path` is called when a renewal failed and the lease has to be read again."""
         self._terms = terms or Terms()
-        self._lock = LeaseLock(client, lock, clock=clock, duration=self._terms.duration)
+        self._lock = LeaseLock(
+            client, lock, clock=clock, duration=self._terms.duration, on_slow_path=on_slow_path
+        )
         self._name = lock
         self._chance = chance
         self._renewed_at = 0.0

@@ -2,7 +2,7 @@
 Settings of the operator: flags, environment variables, feature gates, and what they mean for the core.
 
 A setting has one name, which is its flag (``--batch-max-duration``) and its environment variable
-(``BATCH_MAX_DURATION``); the flag wins. A value that cannot be parsed stops the start with one sentence
+(``BATCH_MAX_DURATION``); the flag wins. A value that is not allowed stops the start with one sentence
 that names the setting and what is allowed. Names and defaults are upstream's where upstream has the
 setting: https://karpenter.sh/docs/reference/settings/.
 
@@ -12,6 +12,7 @@ maximum at 60 cores.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from types import MappingProxyType
@@ -22,6 +23,7 @@ import yaml
 
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration
+from karpenter.base.switches import parse_switch
 from karpenter.core.disruption.churn import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.provisioning.nominations import nomination_period
@@ -51,6 +53,10 @@ class SettingError(ValueError):
     """A setting that cannot be used; the text names it and what is allowed."""
 
 
+class UnreadableValueError(SettingError):
+    """The text is no value of the setting's type at all, such as a word for a number."""
+
+
 class Setting(msgspec.Struct, frozen=True):
     """One setting."""
 
@@ -71,6 +77,11 @@ class Setting(msgspec.Struct, frozen=True):
         """The name in code."""
         return self.name.replace("-", "_")
 
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is true or false, so that its flag needs no value."""
+        return self.default in {"true", "false"}
+
 
 def _choice(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
@@ -82,17 +93,17 @@ def _choice(*allowed: str) -> Callable[[str], str]:
 
 
 def _boolean(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise SettingError(f"{text!r} is not true or false")
-    return text.lower() == "true"
+    try:
+        return parse_switch(text)
+    except ValueError:
+        raise UnreadableValueError(f"{text!r} is not true or false") from None
 
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise SettingError(f"{text!r} is not a whole number") from None
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise UnreadableValueError(f"{text!r} is not a whole number")
+        value = int(text)
         if not low <= value <= high:
             raise SettingError(f"{value} is not between {low} and {high}")
         return value
@@ -105,7 +116,7 @@ def _number(low: float) -> Callable[[str], float]:
         try:
             value = float(text)
         except ValueError:
-            raise SettingError(f"{text!r} is not a number") from None
+            raise UnreadableValueError(f"{text!r} is not a number") from None
         if not value >= low or value == float("inf"):
             raise SettingError(f"{text} is not a number of {low:g} or more")
         return value
@@ -117,7 +128,7 @@ def _duration(text: str) -> timedelta:
     try:
         value = parse_duration(text)
     except DurationError as error:
-        raise SettingError(str(error)) from None
+        raise UnreadableValueError(str(error)) from None
     if value < timedelta(0):
         raise SettingError(f"{text!r} is negative")
     return value
@@ -131,11 +142,13 @@ def parse_gates(text: str) -> Mapping[str, bool]:
     """Return the feature gates after ``Name=bool,Name=bool``; unknown names are ignored, as upstream does."""
     gates = dict(GATES)
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals or value.lower() not in {"true", "false"}:
-            raise SettingError(f"{part!r} is not Name=true or Name=false")
-        if name in gates:
-            gates[name] = value.lower() == "true"
+        name, _, value = part.partition("=")
+        try:
+            on = parse_switch(value.strip())
+        except ValueError:
+            raise SettingError(f"{part!r} is not Name=true or Name=false") from None
+        if name.strip() in gates:
+            gates[name.strip()] = on
     return MappingProxyType(gates)
 
 
@@ -183,6 +196,7 @@ class _SchedulerConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     pod_topology_spread: _PodTopologySpread = msgspec.field(default_factory=_PodTopologySpread)
 
 
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _PORT: Final = _integer(0, 65535)
 
 SETTINGS: Final = (
@@ -320,8 +334,10 @@ _BY_NAME: Final = MappingProxyType({each.name: each for each in SETTINGS})
 class Settings:
     """The values in force, as attributes named after the settings."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], ignored: tuple[str, ...] = ()) -> None:
         self._values = dict(values)
+        self.ignored = ignored
+        """What the environment says that cannot be read, a sentence each; the defaults are in force."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -340,6 +356,9 @@ def parse_settings(
     """
     Return the settings in force.
 
+    An environment variable that is empty or no value at all counts as not set, as it does for Karpenter; a
+    flag must be right. https://karpenter.sh/docs/reference/settings/
+
     Raises:
         SettingError: naming the setting, the value and what is allowed.
     """
@@ -348,14 +367,18 @@ def parse_settings(
             raise SettingError(f"{name} is a feature gate: give it as feature-gates={name}=true")
         if name not in _BY_NAME:
             raise SettingError(f"there is no setting {name!r}; the settings are {', '.join(_BY_NAME)}")
-    values = {}
+    values, ignored = {}, []
     for setting in SETTINGS:
         text = given.get(setting.name, environment.get(setting.variable, setting.default))
         try:
             values[setting.field] = setting.parse(text)
         except SettingError as error:
-            raise SettingError(f"setting {setting.name}: {error}") from None
-    return Settings(values)
+            if setting.name in given or not isinstance(error, UnreadableValueError):
+                raise SettingError(f"setting {setting.name}: {error}") from None
+            values[setting.field] = setting.parse(setting.default)
+            if text:
+                ignored.append(f"{setting.variable}: {error}; {setting.default} is in force")
+    return Settings(values, tuple(ignored))
 
 
 def provisioning_settings(settings: Settings) -> ProvisioningSettings:

@@ -92,8 +92,15 @@ class OperatorProcess:
         environ: Mapping[str, str],
         threads: bool = True,
         host: str | None = None,
+        ca_bundle: str | None = None,
     ) -> None:
-        """`host` is the one address on which probes and metrics are served; without it, all are."""
+        """
+        Take what the process is made of.
+
+        `host` is the one address on which probes and metrics are served; without it, all are. `ca_bundle` is
+        what the transport trusts the API server by, in base64, where that is known.
+        """
+        self._ca_bundle = ca_bundle
         self._target = target
         self._settings = settings
         self._clock = clock
@@ -108,6 +115,7 @@ class OperatorProcess:
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
         self._idle_metrics[runtime.LEADER].set(0.0, name=settings.leader_election_name)
+        self._idle_metrics[runtime.LEADER_SLOW_PATH].add(0.0, name=settings.leader_election_name)
         self.operator: Operator | None = None
         self.leads = asyncio.Event()
         """Set when the operator has begun to work."""
@@ -152,8 +160,18 @@ class OperatorProcess:
             name=self._settings.leader_election_name,
             identity=f"{socket.gethostname()}_{self._chance.getrandbits(64):016x}",
         )
-        election = LeaderElector(self._lease_client, lock, clock=self._clock, chance=self._chance)
+        election = LeaderElector(
+            self._lease_client,
+            lock,
+            clock=self._clock,
+            chance=self._chance,
+            on_slow_path=self._count_slow_path,
+        )
         await election.lead(self._work)
+
+    def _count_slow_path(self) -> None:
+        metrics = self.operator.metrics if self.operator is not None else self._idle_metrics
+        metrics[runtime.LEADER_SLOW_PATH].add(name=self._settings.leader_election_name)
 
     async def _work(self) -> None:
         context = ProviderContext(
@@ -162,6 +180,7 @@ class OperatorProcess:
             cluster=self._target.cluster,
             objects=KubeClusterObjects(self.client),
             settings=self._environ,
+            ca_bundle=self._ca_bundle,
             version=lambda: _server_version(self.client),
         )
         async with find_provider(self._target.provider)(context) as cloud:
@@ -177,6 +196,7 @@ class OperatorProcess:
             async with Operator(parts) as operator:
                 self.operator = operator
                 operator.metrics[runtime.LEADER].set(1.0, name=self._settings.leader_election_name)
+                operator.metrics[runtime.LEADER_SLOW_PATH].add(0.0, name=self._settings.leader_election_name)
                 self.leads.set()
                 log.info("operator.leads")
                 try:
@@ -229,6 +249,7 @@ async def run(
         clock=clock,
         chance=SystemRandom(),
         environ=environ,
+        ca_bundle=cluster.endpoint.trust.bundle(),
     )
     task = asyncio.get_running_loop().create_task(process.run(), name="operator")
     with _signals(task.cancel):

@@ -181,7 +181,7 @@ def _is_kept(key: str) -> bool:
     return domain != _COPIES and any(domain == each or domain.endswith(f".{each}") for each in _KEPT)
 
 
-_REST: Final = ("well_known", "restricted_domains", "reservation_label")
+_REST: Final = ("well_known", "restricted_domains", "reservation_label", "zones")
 
 
 class CatalogWriter:
@@ -259,6 +259,7 @@ class CatalogReader:
             well_known=frozenset(line.rest["well_known"]),
             restricted_domains=frozenset(line.rest["restricted_domains"]),
             reservation_label=line.rest["reservation_label"],
+            zones=frozenset(line.rest.get("zones", ())),  # records of older versions have none
         )
         self._catalogs = {line.number: catalog}
 

@@ -164,6 +164,12 @@ def test_a_template_says_everything_that_a_machine_needs() -> None:
             id="prefixes",
         ),
         pytest.param(
+            {"ipPrefixCount": 0},
+            "NetworkInterfaces",
+            [{"DeviceIndex": 0, "Groups": ["sg-1", "sg-2"], "Ipv4PrefixCount": 0}],
+            id="no prefixes, and said so",
+        ),
+        pytest.param(
             {"connectionTracking": {"tcpEstablishedTimeout": 60, "udpTimeout": 30}},
             "NetworkInterfaces",
             [
@@ -295,16 +301,15 @@ def test_efa_for_who_asks_for_it() -> None:
     assert [(each["NetworkCardIndex"], each["DeviceIndex"]) for each in found[:3]] == [(0, 0), (1, 1), (2, 1)]
 
 
-def test_enclaves_for_who_asks_for_them() -> None:
-    """By a resource that no machine counts."""
+@pytest.mark.parametrize("resource", ["eks.amazonaws.com/nip-slots", "eks.amazonaws.com/nitro-sandbox"])
+def test_enclaves_for_who_asks_for_them(resource: str) -> None:
+    """By a resource that no machine counts, under its name in 1.14 or its later one."""
     wanted = claim(ON_DEMAND)
     asking = msgspec.structs.replace(
         wanted,
         spec=msgspec.structs.replace(
             wanted.spec,
-            resources=msgspec.structs.replace(
-                wanted.spec.resources, requests={"eks.amazonaws.com/nitro-sandbox": "1"}
-            ),
+            resources=msgspec.structs.replace(wanted.spec.resources, requests={resource: "1"}),
         ),
     )
     found = resolved()

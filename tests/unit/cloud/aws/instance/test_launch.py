@@ -236,7 +236,7 @@ def test_failures_are_counted_once_for_all_claims_of_a_fleet() -> None:
             zone="us-west-2a",
             zone_id="usw2-az2",
             capacity_type="on-demand",
-            reason="InsufficientInstanceCapacity",
+            reason="LaunchFailed",
         )
 
     assert world().launching(work) == 1.0

@@ -127,9 +127,21 @@ def test_a_type_is_sold_in_zones_that_have_it_and_a_subnet() -> None:
     assert {each.zone for each in kind.offerings} == {"us-west-2a"}
 
 
-def test_a_type_that_is_sold_nowhere_is_left_out() -> None:
-    """There would be no offering of it."""
-    assert built("m5.large", zones=frozenset()) is None
+@pytest.mark.parametrize(
+    "zones",
+    [
+        pytest.param(frozenset(), id="anywhere"),
+        pytest.param(frozenset({"us-west-2d"}), id="where the class has a subnet"),
+    ],
+)
+def test_a_type_that_is_not_sold_cannot_be_bought(zones: frozenset[str]) -> None:
+    """It stays in the catalogue, since machines of it may run and must not count as drifted."""
+    kind = built("m5.large", zones=zones)
+
+    assert kind is not None
+    assert {each.zone for each in kind.offerings} == set(ZONES)
+    assert kind.available == ()
+    assert label(kind, "topology.kubernetes.io/zone") == set()
 
 
 def test_spot_costs_what_on_demand_does_until_spot_prices_come() -> None:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from karpenter.cloud.aws.instancetype.types import (
@@ -10,12 +11,14 @@ from karpenter.cloud.aws.instancetype.types import (
     NodeResources,
     Traits,
     ephemeral_storage,
+    instance_type_info,
     kube_reserved,
     node_resources,
     resolve_kubelet,
 )
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
 from tests.unit.cloud.aws.catalogue import disk, every_type, interface, sold, traits
+from tests.unit.cloud.catalogs.ec2.small_region import record
 
 MI, GI, GB = 2**20, 2**30, 10**9
 
@@ -258,6 +261,26 @@ def test_windows_counts_addresses() -> None:
     found = amounts(sold("m5.large"), traits("Windows2022"))
 
     assert found.capacity["vpc.amazonaws.com/PrivateIPv4Address"] == 9
+
+
+def test_windows_counts_no_addresses_that_are_not_advertised() -> None:
+    """The VPC resource controller has a table of types, and a node of another type gets no addresses."""
+    unknown = msgspec.structs.replace(sold("m5.large"), advertised=False)
+
+    assert "vpc.amazonaws.com/PrivateIPv4Address" not in amounts(unknown, traits("Windows2022")).capacity
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("m5.large", True, id="in the table"),
+        pytest.param("hpc7a.12xlarge", False, id="not in the table"),
+        pytest.param("m99.large", False, id="newer than the table"),
+    ],
+)
+def test_types_that_are_advertised(name: str, expected: bool) -> None:
+    """Whether nodes of a type advertise their addresses is known by the type's name."""
+    assert instance_type_info(record(name)).advertised is expected
 
 
 @pytest.mark.parametrize(

@@ -127,10 +127,10 @@ def test_some_families_take_any(family: str) -> None:
     ("family", "name", "value", "taken"),
     [
         *(("AL2", name, None, True) for name in MAPPED),
-        ("Bottlerocket", "podsPerCore", 2, False),
+        ("Bottlerocket", "podsPerCore", 2, True),
         ("Windows2022", "podsPerCore", 2, True),
-        ("AL2", "clusterDNS", ["a", "b"], False),
-        ("Windows2022", "clusterDNS", ["a", "b"], False),
+        ("AL2", "clusterDNS", ["a", "b"], True),
+        ("Windows2022", "clusterDNS", ["a", "b"], True),
         ("Bottlerocket", "clusterDNS", ["a"], True),
     ],
 )

@@ -19,7 +19,7 @@ from karpenter.core.effects import NOTHING, Amend, Announce, Step
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.testing.cluster_objects import ObjectsInMemory
-from tests.unit.cloud.aws.scripted import NOW, launched, seen
+from tests.unit.cloud.aws.scripted import NOW, launched, of_another, seen
 from tests.unit.cloud.aws.world import World, node_class
 
 DENIED = RefuseCall(code="UnauthorizedOperation", message="You are not authorized.", status=403)
@@ -166,9 +166,9 @@ def test_what_was_made_for_a_class_goes_with_it() -> None:
 
     async def work(provider: AwsProvider) -> Step:
         ready = await own.resolve(provider, kept(node_class(own)))
-        other = launched(node_class="another")
+        others = (launched(node_class="another"), of_another(launched("b"), kind="Other"))
         own.objects.put(kept(ready, leaving=True))
-        return await controller(provider, other).reconcile("default")
+        return await controller(provider, *others).reconcile("default")
 
     step = own.run(work, types=True)
 

@@ -13,7 +13,7 @@ from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION as VERSION
 from karpenter.cloud.aws.nodeclass.hash import NodeClassHashController
 from karpenter.core.effects import Amend
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
-from tests.unit.cloud.aws.scripted import NOW, launched, seen
+from tests.unit.cloud.aws.scripted import NOW, launched, of_another, seen
 from tests.unit.cloud.aws.world import shared_world, simple_class
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ OLD = {CLASS_HASH: "1", CLASS_HASH_VERSION: "v6"}
         ),
         pytest.param(launched("c", annotations={**OURS, CLASS_HASH: "1"}), None, id="of our version"),
         pytest.param(launched("c", annotations=OLD, node_class="other"), None, id="of another class"),
+        pytest.param(of_another(launched("c", annotations=OLD), kind="Other"), None, id="of another kind"),
+        pytest.param(of_another(launched("c", annotations=OLD), group="x"), None, id="of another group"),
     ],
 )
 def test_claims_are_stamped_anew_when_hashing_has_changed(

@@ -194,7 +194,7 @@ def test_a_role_that_does_not_exist_is_named() -> None:
         ),
         pytest.param(
             {
-                "kubelet": {"podsPerCore": 2},
+                "kubelet": {"shutdownGracePeriod": "30s"},
                 "amiSelectorTerms": [{"alias": "bottlerocket@latest"}],
             },
             {},

@@ -113,7 +113,7 @@ def test_order() -> None:
         pytest.param(
             pool(template={"expireAfter": "soon"}),
             [],
-            "it cannot be read: 'soon' is not a duration",
+            "it cannot be read: spec.template.spec.expireAfter: 'soon' is not a duration",
             id="a duration that cannot be read",
         ),
     ],

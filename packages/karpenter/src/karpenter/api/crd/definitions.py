@@ -68,6 +68,7 @@ def _plain(text: str) -> str:
     return _CODE.sub(r"`\1`", "\n\n".join(paragraphs))
 
 
+_OPEN = "x-kubernetes-preserve-unknown-fields"
 _SCALARS: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -102,6 +103,8 @@ def type_schema(annotation: Any) -> dict[str, Any]:
         schema = type_schema(base)
         for meta in metas:
             schema = _merge(schema, meta.extra_json_schema or {})
+        if "properties" in schema:  # said field by field, so that others are unknown
+            schema.pop(_OPEN, None)
         return schema
     if annotation in _SCALARS:
         return dict(_SCALARS[annotation])
@@ -122,7 +125,7 @@ def _generic_schema(annotation: Any) -> dict[str, Any]:
     if origin is tuple:
         return {"type": "array", "items": type_schema(arguments[0])}
     if origin is dict and arguments[1] is Any:
-        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        return {"type": "object", _OPEN: True}
     if origin is dict:
         return {"type": "object", "additionalProperties": type_schema(arguments[1])}
     raise TypeError(f"{annotation!r} has no schema: give it one in karpenter.api.crd.definitions")

@@ -73,6 +73,8 @@ def _fields(schema: dict[str, Any], path: str = "") -> Iterator[FieldRow]:
     for name, each in schema.get("properties", {}).items():
         if not path and name in _COMMON:
             continue
+        if "type" not in each and each.get("x-kubernetes-preserve-unknown-fields"):
+            continue  # one of many that are passed on; what holds them says so
         place = f"{path}.{name}" if path else name
         yield FieldRow(place, each, name in required)
         yield from _fields(each, place)
@@ -89,7 +91,7 @@ def _row(field: FieldRow) -> str:
 
 def _type(schema: dict[str, Any]) -> str:
     if schema.get("x-kubernetes-int-or-string"):
-        return "quantity"
+        return "quantity" if "pattern" in schema else "integer or string"
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if "additionalProperties" in schema:

@@ -10,7 +10,7 @@ from typing import Any
 
 from karpenter.api.crd.definitions import definition_of, render
 from karpenter.api.kinds import Kind
-from karpenter.api.labels import ALL_LABEL_RULES, LabelRules
+from karpenter.api.labels import ALL_LABEL_RULES, LabelRules, label_rules_of
 from karpenter.api.meta import Resource
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
@@ -30,6 +30,9 @@ from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
 from karpenter.api.validation.nodepool_validation import validate_nodepool
 from karpenter.api.wire import InvalidObject, check_depth, convert
 
+_MOST_NAMES = 40
+"""How many fields are listed beside one that is unknown."""
+
 UNKNOWN_FIELD = "UnknownField"
 """The reason of problems with fields that the schema does not have."""
 
@@ -47,10 +50,31 @@ def check_object(
     plain: dict[str, Any],
     *,
     old: dict[str, Any] | None = None,
-    rules: LabelRules = ALL_LABEL_RULES,
+    rules: LabelRules | None = None,
 ) -> tuple[FieldProblem, ...]:
     """
     Return everything wrong with an object of `kind`; with `old`, also what may not change.
+
+    Without `rules`, label keys are held to those of the provider that the object names.
+
+    Raises:
+        InvalidObject: if either object is nested beyond reason.
+    """
+    found, filled = check_admission(kind, plain, old=old)
+    if found:
+        return found
+    try:
+        resource = convert(filled, kind.struct)
+    except InvalidObject as error:  # metadata is not in the schema, and its shape may be wrong
+        return (FieldProblem(error.field, INVALID, error.problem),)
+    return (*runtime_validate(resource, rules=rules or _rules_of(resource)), *check_amounts(resource))
+
+
+def check_admission(
+    kind: Kind, plain: dict[str, Any], *, old: dict[str, Any] | None = None
+) -> tuple[tuple[FieldProblem, ...], dict[str, Any]]:
+    """
+    Return what an API server would refuse in an object of `kind`, and the object with its defaults.
 
     Raises:
         InvalidObject: if either object is nested beyond reason.
@@ -66,13 +90,13 @@ def check_object(
         *_check_name(filled),
         *check(schema, filled, old=past),
     )
-    if found:
-        return found
-    try:
-        resource = convert(filled, kind.struct)
-    except InvalidObject as error:  # metadata is not in the schema, and its shape may be wrong
-        return (FieldProblem(error.field, INVALID, error.problem),)
-    return (*runtime_validate(resource, rules=rules), *check_amounts(resource))
+    return found, filled
+
+
+def _rules_of(resource: Resource) -> LabelRules:
+    if isinstance(resource, NodePool):
+        return label_rules_of(resource.spec.template.spec.node_class_ref.group)
+    return ALL_LABEL_RULES
 
 
 def runtime_validate(resource: Resource, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
@@ -101,8 +125,10 @@ def _unknown_field(schema: Schema, path: str) -> FieldProblem:
     parent, _, name = path.rpartition(".")
     names = _names_at(schema, parent)
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"allowed here are {', '.join(sorted(names))}"
-    return FieldProblem(path, UNKNOWN_FIELD, f"unknown field; {hint}")
+    if close:
+        return FieldProblem(path, UNKNOWN_FIELD, f"unknown field; did you mean {close[0]}?")
+    hint = f"; allowed here are {', '.join(sorted(names))}" if len(names) <= _MOST_NAMES else ""
+    return FieldProblem(path, UNKNOWN_FIELD, f"unknown field{hint}")
 
 
 def _names_at(schema: Schema, path: str) -> list[str]:

@@ -24,6 +24,7 @@ from karpenter.api.cluster import PriorityClass
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
+from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import documents_or_refusals, read_object
 from karpenter.api.meta import Condition
 from karpenter.api.pod import Pod
@@ -35,6 +36,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cli.errors import CommandError
 from karpenter.cli.files import read_texts
 from karpenter.controllers.informer import node_class
+from karpenter.core.model.nodepool_hash import with_pool_hash
 from karpenter.core.state.apps import expand_workloads, with_priority
 from karpenter.core.state.cluster import ClusterView, NodeClass, view_field, view_of
 from karpenter.kube.client import Client
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from karpenter.api.kinds import Kind
     from karpenter.api.manifests import Document
     from karpenter.api.meta import Resource
+    from karpenter.api.nodepool import NodePool
 
 
 _COUNTING: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
@@ -111,8 +114,15 @@ def read_input(paths: Sequence[str], live: LiveCluster | None = None) -> PlanInp
     changed = [each for each in reader.objects if (each.kind, each.key) in known]
     classes = (*(live.classes if live is not None else ()), *reader.classes)
     view = view_of([*there, *changed, *_as_stored(fresh)], classes)
+    pools = {name: _hashed(pool) for name, pool in view.pools.items()}
+    view = msgspec.structs.replace(view, pools=pools)
     skipped = (*(live.skipped if live is not None else ()), *reader.skipped)
     return PlanInput(view=view, problems=tuple(reader.problems), skipped=skipped)
+
+
+def _hashed(pool: NodePool) -> NodePool:
+    """Return a pool with a hash: one that is not applied yet has none, and drift is found by comparing it."""
+    return pool if NODEPOOL_HASH in pool.metadata.annotations else with_pool_hash(pool)
 
 
 class _ManifestReader:

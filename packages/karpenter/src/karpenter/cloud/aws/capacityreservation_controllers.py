@@ -17,7 +17,7 @@ from karpenter.core.effects import Amend, Step
 from karpenter.core.lifecycle.conditions import delete_claim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
@@ -39,18 +39,13 @@ class CapacityTypeController:
         self._instances = instances
 
     async def look(self) -> Step:
-        """Compare the labels of reserved claims with EC2."""
-        reserved = [each for each in self._view().claims.values() if _is_reserved(each)]
-        if not reserved:
+        """Compare the labels of reserved claims and their nodes with EC2."""
+        if not _reserved(self._view()):
             return Step(again=PERIOD)
         kinds = {each.provider_id: each.capacity_type for each in await self._instances.all()}
-        nodes = self._view().nodes.values()
-        effects: list[Effect] = []
-        for claim in reserved:
-            if kinds.get(claim.status.provider_id) == ON_DEMAND:
-                effects.append(_demoted(claim))
-                effects += [_demoted(node) for node in _nodes_of(claim, nodes)]
-        return Step(effects=tuple(effects), again=PERIOD)
+        # A node is looked at for itself: an operator may have ended after it had written the claim.
+        demoted = [item for number, item in _reserved(self._view()) if kinds.get(number) == ON_DEMAND]
+        return Step(effects=tuple(map(_demoted, demoted)), again=PERIOD)
 
 
 class ReservationExpirationController:
@@ -67,7 +62,9 @@ class ReservationExpirationController:
         held = [
             each
             for each in self._view().claims.values()
-            if _is_reserved(each) and each.metadata.deletion_timestamp is None
+            if _is_reserved(each)
+            and each.metadata.labels.get(RESERVATION_ID)
+            and each.metadata.deletion_timestamp is None
         ]
         numbers = sorted({each.metadata.labels[RESERVATION_ID] for each in held})
         terms = tuple(CapacityReservationSelectorTerm(id=number) for number in numbers)
@@ -82,17 +79,24 @@ class ReservationExpirationController:
         return Step(effects=tuple(effects), again=PERIOD)
 
 
-def _is_reserved(claim: NodeClaim) -> bool:
-    labels = claim.metadata.labels
-    return labels.get(CAPACITY_TYPE) == RESERVED and bool(labels.get(RESERVATION_ID))
+def _is_reserved(item: NodeClaim | Node) -> bool:
+    return item.metadata.labels.get(CAPACITY_TYPE) == RESERVED
 
 
-def _nodes_of(claim: NodeClaim, nodes: Iterable[Node]) -> list[Node]:
-    found = [each for each in nodes if each.spec.provider_id == claim.status.provider_id]
+def _reserved(view: ClusterView) -> list[tuple[str, NodeClaim | Node]]:
+    """Return the claims and registered nodes that say they are reserved and stay, with their machines."""
+    items: list[tuple[str, NodeClaim | Node]] = [
+        (each.status.provider_id, each) for each in view.claims.values()
+    ]
+    items += [
+        (each.spec.provider_id, each)
+        for each in view.nodes.values()
+        if each.metadata.labels.get(REGISTERED) == "true"
+    ]
     return [
-        each
-        for each in found
-        if each.metadata.labels.get(REGISTERED) == "true" and each.metadata.deletion_timestamp is None
+        (number, item)
+        for number, item in items
+        if number and _is_reserved(item) and item.metadata.deletion_timestamp is None
     ]
 
 

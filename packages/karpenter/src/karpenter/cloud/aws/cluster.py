@@ -1,7 +1,8 @@
 """
 The EKS cluster: what nodes need to join it, and its version of Kubernetes, which AMIs depend on.
 
-What the settings do not say is asked of EKS, once; only the version is asked again.
+What neither the settings nor our own connection to the API server says is asked of EKS, once; only the
+version is asked again. A cluster that is not EKS's needs its endpoint among the settings.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ class EksCluster:
         *,
         monotonic: Callable[[], float],
         version: Callable[[], Awaitable[str]] | None = None,
+        ca_bundle: str | None = None,
     ) -> None:
-        """`version` asks the API server; without it, EKS is asked."""
+        """`version` asks the API server, `ca_bundle` is what our client trusts; else, EKS is asked."""
         self._aws = aws
+        self._ca_bundle = ca_bundle
         self._ask_version = version
         self._settings = settings
         self._objects = objects
@@ -122,11 +125,12 @@ class EksCluster:
 
     async def _find_joining(self) -> Joining:
         settings = self._settings
-        endpoint, bundle = settings.cluster_endpoint, settings.cluster_ca_bundle
-        if not (endpoint and bundle):
+        endpoint, bundle = settings.cluster_endpoint, settings.cluster_ca_bundle or self._ca_bundle
+        if not endpoint or bundle is None:
             told = await self._describe()
             endpoint = endpoint or told.get("endpoint", "")
-            bundle = bundle or told.get("certificateAuthority", {}).get("data", "")
+            if bundle is None:
+                bundle = told.get("certificateAuthority", {}).get("data", "")
         if not endpoint:
             raise CloudUnreachable(f"EKS does not tell the endpoint of cluster {settings.cluster}")
         return Joining(name=settings.cluster, endpoint=endpoint, ca_bundle=bundle, dns=await self._find_dns())

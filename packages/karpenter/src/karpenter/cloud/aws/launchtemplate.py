@@ -287,7 +287,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
-    disk: dict[str, Any] = {"DeviceName": mapping.device_name}
+    disk: dict[str, Any] = {"DeviceName": mapping.device_name or ""}
     if mapping.ebs is not None:
         ebs = mapping.ebs
         disk["Ebs"] = _present(
@@ -299,7 +299,7 @@ def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
                 "SnapshotId": ebs.snapshot_id or None,
                 "Throughput": ebs.throughput or None,
                 "VolumeInitializationRate": ebs.volume_initialization_rate,
-                "VolumeSize": gibibytes(ebs.volume_size) if ebs.volume_size else None,
+                "VolumeSize": gibibytes(ebs.volume_size) or None,
                 "VolumeType": ebs.volume_type or None,
             }
         )
@@ -307,8 +307,12 @@ def _disk(mapping: BlockDeviceMapping) -> dict[str, Any]:
 
 
 def gibibytes(size: str) -> int:
-    """Return the size of a volume in GiB, rounded up: EC2 takes whole numbers."""
-    return -(-parse_quantity(size).value // _GIB)
+    """
+    Return the size of a volume in GiB, rounded up: EC2 takes whole numbers.
+
+    It is 0 for no size, and for a suffix without a number.
+    """
+    return -(-parse_quantity(size).value // _GIB) if size[:1].isdigit() else 0
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ OFFERING_PRICE: Final = gauge(
 )
 LAUNCH_FAILURES: Final = counter(
     "karpenter_cloudprovider_instance_launch_failures_total",
-    "Offerings that a launch could not get, by the error of EC2.",
+    "Offerings that a launch could not get, by why: a word such as VCPULimitExceeded, or LaunchFailed.",
     "zone",
     "zone_id",
     "capacity_type",

@@ -49,6 +49,7 @@ async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
             clock=context.clock,
             chance=context.chance,
             version=context.version,
+            ca_bundle=context.ca_bundle,
         )
         await prepare(services)
         yield AwsProvider(services)

@@ -1,25 +1,32 @@
 """
 Settings of the provider, by Karpenter's environment variables.
 
-https://karpenter.sh/docs/reference/settings/ describes them. A value that cannot be read prevents the start,
-with one sentence that names the setting.
+https://karpenter.sh/docs/reference/settings/ describes them. A value that is not allowed prevents the start,
+with one sentence that names the setting; what is no value of the setting's type at all counts as not set, as
+it does for Karpenter.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 
 from karpenter.base.duration import DurationError, parse_duration
+from karpenter.base.switches import parse_switch
 from karpenter.cloud.cloudprovider import ProviderSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+log = structlog.stdlib.get_logger(__name__)
+
 _MINUTE: Final = 60.0
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class BadAwsSetting(ValueError):  # noqa: N818  says what is wrong
@@ -30,6 +37,10 @@ class BadAwsSetting(ValueError):  # noqa: N818  says what is wrong
         self.name = name
 
 
+class UnreadableSetting(BadAwsSetting):
+    """The text is no value of the setting's type at all, such as a word for a number."""
+
+
 class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings in force."""
 
@@ -38,7 +49,7 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where nodes reach the API server; empty means to ask EKS."""
 
     cluster_ca_bundle: str = ""
-    """What nodes trust the API server by, in base64; empty means to ask EKS."""
+    """What nodes trust the API server by, in base64; empty means what our own client trusts it by."""
 
     kubernetes_version: str = ""
     """The version of the control plane, such as ``1.33``; empty means to ask EKS."""
@@ -76,7 +87,7 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
     """
-    Return the settings in force.
+    Return the settings in force. What is no value at all counts as not set.
 
     Raises:
         BadAwsSetting: naming the setting, and what is allowed.
@@ -86,9 +97,13 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
         raise BadAwsSetting("CLUSTER_NAME", "is required")
     gates = _gates(given.get("FEATURE_GATES", ""))
     aws_gates = _gates(given.get("AWS_FEATURE_GATES", ""))
-    values: dict[str, Any] = {
-        field: parse(given[key], key) for key, (field, parse) in _READERS.items() if given.get(key)
-    }
+    values: dict[str, Any] = {}
+    for key, (field, parse) in _READERS.items():
+        try:
+            if given.get(key):
+                values[field] = parse(given[key], key)
+        except UnreadableSetting:  # the default is in force, as it is for Karpenter
+            log.warning("setting.ignored", setting=key, value=given[key])
     return AwsSettings(
         cluster=name,
         expressions=aws_gates.get("NodeClassCEL", False),
@@ -98,29 +113,44 @@ def read_settings(cluster: str, given: Mapping[str, str]) -> AwsSettings:
     )
 
 
+def check_flags(flags: Mapping[str, str]) -> None:
+    """
+    Refuse flags that cannot be read, by the environment variables that they stand for.
+
+    Raises:
+        BadAwsSetting: naming the setting, and what is allowed.
+    """
+    for key, text in flags.items():
+        if key in _READERS and text:
+            _READERS[key][1](text, key)
+
+
 def _text(text: str, name: str) -> str:
     del name
     return text
 
 
 def _flag(text: str, name: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise BadAwsSetting(name, f"{text!r} is not true or false")
-    return text.lower() == "true"
+    try:
+        return parse_switch(text)
+    except ValueError:
+        raise UnreadableSetting(name, f"{text!r} is not true or false") from None
 
 
 def _share(text: str, name: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise BadAwsSetting(name, f"{text!r} is not a number") from None
+        raise UnreadableSetting(name, f"{text!r} is not a number") from None
     if not math.isfinite(value) or value < 0:
         raise BadAwsSetting(name, f"{text} is not a number of 0 or more")
     return value
 
 
 def _count(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise UnreadableSetting(name, f"{text!r} is not a whole number of 0 or more")
+    if int(text) < 0:
         raise BadAwsSetting(name, f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
@@ -129,7 +159,7 @@ def _interval(text: str, name: str) -> float:
     try:
         seconds = parse_duration(text).total_seconds()
     except DurationError as error:
-        raise BadAwsSetting(name, str(error)) from None
+        raise UnreadableSetting(name, str(error)) from None
     if seconds < _MINUTE:
         raise BadAwsSetting(name, f"{text} is less than 1m")
     return seconds
@@ -172,7 +202,9 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
 AWS_SETTINGS: Final = (
     ProviderSetting("cluster-endpoint", "", "where nodes reach the API server; empty means to ask EKS"),
     ProviderSetting(
-        "cluster-ca-bundle", "", "what nodes trust the API server by, in base64; empty means to ask EKS"
+        "cluster-ca-bundle",
+        "",
+        "what nodes trust the API server by, in base64; empty means what we trust it by",
     ),
     ProviderSetting(
         "isolated-vpc", "false", "do without services that have no endpoint in a VPC: price list and IAM"
@@ -208,5 +240,8 @@ def _gates(text: str) -> dict[str, bool]:
     gates = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
-        gates[name] = value.lower() == "true"
+        try:
+            gates[name.strip()] = parse_switch(value.strip())
+        except ValueError:
+            raise BadAwsSetting("FEATURE_GATES", f"{part!r} is not Name=true or Name=false") from None
     return gates

@@ -108,8 +108,15 @@ class PricingProvider:
 
 
 def shipped_prices(region: str) -> dict[str, float]:
-    """Return the prices that ship with the product, those of us-east-1 for a region that is not in it."""
+    """
+    Return the prices that ship with the product, in the currency of the region.
+
+    GovCloud and China have lists of their own. A region that is not known costs what us-east-1 does.
+    """
     data = load_data()
+    listed = data.listed_in(region)
+    if listed is not None:
+        return dict(listed)
     known: Mapping[str, float] = {name: each.price_factor for name, each in data.regions.items()}
     factor = known.get(region, 1.0)
     return {

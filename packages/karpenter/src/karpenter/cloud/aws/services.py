@@ -80,17 +80,19 @@ def new_services(
     chance: Random,
     long_poll: int = LONG_POLL,
     version: Callable[[], Awaitable[str]] | None = None,
+    ca_bundle: str | None = None,
 ) -> Services:
     """
     Return the services; nothing has been asked of AWS yet.
 
     A simulation passes a `long_poll` of zero: its virtual time stands still while AWS is waited for.
-    `version` asks the API server for its version; without it, EKS is asked.
+    `version` asks the API server for its version, and `ca_bundle` is what our client trusts; without them,
+    EKS is asked.
     """
     monotonic = clock.monotonic
     metrics = ProviderMetrics()
     aws.on_call = metrics.note_call
-    cluster = EksCluster(aws, settings, objects, monotonic=monotonic, version=version)
+    cluster = EksCluster(aws, settings, objects, monotonic=monotonic, version=version, ca_bundle=ca_bundle)
     zonal_shifts = ZonalShiftProvider(aws, cluster, clock=clock)
     instance_types, pricing = InstanceTypeStore(aws), PricingProvider(aws, isolated=settings.isolated_vpc)
     subnets = SubnetProvider(aws, seconds=settings.subnet_refresh, monotonic=monotonic)

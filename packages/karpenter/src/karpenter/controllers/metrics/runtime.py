@@ -33,12 +33,20 @@ REQUEUE: Final = "requeue"
 REQUEUE_AFTER: Final = "requeue_after"
 ERROR: Final = "error"
 
+_SHORTEST: Final = 2
+"""How many parts a path has at least behind its group: a version and a kind."""
+
 
 class ReconcileResult:
     """The result of one reconcile, set by the controller."""
 
     def __init__(self) -> None:
         self.result = ERROR
+        self.crashed = False
+        """Whether the reconciler raised an exception that it does not expect."""
+
+        self.timed_out = False
+        """Whether a call of the cloud provider timed out."""
 
 
 class ReconcileMetrics:
@@ -59,6 +67,13 @@ class ReconcileMetrics:
         self._works = metrics[runtime.WORKQUEUE_WORK_DURATION]
         metrics[runtime.MAX_CONCURRENT_RECONCILES].set(float(workers), controller=controller)
         self._active.set(0.0, controller=controller)
+        for each in (
+            runtime.RECONCILE_ERRORS,
+            runtime.TERMINAL_RECONCILE_ERRORS,
+            runtime.RECONCILE_PANICS,
+            runtime.RECONCILE_TIMEOUTS,
+        ):
+            metrics[each].add(0.0, controller=controller)  # so that a rate can be taken from the first one on
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Record a queue, too."""
@@ -75,6 +90,9 @@ class ReconcileMetrics:
         tokens = structlog.contextvars.bind_contextvars(controller=controller)
         try:
             yield outcome
+        except Exception:
+            outcome.crashed = True
+            raise
         finally:
             structlog.contextvars.reset_contextvars(**tokens)
             del self._in_progress[outcome]
@@ -84,6 +102,10 @@ class ReconcileMetrics:
             self._times.observe(took, controller=controller)
             if outcome.result == ERROR:
                 self._metrics[runtime.RECONCILE_ERRORS].add(controller=controller)
+            if outcome.crashed:
+                self._metrics[runtime.RECONCILE_PANICS].add(controller=controller)
+            if outcome.timed_out:
+                self._metrics[runtime.RECONCILE_TIMEOUTS].add(controller=controller)
             if self._queue is not None:
                 self._works.observe(took, **self._names)
 
@@ -115,8 +137,36 @@ def client_request_metrics(metrics: Metrics, host: str) -> Callable[[Request, in
         answer = str(code) if code else "<error>"
         metrics[runtime.CLIENT_REQUESTS].add(code=answer, host=host, method=request.method)
         metrics[runtime.CLIENT_REQUEST_DURATION].observe(seconds, host=host, method=request.method)
+        metrics[runtime.CLIENT_GO_REQUESTS].add(code=answer, method=request.method)
+        labels = request_labels(request.method, request.path)
+        if labels is not None:
+            metrics[runtime.CLIENT_GO_REQUEST_DURATION].observe(seconds, **labels)
 
     return note
+
+
+def request_labels(method: str, path: str) -> dict[str, str] | None:
+    """Return what a request does with which kind of objects; None if it is not about objects."""
+    root, *parts = path.strip("/").split("/")
+    if root not in {"api", "apis"}:
+        return None
+    group, parts = ("", parts) if root == "api" else (parts[0] if parts else "", parts[1:])
+    if len(parts) < _SHORTEST:
+        return None
+    version, rest = parts[0], parts[1:]
+    if rest[0] == "namespaces" and len(rest) > _SHORTEST:  # a namespace itself has no more behind it
+        rest = rest[2:]
+    kind, *behind = rest
+    verb = {"POST": "CREATE", "PUT": "UPDATE"}.get(method, method)
+    if method == "GET" and not behind:
+        verb = "LIST"
+    return {
+        "verb": verb,
+        "group": group,
+        "version": version,
+        "kind": kind,
+        "subresource": behind[1] if len(behind) > 1 else "",
+    }
 
 
 class SchedulingStatus(Protocol):

@@ -22,6 +22,7 @@ from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     claim_conditions,
     disrupted_labels,
+    disrupted_pods_labels,
     patch_object,
 )
 from karpenter.core.lifecycle.registration import render_taint
@@ -175,12 +176,14 @@ def count_disrupted(candidates: Sequence[Candidate], reason: str) -> tuple[Effec
     effects: list[Effect] = []
     for candidate in candidates:
         policy = candidate.pool.spec.disruption.consolidation_policy if reason in _CONSOLIDATION else ""
-        labels = disrupted_labels(candidate.claim, _snake(reason), _snake(policy))
         effects += [
-            Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
+            Count(
+                metric="karpenter_nodeclaims_disrupted_total",
+                labels=disrupted_labels(candidate.claim, _snake(reason)),
+            ),
             Count(
                 metric="karpenter_pods_disruption_initiated_total",
-                labels=labels,
+                labels=disrupted_pods_labels(candidate.claim, _snake(reason), _snake(policy)),
                 amount=float(len(candidate.pods)),
             ),
         ]

@@ -268,14 +268,14 @@ def delete_claim(
     claim: NodeClaim, reason: str, because: str, pods: Iterable[Pod] | None = None
 ) -> tuple[Effect, ...]:
     """Return the deletion of a claim by our decision, counted with its reschedulable `pods`."""
-    labels = disrupted_labels(claim, reason)
     deletion = (
         DeleteObject(kind=claim.kind, name=claim.name, uid=claim.metadata.uid, because=because),
-        Count(metric="karpenter_nodeclaims_disrupted_total", labels=labels),
+        Count(metric="karpenter_nodeclaims_disrupted_total", labels=disrupted_labels(claim, reason)),
     )
     if pods is None:
         return deletion
     reschedulable = float(sum(1 for pod in pods if is_reschedulable(pod)))
+    labels = disrupted_pods_labels(claim, reason)
     return (
         *deletion,
         Count(metric="karpenter_pods_disruption_initiated_total", labels=labels, amount=reschedulable),
@@ -325,12 +325,19 @@ def capacity_labels(item: Resource) -> dict[str, str]:
     return {**zone_labels(item), "capacity_type": item.metadata.labels.get(CAPACITY_TYPE, "")}
 
 
-def disrupted_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+def disrupted_labels(claim: NodeClaim, reason: str) -> dict[str, str]:
     """Return the labels of the metrics about disrupted claims."""
     return {
         "reason": reason,
         **nodepool_labels(claim),
         "capacity_type": claim.metadata.labels.get(CAPACITY_TYPE, ""),
+    }
+
+
+def disrupted_pods_labels(claim: NodeClaim, reason: str, policy: str = "") -> dict[str, str]:
+    """Return the labels of the metrics about the pods of disrupted claims."""
+    return {
+        **disrupted_labels(claim, reason),
         "consolidation_policy": policy,
         "termination_mode": termination_mode(claim),
     }

@@ -35,7 +35,6 @@ from karpenter.core.lifecycle.conditions import (
     claim_conditions,
     patch_object,
 )
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.requirements import Requirements
 
 if TYPE_CHECKING:
@@ -125,18 +124,15 @@ def drifted_since(claim: NodeClaim) -> datetime | None:
 
 
 def _static_drift(claim: NodeClaim, pool: NodePool) -> str:
-    theirs, version = pool.metadata.annotations, claim.metadata.annotations.get(NODEPOOL_HASH_VERSION)
-    mine = claim.metadata.annotations.get(NODEPOOL_HASH)
-    if NODEPOOL_HASH in theirs:
-        wanted, wanted_version = theirs[NODEPOOL_HASH], theirs.get(NODEPOOL_HASH_VERSION)
-    else:
-        wanted, wanted_version = pool_hash(pool), POOL_HASH_VERSION
+    """Return whether the hashes differ; without all four annotations there is nothing to compare."""
+    ours, theirs = claim.metadata.annotations, pool.metadata.annotations
+    stamped = all(key in each for each in (ours, theirs) for key in (NODEPOOL_HASH, NODEPOOL_HASH_VERSION))
     # Hashes of different versions are made of different fields and cannot be compared; the NodePool
     # controller brings the claim to the present version first:
     # https://karpenter.sh/docs/concepts/disruption/
-    if mine is None or version is None or version != wanted_version:
+    if not stamped or ours[NODEPOOL_HASH_VERSION] != theirs[NODEPOOL_HASH_VERSION]:
         return ""
-    return "NodePoolDrifted" if mine != wanted else ""
+    return "NodePoolDrifted" if ours[NODEPOOL_HASH] != theirs[NODEPOOL_HASH] else ""
 
 
 def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
@@ -154,15 +150,21 @@ def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now
     labels = claim.metadata.labels
     kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:
-        return "InstanceTypeNotFound" if INSTANCE_TYPE in labels else ""
-    capacity_types = {labels.get(CAPACITY_TYPE)}
+        return "InstanceTypeNotFound"
+    if ZONE not in labels or CAPACITY_TYPE not in labels:
+        return ""
+    capacity_types = {labels[CAPACITY_TYPE]}
     # A reserved instance becomes on-demand when its capacity reservation ends, without a change of the
     # instance: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
     if RESERVED in capacity_types:
         capacity_types.add(ON_DEMAND)
-    if any(o.zone == labels.get(ZONE) and o.capacity_type in capacity_types for o in kind.offerings):
-        return ""
-    return "InstanceTypeNotFound" if ZONE in labels and CAPACITY_TYPE in labels else ""
+    # A provider that names its zones keeps the nodes of a type that their zone no longer offers.
+    any_zone = labels[ZONE] in catalog.zones
+    found = any(
+        (any_zone or each.zone == labels[ZONE]) and each.capacity_type in capacity_types
+        for each in kind.offerings
+    )
+    return "" if found else "InstanceTypeNotFound"
 
 
 def _provider_drift(claim: NodeClaim) -> str:

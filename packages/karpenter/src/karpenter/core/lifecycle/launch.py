@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import msgspec
 
 from karpenter.core.effects import LAUNCH_TIME, Launch, LaunchFact
-from karpenter.core.events import insufficient_capacity, truncate
+from karpenter.core.events import insufficient_capacity, node_class_not_ready, truncate
 from karpenter.core.lifecycle.conditions import (
     LAUNCHED,
     claim_conditions,
@@ -166,7 +166,10 @@ def launch_failed(claim: NodeClaim, failure: LaunchFailure, now: datetime) -> tu
         )
     if failure.kind == "nodeclass not ready":
         because = f"its node class is not ready: {truncate(failure.message)}"
-        return delete_claim(claim, "nodeclass_not_ready", because)
+        return (
+            node_class_not_ready(claim, failure.message),
+            *delete_claim(claim, "nodeclass_not_ready", because),
+        )
     condition_set = claim_conditions(claim, now).set_unknown(
         LAUNCHED, failure.reason, truncate(failure.message)
     )

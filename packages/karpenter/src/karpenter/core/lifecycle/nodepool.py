@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, NODES
+from karpenter.api.labels import NODEPOOL_HASH_VERSION, NODES
 from karpenter.api.validation.amounts import check_amounts
 from karpenter.api.validation.nodepool_validation import validate_nodepool
-from karpenter.base.duration import DurationError
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import patch_object
 from karpenter.core.lifecycle.registrationhealth import is_outdated
-from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.model.nodepool_hash import pool_hash_annotations
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def nodepool_status(
             kind, conditions.AWAITING_RECONCILIATION, "no machine of this generation has registered yet"
         )
         status["nodeClassObservedGeneration"] = node_class.generation
-    hashes = _hashes(pool)
+    hashes = pool_hash_annotations(pool)
     notes = pool.metadata.annotations
     changes = (
         {"metadata": {"annotations": hashes}} if any(notes.get(k) != v for k, v in hashes.items()) else {}
@@ -111,13 +110,6 @@ def _class_ready(condition_set: ConditionSet, pool: NodePool, found: NodeClass |
     if not found.ready:
         return condition_set.set_false(kind, found.reason or "NodeClassNotReady", found.message)
     return condition_set.set_true(kind)
-
-
-def _hashes(pool: NodePool) -> dict[str, str]:
-    try:
-        return {NODEPOOL_HASH: pool_hash(pool), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
-    except DurationError:  # the validation says so
-        return {}
 
 
 def _has_other_hash_version(claim: NodeClaim, pool: NodePool, hashes: Mapping[str, str]) -> bool:

@@ -132,6 +132,13 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reservation_label: str = ""
     """The label key of reservation ids; empty where the provider has none."""
 
+    zones: frozenset[str] = frozenset()
+    """
+    Zones in which every type counts as sold for machines that run there, whether it is or not.
+
+    Empty where offerings say all: a machine has then drifted once its zone stops selling its type.
+    """
+
     by_pool: Mapping[str, tuple[InstanceType, ...]] = {}
     """Instance types by NodePool, where NodePools differ; then one that is not named has none."""
 
@@ -185,6 +192,7 @@ def combine(catalogs: Mapping[str, Catalog]) -> Catalog:
         well_known=_union(each.well_known for each in different),
         restricted_domains=_union(each.restricted_domains for each in different),
         reservation_label=next((each.reservation_label for each in different if each.reservation_label), ""),
+        zones=_union(each.zones for each in different),
         by_pool={name: each.types for name, each in catalogs.items()},
     )
 

@@ -1,34 +1,88 @@
 """
 The hash of a NodePool's template: a node whose hash differs from that of its NodePool has drifted.
 
-Everything in the template counts except its requirements, which are compared one by one elsewhere. Lists
-count as sets, and empty or absent fields do not count, so that adding an empty field causes no drift.
-Durations count by their length, not by their spelling.
+Everything in the template counts except its requirements, which are compared one by one elsewhere. The
+number equals the one that Karpenter 1.14 writes under the same version, for every template, so that a cluster
+that migrates to us keeps its nodes (https://karpenter.sh/docs/concepts/disruption/#drift). The declarations
+below are Go's: the names, the order, the types and the tags of the fields are all part of the hash.
 
-The number equals the one that Karpenter writes under the same version, so that a cluster that migrates to
-us keeps its nodes (https://karpenter.sh/docs/concepts/disruption/). Two things differ on purpose: an empty
-map or list that is spelled out counts as absent here, and ``timeAdded`` of a taint, which has no meaning in
-a template, is left out. The field names below are part of the format; never rename them.
-
-:data:`POOL_HASH_VERSION` must be raised with any change of what is hashed, or every node of every NodePool
-drifts at once.
+:data:`POOL_HASH_VERSION` changes when Karpenter's does, or every node of every NodePool drifts at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.base.duration import NEVER, parse_nanoseconds
-from karpenter.base.hashing import hash_integer, hash_map, hash_set, hash_struct, hash_text
+import msgspec
+
+from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION
+from karpenter.api.wire import to_plain
+from karpenter.base.hashstructure import (
+    ANY_SLICE,
+    DURATION,
+    NILLABLE_DURATION,
+    STRING,
+    STRING_MAP,
+    TIME,
+    GoField,
+    GoPointer,
+    GoSlice,
+    GoStruct,
+    UnhashableError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
-    from karpenter.api.node import Taint
-    from karpenter.api.nodeclaim import NodeClaimTemplateSpec, NodeClassReference
-    from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodeTemplateMeta
+    from karpenter.api.nodepool import NodePool
 
 POOL_HASH_VERSION: Final = "v3"
+
+_TAINT: Final = GoStruct(
+    "Taint",
+    (
+        GoField("Key", "key", STRING),
+        GoField("Value", "value", STRING),
+        GoField("Effect", "effect", STRING),
+        GoField("TimeAdded", "timeAdded", GoPointer(TIME)),
+    ),
+)
+_REFERENCE: Final = GoStruct(
+    "NodeClassReference",
+    (
+        GoField("Kind", "kind", STRING),
+        GoField("Name", "name", STRING),
+        GoField("Group", "group", STRING),
+    ),
+)
+_TEMPLATE: Final = GoStruct(
+    "NodeClaimTemplate",
+    (
+        GoField(
+            "ObjectMeta",
+            "metadata",
+            GoStruct(
+                "ObjectMeta",
+                (GoField("Labels", "labels", STRING_MAP), GoField("Annotations", "annotations", STRING_MAP)),
+            ),
+        ),
+        GoField(
+            "Spec",
+            "spec",
+            GoStruct(
+                "NodeClaimTemplateSpec",
+                (
+                    GoField("Taints", "taints", GoSlice(_TAINT)),
+                    GoField("StartupTaints", "startupTaints", GoSlice(_TAINT)),
+                    GoField("Requirements", "requirements", ANY_SLICE, ignored=True),
+                    GoField("NodeClassRef", "nodeClassRef", GoPointer(_REFERENCE)),
+                    GoField("TerminationGracePeriod", "terminationGracePeriod", GoPointer(DURATION)),
+                    GoField("ExpireAfter", "expireAfter", NILLABLE_DURATION),
+                ),
+            ),
+        ),
+    ),
+)
 
 
 def pool_hash(pool: NodePool) -> str:
@@ -36,57 +90,33 @@ def pool_hash(pool: NodePool) -> str:
     Return the hash of the template of `pool` as it stands in annotations: a decimal number.
 
     Raises:
-        DurationError: if a duration of the template is none.
+        UnhashableError: if something in the template, such as a duration, is not what it should be.
     """
-    return str(_hash_template(pool.spec.template))
+    template: dict[str, Any] = to_plain(pool.spec.template)
+    template["spec"].setdefault("expireAfter", pool.spec.template.spec.expire_after)
+    return str(_TEMPLATE.hash(template, "spec.template"))
 
 
-def _hash_template(template: NodeClaimTemplate) -> int:
-    fields = [("Spec", hash_struct("NodeClaimTemplateSpec", _spec_fields(template.spec)))]
-    metadata = list(_metadata_fields(template.metadata))
-    if metadata:
-        fields.insert(0, ("ObjectMeta", hash_struct("ObjectMeta", metadata)))
-    return hash_struct("NodeClaimTemplate", fields)
+def pool_hash_annotations(pool: NodePool) -> dict[str, str]:
+    """Return the annotations with which `pool` carries its hash; none where it cannot be hashed."""
+    try:
+        return {NODEPOOL_HASH: pool_hash(pool), NODEPOOL_HASH_VERSION: POOL_HASH_VERSION}
+    except UnhashableError:  # the validation of the pool says so
+        return {}
 
 
-def _metadata_fields(metadata: NodeTemplateMeta) -> Iterator[tuple[str, int]]:
-    if metadata.labels:
-        yield "Labels", hash_map(metadata.labels)
-    if metadata.annotations:
-        yield "Annotations", hash_map(metadata.annotations)
+def with_pool_hash(pool: NodePool) -> NodePool:
+    """Return a pool with the hash of its template, as the operator writes it before drift is looked for."""
+    annotations = {**pool.metadata.annotations, **pool_hash_annotations(pool)}
+    metadata = msgspec.structs.replace(pool.metadata, annotations=annotations)
+    return msgspec.structs.replace(pool, metadata=metadata)
 
 
-def _spec_fields(spec: NodeClaimTemplateSpec) -> Iterator[tuple[str, int]]:
-    if spec.taints:
-        yield "Taints", hash_set(map(_hash_taint, spec.taints))
-    if spec.startup_taints:
-        yield "StartupTaints", hash_set(map(_hash_taint, spec.startup_taints))
-    yield "NodeClassRef", _hash_reference(spec.node_class_ref)
-    if spec.termination_grace_period is not None:
-        yield "TerminationGracePeriod", _hash_grace_period(spec.termination_grace_period)
-    if spec.expire_after != NEVER:
-        yield "ExpireAfter", _hash_expiry(spec.expire_after)
+def plain_pool_hash(spec: Mapping[str, Any]) -> str:
+    """
+    Return the hash of a NodePool's spec exactly as it is written: no default is filled in.
 
-
-def _hash_taint(taint: Taint) -> int:
-    return _hash_texts("Taint", Key=taint.key, Value=taint.value, Effect=taint.effect)
-
-
-def _hash_reference(reference: NodeClassReference) -> int:
-    return _hash_texts("NodeClassReference", Kind=reference.kind, Name=reference.name, Group=reference.group)
-
-
-def _hash_texts(struct: str, **fields: str) -> int:
-    """Return the hash of a struct of texts, of which empty ones do not count."""
-    return hash_struct(struct, ((name, hash_text(text)) for name, text in fields.items() if text))
-
-
-def _hash_grace_period(text: str) -> int:
-    """Return the hash of a duration of which zero does not count, though its presence does."""
-    length = parse_nanoseconds(text)
-    return hash_struct("Duration", [("Duration", hash_integer(length))] if length else [])
-
-
-def _hash_expiry(text: str) -> int:
-    """Return the hash of a duration that may also be absent, so that zero counts."""
-    return hash_struct("NillableDuration", [("Duration", hash_integer(parse_nanoseconds(text)))])
+    Raises:
+        UnhashableError: if something in the template is not what it should be.
+    """
+    return str(_TEMPLATE.hash(spec.get("template"), "spec.template"))

@@ -31,6 +31,7 @@ from karpenter.api.pod import Pod
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
 from karpenter.core.model.requirement import RequirementError
+from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import parse_resources, render_amount, render_resources
 from karpenter.core.provisioning.nominations import (
     Nomination,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import PodSpec
     from karpenter.core.model.catalog import Catalog, InstanceType
-    from karpenter.core.model.requirements import Requirements
     from karpenter.core.scheduling.build.build import BuiltProblem
     from karpenter.core.scheduling.problem import NewNode, Pool
     from karpenter.core.state.cluster import ClusterView
@@ -149,13 +149,18 @@ def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
         spec=NodeClaimSpec(
             taints=node.taints,
             startup_taints=node.startup_taints,
-            requirements=node_requirements(node.requirements.without(class_label)),
+            requirements=node_requirements(_with_class(node.requirements, class_label, ref.name)),
             resources=NodeClaimResources(requests=dict(render_resources(node.requests))),
             node_class_ref=ref,
             expire_after=template.spec.expire_after,
             termination_grace_period=template.spec.termination_grace_period,
         ),
     )
+
+
+def _with_class(requirements: Requirements, label: str, name: str) -> Requirements:
+    """Return the requirements of a claim with the one for its class, by which providers find it too."""
+    return requirements.without(label).intersect(Requirements.from_labels({label: name}))
 
 
 def create(node: NewNode, pool: NodePool, rules: LabelRules, because: str) -> CreateClaim:

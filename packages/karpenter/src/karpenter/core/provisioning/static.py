@@ -25,7 +25,7 @@ from karpenter.api.labels import (
 )
 from karpenter.api.meta import ObjectMeta, is_status_condition_true
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec
-from karpenter.base.duration import DurationError
+from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import NOTHING, CreateClaim, Step
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
@@ -99,7 +99,7 @@ def scale_up(pool: NodePool, there: ClaimCounts, rules: LabelRules) -> Step:
         return Step(again=AT_LIMIT)
     try:
         claim = _claim(pool, rules)
-    except (DurationError, RequirementError):  # its validation says so
+    except (RequirementError, UnhashableError):  # its validation says so
         return Step(again=PERIOD)
     because = f"its pool keeps {wanted} machines and has {there.active}"
     return Step(effects=(CreateClaim(claim=claim, because=because),) * lacking, again=PERIOD)
@@ -142,7 +142,7 @@ def _claim(pool: NodePool, rules: LabelRules) -> NodeClaim:
         spec=NodeClaimSpec(
             taints=template.spec.taints,
             startup_taints=template.spec.startup_taints,
-            requirements=node_requirements(requirements.without(class_label)),
+            requirements=node_requirements(requirements),
             node_class_ref=ref,
             expire_after=template.spec.expire_after,
             termination_grace_period=template.spec.termination_grace_period,

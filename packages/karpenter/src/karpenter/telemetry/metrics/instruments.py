@@ -340,7 +340,10 @@ def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
 
 def render_bound(bound: float) -> str:
     """Return the upper end of a bucket as Prometheus spells it."""
-    return "+Inf" if bound == math.inf else f"{bound:g}"
+    if bound == math.inf:
+        return "+Inf"
+    short = f"{bound:g}"
+    return short if float(short) == bound else repr(bound)
 
 
 I_co = TypeVar("I_co", bound=Instrument, covariant=True)
@@ -450,7 +453,12 @@ def summary(name: str, meaning: str, *labels: str) -> MetricSpec[SummaryMetric]:
 
 def doubling(first: float, count: int) -> tuple[float, ...]:
     """Return so many buckets, each twice as wide as the one before."""
-    return tuple(accumulate(repeat(2.0, count - 1), mul, initial=first))
+    return growing(first, 2.0, count)
+
+
+def growing(first: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return so many buckets, each wider than the one before by a factor; rounded as Go rounds them."""
+    return tuple(accumulate(repeat(factor, count - 1), mul, initial=first))
 
 
 TRANSITIONS: Final = doubling(0.5, 15)

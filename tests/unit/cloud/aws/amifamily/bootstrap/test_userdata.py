@@ -55,7 +55,6 @@ exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1
 --use-max-pods false \\
 --kubelet-extra-args '--node-labels="karpenter.sh/capacity-type=spot,karpenter.sh/nodepool=default" \
 --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110'
-
 --//--
 """
 
@@ -157,7 +156,7 @@ CONFIG = "application/node.eks.aws"
     ("family", "custom", "expected"),
     [
         pytest.param("AL2", "", [SHELL], id="AL2 with nothing"),
-        pytest.param("AL2", "  \n", [SHELL], id="AL2 with blanks"),
+        pytest.param("AL2", "  \n", [SHELL, SHELL], id="AL2 with blanks"),
         pytest.param("AL2", "#!/bin/sh\necho", [SHELL, SHELL], id="AL2 with a script"),
         pytest.param("AL2", ARCHIVE, [SHELL, "text/cloud-config", SHELL], id="AL2 with an archive"),
         pytest.param(
@@ -195,15 +194,22 @@ def test_a_part_of_the_users_is_kept_as_it_is() -> None:
         pytest.param("MIME-Version: 1.0\n\nnot multipart", id="not multipart"),
         pytest.param("Content-Type: text/plain\n\nhello", id="plain text that says its type"),
         pytest.param(
-            'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\nnothing', id="no parts"
+            'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n\ntext', id="no end"
         ),
-        pytest.param("#!/bin/sh\n--//\n", id="a line that would end the script"),
     ],
 )
 def test_archives_that_are_none_are_refused(family: str, custom: str) -> None:
     """A machine would start from half of it."""
     with pytest.raises(BadUserData):
         rendered(family, custom=custom)
+
+
+@pytest.mark.parametrize("family", ["AL2", "AL2023"])
+def test_a_line_that_looks_like_a_boundary_stays_a_line(family: str) -> None:
+    """The documents are then parted in another way."""
+    first, _ = parse_archive(rendered(family, custom="#!/bin/sh\n--//\n"))
+
+    assert first.text == "#!/bin/sh\n--//\n"
 
 
 def test_there_are_no_carriage_returns() -> None:

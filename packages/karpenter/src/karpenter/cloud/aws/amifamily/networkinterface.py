@@ -54,7 +54,7 @@ def _addresses(template: LaunchTemplate) -> dict[str, Any]:
     addresses: dict[str, Any] = {}
     if template.public_address is not None:
         addresses["AssociatePublicIpAddress"] = template.public_address
-    if template.prefixes:
+    if template.prefixes is not None:
         addresses["Ipv6PrefixCount" if template.ipv6 else "Ipv4PrefixCount"] = template.prefixes
     if template.ipv6:
         addresses |= {"PrimaryIpv6": True, "Ipv6AddressCount": 1}

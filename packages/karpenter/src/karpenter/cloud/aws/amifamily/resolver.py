@@ -32,7 +32,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.userdata import encode, render_user
 from karpenter.cloud.aws.cluster import Joining
 from karpenter.cloud.aws.instance.filter import InstanceOption
 from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits, resolve_kubelet
-from karpenter.cloud.aws.labels import EFA, NITRO_SANDBOX, PLACEMENT_PARTITION
+from karpenter.cloud.aws.labels import EFA, NIP_SLOTS, NITRO_SANDBOX, PLACEMENT_PARTITION
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate, ReservationTarget
 from karpenter.cloud.aws.placementgroup import PARTITION
 from karpenter.core.model.requirements import Requirements
@@ -137,7 +137,7 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
             prefixes=spec.ip_prefix_count,
             ipv6=is_ipv6(self.joining.dns),
             tracking=spec.connection_tracking,
-            enclave=NITRO_SANDBOX in claim.spec.resources.requests,
+            enclave=not claim.spec.resources.requests.keys().isdisjoint({NIP_SLOTS, NITRO_SANDBOX}),
             reserve=reserve,
             group=group.id if group is not None else "",
             partition=_partition(claim) if group is not None and group.strategy == PARTITION else None,
@@ -167,7 +167,7 @@ class LaunchTemplateBuilder(msgspec.Struct, frozen=True, kw_only=True):
             all_kubelet=_all_settings(spec.kubelet, dns=dns, pods=pods, resolved=resolved),
             raid0=traits.raid0,
             binds_directories=binds_directories(self.node_class, image_name),
-            custom=spec.user_data,
+            custom=spec.user_data or "",
         )
 
 

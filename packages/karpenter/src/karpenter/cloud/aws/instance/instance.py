@@ -86,7 +86,8 @@ class InstanceProvider:
             raise
         self._fresh.forget(instance)
         self._seen[instance] = found
-        if found.tags.get(CLUSTER_TAG) != self._cluster:
+        # Instances of Karpenter before 1.0 have no such tag until the tagging controller has added it.
+        if found.tags.get(CLUSTER_TAG, self._cluster) != self._cluster:
             raise MachineNotFound(instance)
         return found
 

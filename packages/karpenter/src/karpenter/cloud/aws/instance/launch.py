@@ -37,6 +37,7 @@ from karpenter.cloud.aws.instance.launch_errors import (
     failure,
     is_insufficient_capacity,
     is_spread_limit,
+    reason_of,
 )
 from karpenter.cloud.aws.instance.types import Instance, instance_id
 from karpenter.cloud.aws.instancetype.types import Traits
@@ -158,7 +159,7 @@ class InstanceLauncher:
         services = self._services
         chosen = services.subnets.choose(launch.node_class.status.subnets)
         parameters = fleet_parameters(
-            templates, options, launch.claim, subnets=chosen, context=launch.node_class.spec.context
+            templates, options, launch.claim, subnets=chosen, context=launch.node_class.spec.context or ""
         )
         if not parameters["LaunchTemplateConfigs"]:
             raise InsufficientCapacity(because="no subnet is in a zone that sells what would do")
@@ -206,7 +207,7 @@ class InstanceLauncher:
                     zone=error.zone,
                     zone_id=launch.traits.zone_ids.get(error.zone, ""),
                     capacity_type=options.capacity_type,
-                    reason=error.code,
+                    reason=reason_of(error.code, error.message),
                 )
             if error.code == NO_SPOT_ROLE:
                 services.unavailable.mark_capacity_type(SPOT)

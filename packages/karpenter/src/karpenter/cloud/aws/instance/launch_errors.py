@@ -57,6 +57,7 @@ _BY_CODE: Final = {
 }
 _BY_MESSAGE: Final = (
     ("invalid iam instance profile name", "InstanceProfileNameInvalid"),
+    ("iaminstanceprofile.name is invalid", "InstanceProfileNameInvalid"),
     ("user data is limited to", "UserDataSizeLimitExceeded"),
     ("free tier", "FreeTierIneligible"),
     ("different networks", "SecurityGroupSubnetVPCMismatch"),

@@ -128,8 +128,8 @@ def instance_from_response(response: ApiResponse, *, reserved_capacity: bool) ->
     """Return an instance as DescribeInstances describes it."""
     placement = response.get("Placement", {})
     lifecycle = response.get("InstanceLifecycle", "")
-    reservation = response.get("CapacityReservationId", "")
     capacity_type = _capacity_type(response, reserved_capacity=reserved_capacity)
+    reservation = response.get("CapacityReservationId", "") if capacity_type == RESERVED else ""
     interfaces = response.get("NetworkInterfaces", ())
     return Instance(
         id=response["InstanceId"],

@@ -153,6 +153,7 @@ class InstanceTypeProvider:
             well_known=WELL_KNOWN,
             restricted_domains=frozenset({DOMAIN}),
             reservation_label=RESERVATION_ID,
+            zones=frozenset().union(*self._instance_types.zones.values()),
         )
 
 

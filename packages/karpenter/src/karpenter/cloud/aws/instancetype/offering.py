@@ -2,8 +2,9 @@
 An instance type as one node class sees it: its requirements, its resources and its offerings.
 
 There is an offering for every zone that has the type and a subnet of the class. One without a price is not
-available, but its nodes are kept. Which offerings failed lately, and how much of a capacity reservation is
-left, is marked later, in :mod:`karpenter.cloud.aws.unavailableofferings`.
+available, but its nodes are kept. A type that none of the class's zones has is offered in all of them, but
+not available, because its nodes are kept as well. Which offerings failed lately, and how much of a capacity
+reservation is left, is marked later, in :mod:`karpenter.cloud.aws.unavailableofferings`.
 """
 
 from __future__ import annotations
@@ -100,8 +101,9 @@ class InstanceTypeBuilder:
         self, info: InstanceTypeInfo, zones: frozenset[str], reservations: Iterable[CapacityReservation]
     ) -> Iterator[Offering]:
         traits = self._traits
-        compatible = is_compatible(info, traits)
-        for zone in sorted(zones & traits.zone_ids.keys()):
+        offered = zones & traits.zone_ids.keys()
+        compatible = is_compatible(info, traits) and bool(offered)
+        for zone in sorted(offered or traits.zone_ids.keys()):
             for kind in info.facts.capacity_types:
                 price = self._price(info.name, zone, kind)
                 known = price is not None  # without a price it is not launched, and its nodes are kept

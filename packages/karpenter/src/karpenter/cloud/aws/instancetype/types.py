@@ -88,6 +88,9 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
     features: frozenset[str] = frozenset()
     """Features of its processors, such as nested virtualization."""
 
+    advertised: bool = True
+    """Whether the VPC resource controller knows the type, and advertises the addresses of its nodes."""
+
     @property
     def name(self) -> str:
         """The name of the type."""
@@ -107,7 +110,15 @@ def instance_type_info(record: Record) -> InstanceTypeInfo:
         storage_gb=record.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
         strategies=frozenset(record.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         features=frozenset(record.get("ProcessorInfo", {}).get("SupportedFeatures", ())),
+        advertised=record["InstanceType"] in _advertised(),
     )
+
+
+@cache
+def _advertised() -> frozenset[str]:
+    """Return the types that the VPC resource controller knows; its table ships with the product, too."""
+    data = load_data()
+    return frozenset(facts.name for facts in data.types) - frozenset(data.unadvertised)
 
 
 @cache
@@ -241,7 +252,8 @@ def node_resources(
     }
     if traits.interfaces:
         capacity[EFA] = len(traits.efa_only)
-    if traits.family.is_windows:
+    # https://github.com/aws/amazon-vpc-resource-controller-k8s/blob/master/pkg/aws/vpc/limits.go
+    if traits.family.is_windows and info.advertised:
         capacity[PRIVATE_IPV4] = max(0, info.facts.ipv4_per_interface - 1)
     return NodeResources(
         capacity=MappingProxyType({name: amount for name, amount in capacity.items() if amount}),
@@ -316,7 +328,7 @@ def _variables(info: InstanceTypeInfo, pods: int) -> InstanceTypeVariables:
 
 def _size(mapping: BlockDeviceMapping) -> int | None:
     """Return the size of a disk in bytes; None where it is not said."""
-    if mapping.ebs is None or not mapping.ebs.volume_size:
+    if mapping.ebs is None or not mapping.ebs.volume_size[:1].isdigit():
         return None
     return parse_quantity(mapping.ebs.volume_size).value
 

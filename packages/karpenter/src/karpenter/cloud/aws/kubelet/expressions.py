@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
+from karpenter.api.ec2nodeclass_kubelet import VARIABLES
 from karpenter.api.schema.cel import engine
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.errors import NodeClassNotReady
@@ -35,9 +36,6 @@ _MOST_PODS: Final = 2**31 - 1
 _UNITS: Final = {"cpu": ("m", 10), "memory": ("Mi", 16), "ephemeral-storage": ("Gi", 1)}
 """By resource: the unit of a value, and the multiple that it is rounded up to."""
 
-VARIABLES: Final = frozenset(
-    {"vcpus", "memory_mib", "default_enis", "ips_per_eni", "max_pods", "instance_type"}
-)
 _OPERATORS: Final = frozenset(
     {
         "_+_", "_-_", "_*_", "_/_", "_%_", "-_", "!_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_&&_",
@@ -162,7 +160,7 @@ def _compiled(source: str) -> Any:
     except (ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise BadExpression(f"{source!r} is no expression: {reason}") from error
-    unknown = set(compiled.variables()) - VARIABLES
+    unknown = set(compiled.variables()).difference(VARIABLES)
     if unknown:
         names = ", ".join(sorted(unknown))
         raise BadExpression(

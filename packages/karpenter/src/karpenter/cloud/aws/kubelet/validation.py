@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.api.ec2nodeclass import BOTTLEROCKET
+from karpenter.api.ec2nodeclass_kubelet import RESERVABLE, SIGNALS
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.base.quantity import QuantityError, parse_quantity
 
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     Check = Callable[[Any, str], Iterator[str]]
 
 
-# https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
-SIGNALS: Final = (
-    "memory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "pid.available",
-)
-RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 MAPPED: Final = (
     "clusterDNS",
     "maxPods",
@@ -258,10 +248,6 @@ def _unsupported(kubelet: Mapping[str, Any], family: Family) -> Iterator[str]:
     for name in sorted(kubelet):
         if name not in MAPPED:
             yield f"{name}: {family.name} does not take this setting"
-    if family.name == BOTTLEROCKET and "podsPerCore" in kubelet:
-        yield f"podsPerCore: {family.name} does not take this setting"
-    if len(kubelet.get("clusterDNS") or ()) > 1:
-        yield f"clusterDNS: {family.name} takes one address only"
 
 
 def _values(kubelet: Mapping[str, Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.ec2nodeclass import EC2NodeClass, names_class
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.wire import to_plain
 from karpenter.base.queue import Backoff
@@ -126,7 +126,7 @@ class NodeClassController:
             return NOTHING
         name = node_class.name
         claims = sorted(
-            each.name for each in self._view().claims.values() if each.spec.node_class_ref.name == name
+            each.name for each in self._view().claims.values() if names_class(each.spec.node_class_ref, name)
         )
         if claims:
             return Step(effects=(_waiting(node_class, claims),), again=WAITING)

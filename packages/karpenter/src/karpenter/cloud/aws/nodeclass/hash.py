@@ -3,10 +3,12 @@ The hash of an EC2NodeClass, which drift is detected by, and the controller that
 
 The hash covers the fields that are not selectors: tags, volumes, user data, kubelet settings, the role, and
 so on. What is selected (subnets, security groups, AMIs, capacity reservations) is compared in
-:mod:`karpenter.cloud.aws.drift`. Lists count as sets, and empty, zero or absent values do not count.
+:mod:`karpenter.cloud.aws.drift`. The AMI family counts as it is resolved, and the cluster's CA bundle counts
+too.
 
-The number is our own, and so is :data:`CLASS_HASH_VERSION`, which must change with anything that is hashed:
-claims with another version get the new hash instead of being replaced.
+The number equals the one that Karpenter 1.14 writes under the same version, for every spec. The declarations
+below are Go's: the names, the order, the types and the tags of the fields are all part of the hash.
+https://karpenter.sh/docs/concepts/disruption/#drift
 """
 
 from __future__ import annotations
@@ -15,17 +17,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, METADATA_DEFAULT, EC2NodeClass, names_class
 from karpenter.api.wire import to_plain
-from karpenter.base.hashing import hash_integer, hash_set, hash_struct, hash_text
-from karpenter.base.quantity import QuantityError, parse_quantity
+from karpenter.base.hashing import hash_bytes, hash_set, hash_text
+from karpenter.base.hashstructure import (
+    ANY_SLICE,
+    BOOL,
+    DURATION,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    STRING_MAP,
+    GoField,
+    GoMap,
+    GoPointer,
+    GoSlice,
+    GoStruct,
+    UnhashableError,
+)
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.lifecycle.conditions import DRIFTED
 from karpenter.core.state.cluster import NodeClass, ObjectUpdated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from karpenter.api.meta import Resource
     from karpenter.api.nodeclaim import NodeClaim
@@ -34,58 +51,145 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView, StateEvent
 
 
-CLASS_HASH_VERSION: Final = "p1"
+CLASS_HASH_VERSION: Final = "v5"
 
-_HASHED: Final = (
-    "placementGroupSelector",
-    "associatePublicIPAddress",
-    "userData",
-    "role",
-    "instanceProfile",
-    "tags",
-    "blockDeviceMappings",
-    "instanceStorePolicy",
-    "networkInterfaces",
-    "detailedMonitoring",
-    "metadataOptions",
-    "connectionTracking",
-    "context",
-    "cpuOptions",
+_TEXT: Final = GoPointer(STRING)
+_SWITCH: Final = GoPointer(BOOL)
+_SHORT: Final = GoPointer(INT32)
+_LONG: Final = GoPointer(INT64)
+
+_KUBELET: Final = GoStruct(
+    "KubeletConfiguration",
+    (
+        GoField("ClusterDNS", "clusterDNS", GoSlice(STRING)),
+        GoField("MaxPods", "maxPods", _SHORT),
+        GoField("PodsPerCore", "podsPerCore", _SHORT),
+        GoField("SystemReserved", "systemReserved", STRING_MAP),
+        GoField("KubeReserved", "kubeReserved", STRING_MAP),
+        GoField("EvictionHard", "evictionHard", STRING_MAP),
+        GoField("EvictionSoft", "evictionSoft", STRING_MAP),
+        GoField("EvictionSoftGracePeriod", "evictionSoftGracePeriod", GoMap(DURATION)),
+        GoField("EvictionMaxPodGracePeriod", "evictionMaxPodGracePeriod", _SHORT),
+        GoField("ImageGCHighThresholdPercent", "imageGCHighThresholdPercent", _SHORT),
+        GoField("ImageGCLowThresholdPercent", "imageGCLowThresholdPercent", _SHORT),
+        GoField("CPUCFSQuota", "cpuCFSQuota", _SWITCH),
+    ),
 )
-_SIZE: Final = "volumeSize"
+_BLOCK_DEVICE: Final = GoStruct(
+    "BlockDevice",
+    (
+        GoField("DeleteOnTermination", "deleteOnTermination", _SWITCH),
+        GoField("Encrypted", "encrypted", _SWITCH),
+        GoField("IOPS", "iops", _LONG),
+        GoField("KMSKeyID", "kmsKeyID", _TEXT),
+        GoField("SnapshotID", "snapshotID", _TEXT),
+        GoField("Throughput", "throughput", _LONG),
+        GoField("VolumeInitializationRate", "volumeInitializationRate", _SHORT),
+        GoField("VolumeSize", "volumeSize", GoPointer(QUANTITY)),
+        GoField("VolumeType", "volumeType", _TEXT),
+    ),
+)
+_MAPPING: Final = GoStruct(
+    "BlockDeviceMapping",
+    (
+        GoField("DeviceName", "deviceName", _TEXT),
+        GoField("EBS", "ebs", GoPointer(_BLOCK_DEVICE)),
+        GoField("RootVolume", "rootVolume", BOOL),
+    ),
+)
+_INTERFACE: Final = GoStruct(
+    "NetworkInterface",
+    (
+        GoField("NetworkCardIndex", "networkCardIndex", INT32),
+        GoField("DeviceIndex", "deviceIndex", INT32),
+        GoField("InterfaceType", "interfaceType", STRING),
+    ),
+)
+_METADATA: Final = GoStruct(
+    "MetadataOptions",
+    (
+        GoField("HTTPEndpoint", "httpEndpoint", _TEXT),
+        GoField("HTTPProtocolIPv6", "httpProtocolIPv6", _TEXT),
+        GoField("HTTPPutResponseHopLimit", "httpPutResponseHopLimit", _LONG),
+        GoField("HTTPTokens", "httpTokens", _TEXT),
+    ),
+)
+_TRACKING: Final = GoStruct(
+    "ConnectionTracking",
+    (
+        GoField("TCPEstablishedTimeout", "tcpEstablishedTimeout", _SHORT),
+        GoField("UDPStreamTimeout", "udpStreamTimeout", _SHORT),
+        GoField("UDPTimeout", "udpTimeout", _SHORT),
+    ),
+)
+_GROUP: Final = GoStruct(
+    "PlacementGroupSelector", (GoField("Name", "name", _TEXT), GoField("ID", "id", _TEXT))
+)
+_CPU: Final = GoStruct("CPUOptions", (GoField("NestedVirtualization", "nestedVirtualization", _TEXT),))
+_SPEC: Final = GoStruct(
+    "EC2NodeClassSpec",
+    (
+        GoField("SubnetSelectorTerms", "subnetSelectorTerms", ANY_SLICE, ignored=True),
+        GoField("SecurityGroupSelectorTerms", "securityGroupSelectorTerms", ANY_SLICE, ignored=True),
+        GoField(
+            "CapacityReservationSelectorTerms", "capacityReservationSelectorTerms", ANY_SLICE, ignored=True
+        ),
+        GoField("PlacementGroupSelector", "placementGroupSelector", GoPointer(_GROUP)),
+        GoField("AssociatePublicIPAddress", "associatePublicIPAddress", _SWITCH),
+        GoField("IPPrefixCount", "ipPrefixCount", _SHORT, ignored=True),
+        GoField("AMISelectorTerms", "amiSelectorTerms", ANY_SLICE, ignored=True),
+        GoField("AMIFamily", "amiFamily", _TEXT, ignored=True),
+        GoField("UserData", "userData", _TEXT),
+        GoField("Role", "role", STRING),
+        GoField("InstanceProfile", "instanceProfile", _TEXT),
+        GoField("Tags", "tags", STRING_MAP),
+        GoField("Kubelet", "kubelet", GoPointer(_KUBELET)),
+        GoField("BlockDeviceMappings", "blockDeviceMappings", GoSlice(GoPointer(_MAPPING))),
+        GoField("InstanceStorePolicy", "instanceStorePolicy", _TEXT),
+        GoField("NetworkInterfaces", "networkInterfaces", GoSlice(GoPointer(_INTERFACE))),
+        GoField("DetailedMonitoring", "detailedMonitoring", _SWITCH),
+        GoField("MetadataOptions", "metadataOptions", GoPointer(_METADATA)),
+        GoField("ConnectionTracking", "connectionTracking", GoPointer(_TRACKING)),
+        GoField("Context", "context", _TEXT),
+        GoField("CPUOptions", "cpuOptions", GoPointer(_CPU)),
+    ),
+)
 
 
 def class_hash(node_class: EC2NodeClass, *, ca_bundle: str) -> str:
     """Return the hash of a class as it stands in annotations: a decimal number."""
     plain = to_plain(node_class.spec)
-    hashed: dict[str, Any] = {name: plain[name] for name in _HASHED if name in plain}
-    hashed["family"] = node_class.spec.family
-    hashed["caBundle"] = ca_bundle
-    hashed["kubelet"] = msgspec.json.encode(node_class.spec.kubelet or None, order="deterministic").decode()
-    return str(_hash(hashed))
-
-
-def _hash(value: Any) -> int:
-    match value:
-        case str():
-            return hash_text(value)
-        case bool() | int():
-            return hash_integer(int(value))
-        case list():
-            return hash_set(map(_hash, value))
-        case _:
-            fields = ((key, _canonical(key, value[key])) for key in sorted(value))
-            return hash_struct("", ((key, _hash(each)) for key, each in fields if each))
-
-
-def _canonical(key: str, value: Any) -> Any:
-    """Return a size spelled the way sizes are printed, so that 1024Gi is 1Ti."""
-    if key != _SIZE:
-        return value
+    plain["metadataOptions"] = {**METADATA_DEFAULT, **plain.get("metadataOptions", {})}
     try:
-        return str(parse_quantity(value))
-    except QuantityError:
-        return value
+        return _hash(plain, family=node_class.spec.family, ca_bundle=ca_bundle)
+    except UnhashableError:
+        # The schema allows durations that Go cannot decode, and such a class has no hash there. Ours only has
+        # to change with the spec.
+        return str(hash_bytes(msgspec.json.encode(plain, order="deterministic")))
+
+
+def plain_class_hash(spec: Mapping[str, Any], *, ca_bundle: str) -> str:
+    """
+    Return the hash of an EC2NodeClass's spec exactly as it is written: no default is filled in.
+
+    Raises:
+        UnhashableError: if something in the spec is not what it should be.
+    """
+    return _hash(spec, family=_family(spec), ca_bundle=ca_bundle)
+
+
+def _hash(spec: Mapping[str, Any], *, family: str, ca_bundle: str) -> str:
+    return str(hash_set([_SPEC.hash(spec, "spec"), hash_text(family), hash_text(ca_bundle)]))
+
+
+def _family(spec: Mapping[str, Any]) -> str:
+    """Return the family of images in force: the one that is named, or that of the alias."""
+    named = spec.get("amiFamily")
+    if named is not None:
+        return str(named)
+    terms = spec.get("amiSelectorTerms") or ()
+    aliases = [str(term["alias"]) for term in terms if isinstance(term, dict) and term.get("alias")]
+    return FAMILY_OF_ALIAS.get(aliases[0].partition("@")[0], CUSTOM) if aliases else CUSTOM
 
 
 class NodeClassHashController:
@@ -123,7 +227,7 @@ class NodeClassHashController:
             effects += [
                 stamped_anew(claim, stamp)
                 for claim in self._view().claims.values()
-                if claim.spec.node_class_ref.name == key
+                if names_class(claim.spec.node_class_ref, key)
                 and claim.metadata.annotations.get(labels.CLASS_HASH_VERSION) != CLASS_HASH_VERSION
             ]
         if any(held.get(name) != value for name, value in stamp.items()):

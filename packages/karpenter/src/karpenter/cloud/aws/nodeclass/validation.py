@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.ec2nodeclass import EC2NodeClass, names_class
 from karpenter.api.labels import NODEPOOL, ON_DEMAND
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference
@@ -236,7 +236,7 @@ class DryRunValidator:
         pools = [
             each
             for each in await self._services.objects.list(NodePool)
-            if each.spec.template.spec.node_class_ref.name == node_class.name
+            if names_class(each.spec.template.spec.node_class_ref, node_class.name)
         ]
         chosen = validation_instance_type(
             catalog, self._services.instance_types.types, traits, node_class, pools

@@ -7,7 +7,7 @@ record of that API, a plain dictionary as boto3 returns it. What Kubernetes make
 
 The file is compressed JSON, written by ``tools/ec2/build.py``: a row per instance type, its on-demand price
 in us-east-1 where one is known, and for each region its zones, its price level, and which types are offered
-in which zone. Its date is part of it.
+in which zone. GovCloud and China have price lists of their own. Its date is part of it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FILE: Final = "ec2.json.gz"
 _FIRST_DIGIT: Final = ord("0")
+_NEAREST: Final = {"us-gov-": "us-gov-west-1", "cn-": "cn-north-1"}
+"""The region whose prices stand for those of others in its partition."""
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -136,6 +138,16 @@ class Data(msgspec.Struct, frozen=True):
     """On demand in us-east-1, in US dollars per hour; in the order of the types."""
 
     regions: dict[str, Region]
+    listed: dict[str, dict[str, float]] = {}
+    """On-demand prices of regions outside the commercial partition by type, in the currency of the region."""
+
+    unadvertised: tuple[str, ...] = ()
+    """Types that the VPC resource controller does not know, so that no node of them advertises addresses."""
+
+    def listed_in(self, region: str) -> dict[str, float] | None:
+        """Return the prices of a region of GovCloud or China, or of the nearest; None for other regions."""
+        partition = next((each for each in _NEAREST if region.startswith(each)), "")
+        return self.listed.get(region) or self.listed.get(_NEAREST.get(partition, ""))
 
     def sold_in(self, region: str) -> Iterator[tuple[InstanceFacts, float, dict[str, str]]]:
         """Yield each type that `region` offers for a known price: facts, price in us-east-1, zones."""

@@ -20,7 +20,7 @@ from karpenter.api.labels import NODEPOOL, NODEPOOL_HASH, NODEPOOL_HASH_VERSION,
 from karpenter.api.meta import find_status_condition
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.base.duration import DurationError
+from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.hostportusage import host_ports
@@ -109,7 +109,7 @@ def _unreadable(pool: NodePool) -> str:
         Requirements.from_entries(pool.spec.template.spec.requirements)
         parse_resources(pool.spec.limits)
         pool_hash(pool)
-    except (DurationError, QuantityError, RequirementError) as error:
+    except (QuantityError, RequirementError, UnhashableError) as error:
         return f"it cannot be read: {error}"
     return ""
 

@@ -25,8 +25,6 @@ DISRUPTED: Final = counter(
     "reason",
     "nodepool",
     "capacity_type",
-    "consolidation_policy",
-    "termination_mode",
 )
 UNHEALTHY_DISRUPTED: Final = counter(
     "karpenter_nodeclaims_unhealthy_disrupted_total",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from karpenter.telemetry.metrics.instruments import CALLS, counter, gauge, histogram
+from karpenter.telemetry.metrics.instruments import CALLS, counter, gauge, growing, histogram
 
 # fmt: off
 _RECONCILES: Final = (
@@ -30,6 +30,21 @@ RECONCILES: Final = counter(
 RECONCILE_ERRORS: Final = counter(
     "controller_runtime_reconcile_errors_total",
     "Reconciles of a controller that ended in an error.",
+    "controller",
+)
+TERMINAL_RECONCILE_ERRORS: Final = counter(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Reconciles of a controller that ended in an error and are not retried; always zero, because all are.",
+    "controller",
+)
+RECONCILE_PANICS: Final = counter(
+    "controller_runtime_reconcile_panics_total",
+    "Reconciles of a controller that ended in an exception which it does not expect.",
+    "controller",
+)
+RECONCILE_TIMEOUTS: Final = counter(
+    "controller_runtime_reconcile_timeouts_total",
+    "Reconciles of a controller that ended because a call of the cloud provider timed out.",
     "controller",
 )
 RECONCILE_TIME: Final = histogram(
@@ -95,9 +110,31 @@ CLIENT_REQUEST_DURATION: Final = histogram(
     "method",
     buckets=CALLS,
 )
+CLIENT_GO_REQUESTS: Final = counter(
+    "client_go_request_total",
+    "Requests to the API server, by response code and HTTP method.",
+    "code",
+    "method",
+)
+CLIENT_GO_REQUEST_DURATION: Final = histogram(
+    "client_go_request_duration_seconds",
+    "Seconds that a request to the API server takes, by verb and kind.",
+    "verb",
+    "group",
+    "version",
+    "kind",
+    "subresource",
+    buckets=growing(0.001, 1.5, 20),
+)
 LEADER: Final = gauge(
     "leader_election_master_status",
     "One while this process is the leader, else zero; by the name of the Lease.",
+    "name",
+)
+
+LEADER_SLOW_PATH: Final = counter(
+    "leader_election_slowpath_total",
+    "Renewals of the Lease that failed at first, so that it was read again; by the name of the Lease.",
     "name",
 )
 
@@ -105,6 +142,9 @@ METRICS: Final = (
     BUILD_INFO,
     RECONCILES,
     RECONCILE_ERRORS,
+    TERMINAL_RECONCILE_ERRORS,
+    RECONCILE_PANICS,
+    RECONCILE_TIMEOUTS,
     RECONCILE_TIME,
     MAX_CONCURRENT_RECONCILES,
     ACTIVE_WORKERS,
@@ -117,5 +157,8 @@ METRICS: Final = (
     WORKQUEUE_LONGEST,
     CLIENT_REQUESTS,
     CLIENT_REQUEST_DURATION,
+    CLIENT_GO_REQUESTS,
+    CLIENT_GO_REQUEST_DURATION,
     LEADER,
+    LEADER_SLOW_PATH,
 )

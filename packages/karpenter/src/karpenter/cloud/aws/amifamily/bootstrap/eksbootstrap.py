@@ -34,7 +34,7 @@ def render_al2(bootstrap: Bootstrap) -> str:
 
 
 def _custom(text: str) -> tuple[Part, ...]:
-    if not text.strip():
+    if not text:
         return ()
     return parse_archive(text) if is_archive(text) else (Part.of(SHELL, text),)
 

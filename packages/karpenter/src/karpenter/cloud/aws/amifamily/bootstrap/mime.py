@@ -1,15 +1,19 @@
 """
 MIME multipart archives of user data, as cloud-init reads them.
 
-Reads archives of users and writes ours, always with the boundary ``//`` and without carriage returns.
+Reads archives that users wrote and writes ours, with the boundary ``//`` and without carriage returns.
 https://cloudinit.readthedocs.io/en/latest/explanation/format.html
+
+Archives are read as Go's ``mime/multipart`` reads them, so that whatever Karpenter could merge can be merged
+here: the last line may be a boundary without its closing dashes, and a part that is an archive itself stays
+as it is written. https://pkg.go.dev/mime/multipart
 """
 
 from __future__ import annotations
 
-from email import message_from_string
+import quopri
+import re
 from email.message import Message
-from email.policy import compat32
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,25 +21,41 @@ import msgspec
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
 SHELL: Final = 'text/x-shellscript; charset="us-ascii"'
 NODE_CONFIG: Final = "application/node.eks.aws"
 
 _BOUNDARY: Final = "//"
 _STARTS: Final = ("MIME-Version:", "Content-Type:")
+_TYPE: Final = "Content-Type"
+_ENCODING: Final = "Content-Transfer-Encoding"
+_HEADER: Final = re.compile(r"(?P<key>[!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(?P<value>.*?)[ \t]*")
+
+Headers = tuple[tuple[str, str], ...]
 
 
 class Part(msgspec.Struct, frozen=True):
     """One document: its headers and its text."""
 
-    headers: tuple[tuple[str, str], ...]
+    headers: Headers
     text: str
 
     @classmethod
     def of(cls, content_type: str, text: str) -> Part:
         """Return a document of a type."""
-        return cls((("Content-Type", content_type),), text)
+        return cls(((_TYPE, content_type),), text)
+
+    @property
+    def content_type(self) -> str:
+        """What the document says that it is; empty when it does not."""
+        return dict(self.headers).get(_TYPE, "")
+
+    def with_type_only(self) -> Part:
+        """Return the document without its other headers, but for the one without which it cannot be read."""
+        held = dict(self.headers)
+        kept = ((_ENCODING, held[_ENCODING]),) if _ENCODING in held else ()
+        return Part((*kept, (_TYPE, self.content_type)), self.text)
 
 
 def is_archive(text: str) -> bool:
@@ -50,35 +70,86 @@ def parse_archive(text: str) -> tuple[Part, ...]:
     Raises:
         BadUserData: it is none.
     """
-    message = message_from_string(text.strip().replace("\r\n", "\n") + "\n", policy=compat32)
-    parts = message.get_payload()
-    if not message.is_multipart() or not isinstance(parts, list):
-        raise BadUserData("the user data says that it is MIME, but it is not a multipart archive")
-    if message.defects:
-        names = ", ".join(type(each).__name__ for each in message.defects)
-        raise BadUserData(f"the user data is not a whole MIME archive: {names}")
-    return tuple(
-        Part(tuple((key, str(value)) for key, value in part.items()), str(part.get_payload()))
-        for part in parts
-        if isinstance(part, Message)
-    )
+    lines = text.strip().replace("\r\n", "\n").split("\n")
+    headers, rest = _headers(lines)
+    boundary = _boundary(dict(headers).get(_TYPE, ""))
+    return tuple(_parts(rest, f"--{boundary}"))
 
 
 def render_archive(parts: Iterable[Part]) -> str:
-    """
-    Return documents as one archive.
+    """Return documents as one archive, whose boundary is in none of them."""
+    held = tuple(parts)
+    boundary = _BOUNDARY
+    while any(f"\n--{boundary}" in f"\n{part.text}" for part in held):
+        boundary += "_"
+    written = [f'MIME-Version: 1.0\n{_TYPE}: multipart/mixed; boundary="{boundary}"\n']
+    for part in held:
+        headers = "".join(f"{key}: {value}\n" for key, value in part.headers)
+        written.append(f"\n--{boundary}\n{headers}\n{part.text}")
+    return f"{''.join(written)}\n--{boundary}--\n".replace("\r", "")
 
-    Raises:
-        BadUserData: a line of a document would end it.
-    """
-    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
-    for part in parts:
-        if f"\n--{_BOUNDARY}" in f"\n{part.text}":
-            raise BadUserData(
-                f"the user data has a line that begins with --{_BOUNDARY}, which ends a document"
-            )
-        lines.append(f"--{_BOUNDARY}")
-        lines += [f"{key}: {value}" for key, value in part.headers]
-        lines += ["", part.text.rstrip("\n"), ""]
-    lines += [f"--{_BOUNDARY}--", ""]
-    return "\n".join(lines).replace("\r", "")
+
+def _boundary(content_type: str) -> str:
+    """Return what parts the documents of an archive."""
+    message = Message()
+    message[_TYPE] = content_type
+    boundary = message.get_param("boundary")
+    if not content_type or message.get_content_maintype() != "multipart":
+        raise BadUserData("the user data says that it is MIME, but it is not a multipart archive")
+    if not isinstance(boundary, str) or not boundary:
+        raise BadUserData("the user data is a MIME archive that does not say its boundary")
+    return boundary
+
+
+def _headers(lines: Sequence[str]) -> tuple[Headers, Sequence[str]]:
+    """Return the headers at the beginning, sorted, and the lines behind the blank line that ends them."""
+    found: list[tuple[str, str]] = []
+    for place, line in enumerate(lines):
+        if not line:
+            return tuple(sorted(found)), lines[place + 1 :]
+        if line[0] in " \t" and found:
+            key, value = found.pop()
+            found.append((key, f"{value} {line.strip()}"))
+            continue
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            raise BadUserData(f"the user data has a MIME header that is none: {line[:60]!r}")
+        found.append(("-".join(word.capitalize() for word in match["key"].split("-")), match["value"]))
+    if found:
+        raise BadUserData("the user data is a MIME archive that ends among the headers of a part")
+    return (), ()
+
+
+def _parts(lines: Sequence[str], boundary: str) -> Iterator[Part]:
+    """Yield the documents between the boundaries."""
+    first = next((place for place, line in enumerate(lines) if _opens(line, boundary)), None)
+    rest = lines[first + 1 :] if first is not None else ()
+    while any(rest):  # a boundary with nothing behind it ends an archive as well
+        headers, rest = _headers(rest)
+        ends = next((place for place, line in enumerate(rest) if _ends(line, boundary)), None)
+        if ends is None:
+            raise BadUserData("the user data is a MIME archive whose last part does not end")
+        yield _decoded(headers, "\n".join(rest[:ends]))
+        line, rest = rest[ends], rest[ends + 1 :]
+        if line.startswith(f"{boundary}--"):
+            return
+        if not _opens(line, boundary):
+            raise BadUserData(f"the user data has a MIME boundary with something behind it: {line[:60]!r}")
+
+
+def _opens(line: str, boundary: str) -> bool:
+    return line.startswith(boundary) and not line[len(boundary) :].strip(" \t")
+
+
+def _ends(line: str, boundary: str) -> bool:
+    behind = line[len(boundary) :]
+    return line.startswith(boundary) and (not behind or behind[0] in " \t" or behind.startswith("--"))
+
+
+def _decoded(headers: Headers, text: str) -> Part:
+    """Return a document; quoted-printable is taken off, as Go does, other encodings are cloud-init's."""
+    held = dict(headers)
+    if held.get(_ENCODING, "").lower() != "quoted-printable":
+        return Part(headers, text)
+    plain = quopri.decodestring(text.encode()).decode("utf-8", "replace")
+    return Part(tuple(each for each in headers if each[0] != _ENCODING), plain)

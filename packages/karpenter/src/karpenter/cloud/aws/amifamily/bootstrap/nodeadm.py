@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from karpenter.api.wire import to_plain
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, render_labels
+from karpenter.api.manifests import read_documents
+from karpenter.api.wire import InvalidObject, to_plain
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import render_labels
 from karpenter.cloud.aws.amifamily.bootstrap.mime import (
     NODE_CONFIG,
     SHELL,
@@ -67,17 +68,17 @@ def node_config(told: Bootstrap) -> dict[str, Any]:
 
 
 def _custom(text: str) -> tuple[Part, ...]:
-    if not text.strip():
+    if not text:
         return ()
     if is_archive(text):
-        return parse_archive(text)
-    return (Part.of(NODE_CONFIG if _is_mapping(text) else SHELL, text),)
+        return tuple(part.with_type_only() for part in parse_archive(text))
+    return (Part.of(NODE_CONFIG if _is_node_config(text) else SHELL, text),)
 
 
-def _is_mapping(text: str) -> bool:
+def _is_node_config(text: str) -> bool:
+    """Say whether the first YAML document of a text is a map, or nothing; there may be more behind it."""
     try:
-        return isinstance(yaml.safe_load(text), dict)
-    except (yaml.YAMLError, RecursionError):
+        first: object = next(read_documents(text, source="the user data"), {})
+    except InvalidObject:
         return False
-    except ValueError as error:  # a date that is none, say
-        raise BadUserData(f"the user data is YAML that cannot be read: {error}") from error
+    return isinstance(first, dict)

@@ -1,0 +1,305 @@
+"""
+The hash that Go's ``hashstructure`` gives for a value, computed from the JSON that Go would decode.
+
+Karpenter hashes its Go structs with version 2 of https://github.com/mitchellh/hashstructure, with lists
+taken as sets, zero values left out and nil counted as zero. What is zero depends on the Go type of a field
+and not on its JSON: ``""`` is zero for a ``string`` and a value for a ``*string``, ``[]`` is a value and an
+absent list is not. So the Go types are declared as data, and a hash is taken of plain JSON data and a type.
+
+Absent and ``null`` are one, as they are for Go's decoder. The arithmetic is in :mod:`.hashing`. Knows no kind
+of object; the types of NodePool and EC2NodeClass are declared where those are hashed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+import msgspec
+
+from karpenter.base.duration import NEVER, DurationError, parse_nanoseconds
+from karpenter.base.hashing import hash_bytes, hash_entries, hash_integer, hash_set, hash_struct, hash_text
+from karpenter.base.pretty import excerpt
+from karpenter.base.quantity import QuantityError, parse_quantity
+
+
+class UnhashableError(ValueError):
+    """The data cannot be decoded as its Go type; `path` names the field."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+        self.problem = problem
+
+
+class GoType(Protocol):
+    """A Go type: which JSON is its zero value, and what a value's hash is."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether a field of this type with this JSON is left out of its struct's hash."""
+        ...
+
+    def hash(self, plain: object, path: str) -> int:
+        """
+        Return the hash of a value.
+
+        Raises:
+            UnhashableError: if `plain` is not of this type.
+        """
+        ...
+
+
+class GoString(msgspec.Struct, frozen=True):
+    """A ``string``, or a type made of it."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is empty."""
+        return plain is None or plain == ""
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the text."""
+        return hash_text(_text(plain, path))
+
+
+class GoInteger(msgspec.Struct, frozen=True):
+    """An ``int32`` or ``int64``, or a ``bool``, which is hashed as an ``int8``."""
+
+    size: int
+    """How many bytes it has."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is 0 or false."""
+        return plain is None or plain == 0
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the number's bytes."""
+        wanted = bool if self.size == 1 else int
+        if plain is not None and type(plain) is not wanted:
+            what = "true or false" if wanted is bool else "an integer"
+            raise UnhashableError(path, f"expected {what}, not {excerpt(plain)}")
+        try:
+            return hash_bytes(int(plain or 0).to_bytes(self.size, "little", signed=True))
+        except OverflowError as error:
+            problem = f"{excerpt(plain)} does not fit into {8 * self.size} bits"
+            raise UnhashableError(path, problem) from error
+
+
+class GoDuration(msgspec.Struct, frozen=True):
+    """A ``metav1.Duration``: a struct around a number of nanoseconds."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it has no length."""
+        return plain is None or _nanoseconds(plain, "") == 0
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the length, however it is spelled."""
+        length = 0 if plain is None else _nanoseconds(plain, path)
+        return hash_struct("Duration", [("Duration", hash_integer(length))] if length else [])
+
+
+class GoNillableDuration(msgspec.Struct, frozen=True):
+    """Karpenter's ``NillableDuration``: ``Never`` is nil, so that a length of 0 is not zero."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is ``Never`` or absent."""
+        return plain is None or plain == NEVER
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the length, however it is spelled."""
+        if self.is_zero(plain):
+            return hash_struct("NillableDuration", [])
+        return hash_struct("NillableDuration", [("Duration", hash_integer(_nanoseconds(plain, path)))])
+
+
+class GoTime(msgspec.Struct, frozen=True):
+    """A ``metav1.Time``: a struct around a moment, which is hashed as Go writes moments in binary."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is absent; any moment that was decoded has a location and is not zero."""
+        return plain is None
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the moment."""
+        return hash_struct("Time", [] if plain is None else [("Time", hash_bytes(_binary_time(plain, path)))])
+
+
+class GoQuantity(msgspec.Struct, frozen=True):
+    """A ``resource.Quantity`` with the tag ``hash:"string"``: its canonical text is hashed."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is absent; used behind a pointer only."""
+        return plain is None
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the amount, however it is spelled."""
+        if isinstance(plain, str) and _BARE_SUFFIX.fullmatch(plain):
+            return hash_text("0")
+        try:
+            return hash_text("" if plain is None else str(parse_quantity(plain)))
+        except QuantityError as error:
+            raise UnhashableError(path, str(error)) from error
+
+
+class GoPointer(msgspec.Struct, frozen=True):
+    """A pointer: zero only where it is nil, whatever it points to."""
+
+    to: GoType
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is nil."""
+        return plain is None
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of what it points to, which is the zero value where it is nil."""
+        return self.to.hash(plain, path)
+
+
+class GoSlice(msgspec.Struct, frozen=True):
+    """A slice, taken as a set: order does not matter, and equal members cancel each other out."""
+
+    of: GoType
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is nil; an empty slice is not."""
+        return plain is None
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the members."""
+        if plain is None:
+            return hash_set(())
+        if not isinstance(plain, list | tuple):
+            raise UnhashableError(path, f"expected a list, not {excerpt(plain)}")
+        return hash_set(self.of.hash(each, f"{path}[{index}]") for index, each in enumerate(plain))
+
+
+class GoMap(msgspec.Struct, frozen=True):
+    """A map from texts."""
+
+    to: GoType
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether it is nil; an empty map is not."""
+        return plain is None
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the entries."""
+        entries = _mapping(plain, path).items()
+        return hash_entries(
+            (hash_text(_text(key, path)), self.to.hash(value, f"{path}.{key}")) for key, value in entries
+        )
+
+
+class GoField(msgspec.Struct, frozen=True):
+    """A field of a struct."""
+
+    name: str
+    """As Go spells it; it is part of the hash."""
+
+    key: str
+    """As JSON spells it."""
+
+    type: GoType
+    ignored: bool = False
+    """Whether the field has the tag ``hash:"ignore"``; it still counts for whether the struct is zero."""
+
+
+class GoStruct(msgspec.Struct, frozen=True):
+    """A struct; fields that are zero are left out."""
+
+    name: str
+    """As Go spells it, without its package; it is part of the hash."""
+
+    fields: tuple[GoField, ...]
+    """In the order of their declaration, which is part of the hash."""
+
+    def is_zero(self, plain: object) -> bool:
+        """Return whether every field is zero."""
+        found = _mapping(plain, "")
+        return all(field.type.is_zero(found.get(field.key)) for field in self.fields)
+
+    def hash(self, plain: object, path: str) -> int:
+        """Return the hash of the fields that count."""
+        found = _mapping(plain, path)
+        counted = (each for each in self.fields if not each.ignored)
+        return hash_struct(
+            self.name,
+            (
+                (each.name, each.type.hash(found[each.key], f"{path}.{each.key}" if path else each.key))
+                for each in counted
+                if not each.type.is_zero(found.get(each.key))
+            ),
+        )
+
+
+STRING: Final = GoString()
+BOOL: Final = GoInteger(1)
+INT32: Final = GoInteger(4)
+INT64: Final = GoInteger(8)
+DURATION: Final = GoDuration()
+NILLABLE_DURATION: Final = GoNillableDuration()
+TIME: Final = GoTime()
+QUANTITY: Final = GoQuantity()
+STRING_MAP: Final = GoMap(STRING)
+ANY_SLICE: Final = GoSlice(STRING)
+"""A slice that is never hashed: only whether it is nil matters."""
+
+_BARE_SUFFIX: Final = re.compile("[numkMGTPE]|[KMGTPE]i")
+"""A suffix without a number, which Go reads as 0, and which the schema of volume sizes lets through."""
+
+_RFC3339: Final = re.compile(
+    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d:\d\d)"
+)
+_YEAR_ONE: Final = datetime(1, 1, 1, tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+_NANOSECOND_DIGITS: Final = 9
+_TIME_VERSION: Final = 1
+
+
+def _binary_time(plain: object, path: str) -> bytes:
+    """
+    Return a moment as Go's ``time.Time.MarshalBinary`` writes it: version, seconds, nanoseconds, offset.
+
+    Kubernetes turns every moment that it decodes into local time, and Karpenter runs in UTC, so the offset is
+    0; it would be -1 for ``time.UTC``. https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Time
+    """
+    match = _RFC3339.fullmatch(_text(plain, path))
+    try:
+        if match is None:
+            raise ValueError  # noqa: TRY301  one sentence for both
+        moment = datetime.fromisoformat(match["second"] + match["zone"].replace("Z", "+00:00"))
+    except ValueError as error:
+        raise UnhashableError(path, f"expected a moment, as in RFC 3339, not {excerpt(plain)}") from error
+    seconds = (moment - _YEAR_ONE) // _SECOND
+    nanoseconds = int((match["fraction"] or "0")[:_NANOSECOND_DIGITS].ljust(_NANOSECOND_DIGITS, "0"))
+    offset = 0
+    return (
+        _TIME_VERSION.to_bytes(1, "big")
+        + seconds.to_bytes(8, "big", signed=True)
+        + nanoseconds.to_bytes(4, "big")
+        + offset.to_bytes(2, "big", signed=True)
+    )
+
+
+def _nanoseconds(plain: object, path: str) -> int:
+    try:
+        return parse_nanoseconds(plain)
+    except DurationError as error:
+        raise UnhashableError(path, str(error)) from error
+
+
+def _text(plain: object, path: str) -> str:
+    if plain is None:
+        return ""
+    if not isinstance(plain, str):
+        raise UnhashableError(path, f"expected a text, not {excerpt(plain)}")
+    return plain
+
+
+def _mapping(plain: object, path: str) -> Mapping[str, object]:
+    if plain is None:
+        return {}
+    if not isinstance(plain, Mapping):
+        raise UnhashableError(path, f"expected a map, not {excerpt(plain)}")
+    return plain
