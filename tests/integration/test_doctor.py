@@ -19,7 +19,7 @@ from karpenter.doctor.gather_aws import AccountReader
 from karpenter.doctor.rules import diagnose
 from karpenter.kube.rest import untyped
 from karpenter_local.aws.server import EmbeddedAws
-from karpenter_local.aws.site import Site
+from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.cluster import LocalCluster
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.doctor.world import CLASS, OPERATOR, POOL, WORKLOAD, changed, facts, objects
@@ -53,15 +53,15 @@ SERVED = (
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site() -> Iterator[ClusterAccount]:
     """An account with everything that a cluster needs, for the tests of this module."""
     with EmbeddedAws() as server:
-        made = Site(server, cluster="blue", types=("c5.large",))
+        made = ClusterAccount(server, cluster="blue", types=("c5.large",))
         yield made
         made.close()
 
 
-def clients(site: Site) -> Callable[[str], Any]:
+def clients(site: ClusterAccount) -> Callable[[str], Any]:
     """Return what makes clients of the account."""
     found = site.environment
     session = boto3.Session(
@@ -72,7 +72,7 @@ def clients(site: Site) -> Callable[[str], Any]:
     return lambda name: session.client(name, endpoint_url=found["AWS_ENDPOINT_URL"])
 
 
-def read(site: Site, known: DoctorFacts) -> DoctorFacts:
+def read(site: ClusterAccount, known: DoctorFacts) -> DoctorFacts:
     """Return facts with those of the account."""
     reader = AccountReader(clients(site), region=site.environment["AWS_REGION"], cluster="blue")
     aws = reader.read(known)
@@ -84,7 +84,7 @@ def found(known: DoctorFacts, *rules: str) -> list[str]:
     return [each.message for each in diagnose(known).findings if each.rule in rules]
 
 
-def test_every_fact_is_read_or_said_not_to_be(site: Site) -> None:
+def test_every_fact_is_read_or_said_not_to_be(site: ClusterAccount) -> None:
     """Whatever AWS does not tell has a reason, and the facts that rules need most are there."""
     known = read(site, facts(POOL, CLASS, OPERATOR))
     named = {field.name for field in msgspec.structs.fields(AwsFacts)}
@@ -98,7 +98,7 @@ def test_every_fact_is_read_or_said_not_to_be(site: Site) -> None:
     assert known.aws.eks.vpc.startswith("vpc-")
 
 
-def test_a_sound_network_has_no_findings(site: Site) -> None:
+def test_a_sound_network_has_no_findings(site: ClusterAccount) -> None:
     """What the account has is what the class selects."""
     known = read(site, facts(POOL, CLASS, OPERATOR))
     sound = (
@@ -114,7 +114,7 @@ def test_a_sound_network_has_no_findings(site: Site) -> None:
     assert not [each for each in diagnose(known).skipped if set(sound) & set(each.rules)]
 
 
-def test_what_is_not_there_is_found(site: Site) -> None:
+def test_what_is_not_there_is_found(site: ClusterAccount) -> None:
     """Tags, roles, profiles and queues that do not exist are named."""
     text = changed(
         CLASS, ("discovery: blue", "discovery: green"), ("role: KarpenterNodeRole-blue", "role: gone")
@@ -130,7 +130,7 @@ def test_what_is_not_there_is_found(site: Site) -> None:
     assert found(known, "queue-missing") == ["does not exist in us-west-2"]
 
 
-def test_policies_of_the_operator_s_role(site: Site) -> None:
+def test_policies_of_the_operator_s_role(site: ClusterAccount) -> None:
     """Policies are read from the role, inline and managed, and judged with line and column."""
     iam = clients(site)("iam")
     arn = iam.create_role(RoleName=CONTROLLER, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
@@ -159,7 +159,7 @@ metadata: {{name: karpenter, namespace: kube-system, annotations: {{eks.amazonaw
     assert wide[0].object.startswith(f"role/{CONTROLLER}/wide:")
 
 
-def test_rules_that_reach_the_queue(site: Site) -> None:
+def test_rules_that_reach_the_queue(site: ClusterAccount) -> None:
     """Rules are found by their target, and a misspelt one is told from those that are missing."""
     make = clients(site)
     queue = make("sqs").get_queue_url(QueueName="blue")["QueueUrl"]
@@ -176,7 +176,9 @@ def test_rules_that_reach_the_queue(site: Site) -> None:
     assert "'C2 Instance State-change Notification' matches no event" in found(known, "event-rules")
 
 
-def test_the_command_on_an_account(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_on_an_account(
+    site: ClusterAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command finds the account as every program does: by the environment."""
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
