@@ -3,8 +3,8 @@ Which modules three walks pass: a pending pod until it is bound, a consolidation
 
     python -m tools.walks
 
-A module counts when a function of it is called during the walk. The embedded cluster and the kwok cloud are not
-counted, nor what they call: they stand for an API server and a cloud.
+A module counts when a function of it is called during the walk. The embedded cluster and the kwok cloud are
+not counted, nor what they call: they stand for an API server and a cloud.
 """
 
 from __future__ import annotations

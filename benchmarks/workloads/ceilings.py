@@ -60,7 +60,7 @@ class Ground(NamedTuple):
     roomiest: NDArray[np.float64]
     """``[group, resource]``: what no machine of the group has more of."""
 
-    bought: Market
+    market: Market
     want: NDArray[np.float64]
     room: NDArray[np.float64]
 
@@ -147,7 +147,7 @@ def _grouped(free: NDArray[np.float64]) -> NDArray[np.int64]:
 def _alike(ground: Ground) -> NDArray[np.int64]:
     """Return which items are one in the program."""
     sizes = np.round(np.log(np.maximum(ground.want[:, :2], 1e-9)) / np.log(_ALIKE))
-    keys = np.concatenate([sizes, ground.has_capacity_type.fits.T], axis=1)
+    keys = np.concatenate([sizes, ground.market.fits.T], axis=1)
     _, found = np.unique(keys, axis=0, return_inverse=True)
     return found.ravel()
 
@@ -156,14 +156,12 @@ def _worth(ground: Ground, most: float) -> Worth:
     """Solve the program."""
     kind = _alike(ground)
     kinds, width = int(kind.max()) + 1, ground.want.shape[1]
-    count = np.bincount(kind, ground.has_capacity_type.count)
-    want = np.stack(
-        [np.bincount(kind, ground.has_capacity_type.count * row) / count for row in ground.want.T], axis=1
-    )
+    count = np.bincount(kind, ground.market.count)
+    want = np.stack([np.bincount(kind, ground.market.count * row) / count for row in ground.want.T], axis=1)
     load = np.zeros((len(ground.price), kinds))
     np.add.at(load.T, kind, ground.load.T)
     fits = np.zeros((len(ground.room), kinds), bool)
-    fits[:, kind] = ground.has_capacity_type.fits
+    fits[:, kind] = ground.market.fits
     sold, groups, machines = len(ground.room), len(ground.roomiest), len(ground.price)
     new, new_kind = np.nonzero(fits)
     old, old_kind = np.nonzero((want[None] <= ground.roomiest[:, None]).all(axis=2))
@@ -186,9 +184,7 @@ def _worth(ground: Ground, most: float) -> Worth:
     matrix.add(in_group + old[:, None] * width + axes, column[:, None], want[old_kind])
     room = np.zeros((groups, width))
     np.add.at(room, ground.group, ground.free)
-    cost = np.concatenate(
-        [-ground.price, np.zeros(len(new)), ground.has_capacity_type.price, np.zeros(len(old))]
-    )
+    cost = np.concatenate([-ground.price, np.zeros(len(new)), ground.market.price, np.zeros(len(old))])
     upper = np.concatenate([np.ones(machines), np.full(len(cost) - machines, _NO_LIMIT)])
     least = np.concatenate([np.zeros(kinds), np.full(placements + 1 - kinds, -_NO_LIMIT)])
     limits = np.concatenate([np.full(kinds, _NO_LIMIT), np.zeros(sold * width), room.ravel(), [most]])
@@ -244,24 +240,20 @@ def _least(ground: Ground, worth: Worth) -> NDArray[np.float64]:
     no price for takes over the values of another, stretched to its own price.
     """
     spent = (worth.unit * ground.room).sum(axis=1)
-    unit = worth.unit * np.minimum(1.0, ground.has_capacity_type.price / np.maximum(spent, 1e-300))[:, None]
-    priced = spent >= _PRICED * ground.has_capacity_type.price
+    unit = worth.unit * np.minimum(1.0, ground.market.price / np.maximum(spent, 1e-300))[:, None]
+    priced = spent >= _PRICED * ground.market.price
     least = np.full(len(ground.want), np.inf)
     for number in np.flatnonzero(priced):
-        least = np.minimum(
-            least, np.where(ground.has_capacity_type.fits[number], ground.want @ unit[number], np.inf)
-        )
+        least = np.minimum(least, np.where(ground.market.fits[number], ground.want @ unit[number], np.inf))
     for hole, most in zip(worth.hole, ground.roomiest, strict=True):
         least = np.minimum(least, np.where((ground.want <= most).all(axis=1), ground.want @ hole, np.inf))
-    scale = ground.has_capacity_type.room.max(axis=0) / np.maximum(ground.room.max(axis=0), 1e-300)
-    others = np.unique(np.concatenate([unit, dual_values(ground.has_capacity_type).unit * scale]), axis=0)
+    scale = ground.market.room.max(axis=0) / np.maximum(ground.room.max(axis=0), 1e-300)
+    others = np.unique(np.concatenate([unit, dual_values(ground.market).unit * scale]), axis=0)
     for number in np.flatnonzero(~priced):
-        fits, known = ground.has_capacity_type.fits[number], np.where(np.isfinite(least), least, _NO_LIMIT)
+        fits, known = ground.market.fits[number], np.where(np.isfinite(least), least, _NO_LIMIT)
         spent_on = others @ ground.room[number]
-        usable = (
-            others[spent_on > 0] * (ground.has_capacity_type.price[number] / spent_on[spent_on > 0])[:, None]
-        )
+        usable = others[spent_on > 0] * (ground.market.price[number] / spent_on[spent_on > 0])[:, None]
         paid = np.where(fits[:, None], np.minimum(ground.want @ usable.T, known[:, None]), 0.0)
-        best = usable[int((ground.has_capacity_type.count @ paid).argmax())]
+        best = usable[int((ground.market.count @ paid).argmax())]
         least = np.minimum(least, np.where(fits, ground.want @ best, np.inf))
     return np.where(np.isfinite(least), least, 0.0)

@@ -248,7 +248,7 @@ class Operator:
             "clock": self.clock,
             "metrics": metrics,
         }
-        shared = {"catalogs": self, "worker": self, "deciding": deciding}
+        shared: dict[str, Any] = {"catalogs": self, "worker": self, "deciding": deciding}
         self.expiration = Expiration(self.store, self.performer, self.clock)
         self.provisioner = Provisioner(
             **parts,

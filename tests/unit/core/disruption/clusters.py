@@ -171,7 +171,7 @@ def decided(
 
 def remembered(more: dict[str, Any]) -> DisruptionMemory:
     """Return a memory with what is in `more`."""
-    found = {name: more[name] for name in ("past", "overdue") if name in more}
+    found: dict[str, Any] = {name: more[name] for name in ("past", "overdue") if name in more}
     if "resting" in more:
         hour = timedelta(hours=1)
         found["resting"] = {pool: RestPeriod(hour, NOW + hour) for pool in more["resting"]}

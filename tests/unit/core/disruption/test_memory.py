@@ -84,8 +84,8 @@ def test_savings_end_when_a_pool_launches_nodes_for_pods() -> None:
     first = observe(VIEW, msgspec.structs.replace(memory, claims=None), now=NOW).memory
 
     assert ended.until == NOW
-    assert (replaced.savings, replaced.launched) == (savings, {"node-1"})
-    assert (first.savings, first.claims) == (savings, {"node-1"})
+    assert (replaced.savings, replaced.launched) == (savings, frozenset({"node-1"}))
+    assert (first.savings, first.claims) == (savings, frozenset({"node-1"}))
 
 
 def test_a_command_that_was_carried_out_is_remembered() -> None:
