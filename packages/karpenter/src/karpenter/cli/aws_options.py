@@ -80,7 +80,7 @@ def connect_aws(region: str, profile: str) -> tuple[AccountApi, str]:
     try:
         from karpenter.install.account import open_api  # noqa: PLC0415  the SDK is an extra
     except ModuleNotFoundError as error:
-        raise CommandError("the AWS SDK is not installed", hint="pip install 'karpenter[aws]'") from error
+        raise CommandError("the AWS SDK is not installed", hint="pip install boto3") from error
     return open_api(region=region, profile=profile)
 
 

@@ -36,7 +36,7 @@ WIDTH: Final = 80
 _ILL: Final = 1
 """The exit code when there is an error."""
 
-_EXTRA: Final = "pip install 'karpenter[terraform]'"
+_EXTRA: Final = "pip install python-hcl2"
 
 
 @click.command(
@@ -225,7 +225,7 @@ def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
 
         from karpenter.doctor.gather_aws import AccountReader  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:
-        raise CommandError("boto3 is not installed", hint="pip install 'karpenter[aws]'") from error
+        raise CommandError("boto3 is not installed", hint="pip install boto3") from error
     session = boto3.Session(region_name=region or None)
     if not session.region_name:
         raise CommandError("the AWS region is not known", hint="give it with --region")

@@ -47,7 +47,7 @@ _SOURCES: Final = (
     (
         "terraform",
         "`--terraform DIR`",
-        "the `.tf` files of one folder; needs `pip install 'karpenter[terraform]'`",
+        "the `.tf` files of one folder; needs `pip install python-hcl2`",
     ),
 )
 

@@ -191,7 +191,7 @@ def _summary(plan: Plan) -> Text:
             text.append(f"; no plan can cost less than {money(cost.lower_bound)}, so this one is ")
             text.append(f"{cost.gap:.1%} from the cheapest possible at most", style="bold")
             if "linear" not in cost.method:
-                text.append(" (install karpenter[lp] for a tighter proof)")
+                text.append(" (pip install highspy for a tighter proof)")
         text.append(".")
     return text
 

@@ -211,7 +211,7 @@ def connected(region: str) -> Iterator[CatalogClients]:
     except ImportError:
         raise RefreshFailed(
             "boto3 is not installed, and AWS cannot be asked without it",
-            hint="pip install 'karpenter[aws]'",
+            hint="pip install boto3",
         ) from None
     config = Config(
         connect_timeout=_CONNECT_SECONDS,
