@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 RUNS ?= 3000
 
-.PHONY: help demo test lint types imports unit coverage tour bench soak crds chart settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour bench walks soak crds chart settings metrics doctor controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three mi
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
+
+walks: $(VENV)/.ready ## Say which modules a pod, a consolidation and a plan pass
+	$(BIN)/python -m tools.walks
 
 soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
 	$(BIN)/karpenter simulate --seed 1..$(RUNS) --hours 1 --faults many
