@@ -12,16 +12,30 @@ import copy
 import json
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from karpenter.api.ec2nodeclass import METADATA_DEFAULT, EC2NodeClass
 from karpenter.api.nodepool import NodePool
 from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, convert, decode, encode
-from karpenter.base.hashstructure import UnhashableError
+from karpenter.base.hashing import hash_set, hash_struct
+from karpenter.base.hashstructure import (
+    GoDuration,
+    GoNillableDuration,
+    GoQuantity,
+    GoSlice,
+    GoString,
+    GoTime,
+    UnhashableError,
+)
 from karpenter.cloud.aws.nodeclass.hash import class_hash, plain_class_hash
 from karpenter.core.model.nodepool_hash import plain_pool_hash, pool_hash
+
+if TYPE_CHECKING:
+    from karpenter.base.hashstructure import (
+        GoType,
+    )
 
 GOLDEN = Path(__file__).parents[2] / "data" / "hashes"
 ROLE_AND_TERMS = {
@@ -168,3 +182,33 @@ def test_what_is_absent_stays_absent_when_copied(absent: object) -> None:
     copies = (copy.copy(absent), copy.deepcopy(absent), pickle.loads(pickle.dumps(absent)))  # noqa: S301
 
     assert all(each is absent for each in copies)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain", "expected"),
+    [
+        pytest.param(GoDuration(), None, True, id="no duration"),
+        pytest.param(GoDuration(), "0s", True, id="a duration of nothing"),
+        pytest.param(GoDuration(), "1s", False, id="a duration"),
+        pytest.param(GoTime(), None, True, id="no moment"),
+        pytest.param(GoTime(), "2026-01-01T00:00:00Z", False, id="a moment"),
+        pytest.param(GoQuantity(), None, True, id="no quantity"),
+        pytest.param(GoSlice(GoString()), None, True, id="no slice"),
+        pytest.param(GoSlice(GoString()), [], False, id="an empty slice"),
+    ],
+)
+def test_zero_values_of_go(kind: GoType, plain: object, expected: bool) -> None:
+    """What counts as Go's zero value, which IgnoreZeroValue leaves out."""
+    assert kind.is_zero(plain) is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        pytest.param(GoNillableDuration(), hash_struct("NillableDuration", []), id="a duration"),
+        pytest.param(GoSlice(GoString()), hash_set(()), id="a slice"),
+    ],
+)
+def test_nothing_has_a_hash_of_its_own(kind: GoType, expected: int) -> None:
+    """An absent value behind a pointer is hashed as an empty one."""
+    assert kind.hash(None, "spec") == expected

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.labels import DISRUPTED
@@ -15,20 +17,25 @@ from karpenter.core.disruption.queue import (
     count_disrupted,
     delete_candidates,
     is_tainted,
+    nominate_destinations,
     progress,
+    replacement,
     taint_disrupted,
     tainted_without_command,
     time_limit,
     untaint,
 )
-from karpenter.core.effects import Amend, Announce, Count, DeleteObject
+from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Nominate
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import StateNode, state_nodes
-from tests.unit.core.disruption.clusters import MARKET, machine, pool
+from tests.unit.core.disruption.clusters import MARKET, cluster, decided, machine, pod, pool
 from tests.unit.core.disruption.clusters import NOW as THEN
 from tests.unit.core.lifecycle.objects import NOW, complete, launched, node
+
+if TYPE_CHECKING:
+    from karpenter.api.nodepool import NodePool
 
 TAINT = {"key": DISRUPTED, "effect": "NoSchedule"}
 OPEN = StateNode(node=node(), claim=complete(Ready="True"))
@@ -177,3 +184,38 @@ def test_a_machine_without_its_node_is_told_once() -> None:
         == 1
     )
     assert Catalog(types=()).types_of("any") == ()
+
+
+def _limited(cpu: str) -> NodePool:
+    full = pool()
+    return msgspec.structs.replace(full, spec=msgspec.structs.replace(full.spec, limits={"cpu": cpu}))
+
+
+@pytest.mark.parametrize(
+    ("objects", "problem"),
+    [
+        pytest.param([], "NodePool default is gone", id="the NodePool is gone"),
+        pytest.param(
+            [_limited("1"), machine("node-1", "xlarge")],
+            "NodePool default has 16 of cpu and its limit is 1",
+            id="the NodePool has exceeded its limits",
+        ),
+    ],
+)
+def test_a_replacement_needs_its_nodepool(objects: list[Any], problem: str) -> None:
+    """No claim is created for a NodePool that is gone or that has exceeded its limits already."""
+    view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1", cpu="1"))
+    (command,) = decided(view).commands
+
+    with pytest.raises(LookupError, match=problem):
+        replacement(command.replacements[0], UNDERUTILIZED, cluster(*objects), MARKET.label_rules)
+
+
+def test_destinations_are_nominated_though_a_pod_is_gone() -> None:
+    """A node that takes pods of a command is nominated; a pod that is gone meanwhile gets no Event."""
+    command = Command(reason=UNDERUTILIZED, candidates=("node-1",), moves={"default/gone": "node-2"})
+
+    (effect,) = nominate_destinations(command, view_of([]), THEN)
+
+    assert isinstance(effect, Nominate)
+    assert effect.node == "node-2"

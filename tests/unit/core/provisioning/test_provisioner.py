@@ -251,3 +251,14 @@ def test_what_is_left_out_is_reported_where_that_is_asked() -> None:
     """Though no pod waits, the readiness of pools is known."""
     assert [each.pool.name for each in decide(pool(), report=True).pools] == ["default"]
     assert decide(pool()).pools == ()
+
+
+def test_a_buffer_that_keeps_no_room_is_said_to() -> None:
+    """What a decision leaves out names each CapacityBuffer that cannot be served, and why."""
+    buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": {"replicas": 1}}
+
+    found = decide(
+        pool(), convert(buffer, CapacityBuffer), waiting(**ASKS), policy=SchedulingPolicy(buffers=True)
+    )
+
+    assert any(each.startswith("CapacityBuffer default/b keeps no room: ") for each in found.left_out)

@@ -329,6 +329,8 @@ def _beta_disruption(disruption: Plain, findings: Findings) -> Plain:
             "spec.disruption.consolidationPolicy",
         )
         found["consolidationPolicy"] = _UNDERUTILIZED
+    if found:
+        # v1 requires consolidateAfter wherever disruption is given: https://karpenter.sh/docs/upgrading/v1-migration/
         found.setdefault("consolidateAfter", "0s")
     return found
 
