@@ -123,7 +123,7 @@ async def test_a_leader_that_was_suspended_writes_nothing_and_leads_no_more(toy:
     client = leader.client.with_bucket(leader.client._bucket) if events else leader.client
     with pytest.raises(LeaseNotHeld):
         await client.evict("web-0", namespace="default")
-    with pytest.raises(LeadershipLost, match="lost to successor; work was stopped in time"):
+    with pytest.raises(LeadershipLost, match="lost to successor; its work was stopped"):
         await task
     assert not leader.election.leading
     assert [each.method for each in toy.requests if "/pods" in each.path] == []

@@ -104,17 +104,20 @@ class LeaseLock:
             return False
         return True
 
-    async def release(self) -> None:
-        """Give the lease back, so that the next holder need not wait for its end."""
+    async def release(self) -> bool:
+        """Give the lease back, so that the next holder need not wait for its end; return whether we did."""
         now = _micro(self._clock.now())
         freed = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         try:
             # Read again: a renewal may have been under way when we were told to stop.
             self._see(await self._client.get(Lease, self._lock.name, namespace=self._lock.namespace))
-            if self.holder == self._lock.identity:
-                self._see(await self._write(freed))
+            if self.holder != self._lock.identity:
+                return False
+            self._see(await self._write(freed))
         except (Conflict, NotFound):
             self._seen = None  # another replica holds it already
+            return False
+        return True
 
     async def _read(self) -> Lease:
         try:
@@ -176,7 +179,7 @@ class LeadershipLost(Exception):  # noqa: N818  a fact, and not always a fault
     """The lease could not be kept."""
 
     def __init__(self, *, holder: str, stopped: bool) -> None:
-        end = "work was stopped in time" if stopped else "work did not stop in time: end the process"
+        end = "its work was stopped" if stopped else "its work did not stop in time: end the process"
         super().__init__(f"the lease was lost{' to ' + holder if holder else ''}; {end}")
         self.holder = holder
         self.stopped = stopped
@@ -317,11 +320,12 @@ class LeaderElector:
     async def _release(self) -> None:
         try:
             async with asyncio.timeout(self._terms.retry):
-                await self._lock.release()
+                released = await self._lock.release()
         except (KubeError, TimeoutError) as error:
             self._log.warning("lease.not_released", error=str(error))
         else:
-            self._log.info("lease.released")
+            if released:
+                self._log.info("lease.released")
 
 
 def _cancel_from_any_thread(task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
