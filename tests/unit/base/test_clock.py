@@ -38,3 +38,12 @@ def test_sleep_waits() -> None:
     asyncio.run(SystemClock().sleep(0.01))
 
     assert time.monotonic() - started >= 0.009
+
+
+def test_boottime_is_the_clock_that_runs_while_the_machine_is_suspended() -> None:
+    """Linux has such a clock, and it is never behind the monotonic one."""
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    found = SystemClock().boottime()
+
+    assert before <= found <= time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert found >= time.monotonic() - 1

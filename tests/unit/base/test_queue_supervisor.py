@@ -9,6 +9,7 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, Supervisor
 
 PLAIN = Backoff(first=1.0, cap=8.0)
@@ -121,3 +122,19 @@ async def test_a_name_is_given_once() -> None:
 
         with pytest.raises(ValueError, match="a task called mice is running already"):
             supervisor.start("mice", Crashing(0))
+
+
+async def test_a_task_whose_write_was_refused_ends(logs: list[EventDict]) -> None:
+    """A replica that does not lead any more does not start its tasks again."""
+    started = []
+
+    async def write() -> None:
+        started.append("write")
+        raise LeaseNotHeld("PATCH /apis")
+
+    async with Supervisor(chance=CHANCE, backoff=PLAIN) as supervisor:
+        supervisor.start("mice", write)
+        await supervisor.join()
+
+    assert (started, crashes_in(logs)) == (["write"], [])
+    assert [entry["task"] for entry in logs if entry["event"] == "task.ended"] == ["mice"]

@@ -4,6 +4,7 @@ from contextlib import suppress
 import pytest
 import structlog
 
+from karpenter.base.fence import Fence, LeaseNotHeld
 from karpenter.cloud.cloudprovider import CloudProvider
 from karpenter.cloud.errors import CloudError, MachineNotFound, Throttled
 from karpenter.cloud.kwok import Behaviour, Fail
@@ -74,3 +75,27 @@ def test_the_rest_is_passed_on() -> None:
         inner.node_classes,
         inner.repair_policies,
     )
+
+
+@pytest.mark.parametrize(("method", "call"), CALLS, ids=[name for name, _ in CALLS])
+def test_a_replica_that_does_not_lead_changes_nothing(
+    method: str, call: Callable[[CloudProvider], Awaitable[object]]
+) -> None:
+    """Behind a closed fence machines are neither launched nor terminated; reads pass."""
+
+    async def refused() -> bool:
+        world, fence = World(), Fence()
+        fence.close()
+        metrics = Metrics(clock=VirtualClock())
+        measured = MeasuredProvider(world.provider, metrics=metrics, clock=VirtualClock(), fence=fence)
+        try:
+            with suppress(MachineNotFound):
+                await call(measured)
+        except LeaseNotHeld:
+            assert not world.control.machines()
+            return True
+        finally:
+            await world.cloud.close()
+        return False
+
+    assert run_virtual(refused()) is (method in {"Create", "Delete"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.cloud.errors import CloudUnreachable, Throttled
 from karpenter.controllers.controller import Controller, Requeue
@@ -52,6 +53,11 @@ def test_failures_are_tried_again_more_and_more_slowly() -> None:
 def test_a_cloud_that_wants_fewer_calls_is_obeyed() -> None:
     """The wait is the cloud's, not ours."""
     assert looks(Throttled(retry_after=30.0)) == [0.0, 30.0]
+
+
+def test_a_refused_write_is_not_tried_again() -> None:
+    """A replica that does not lead any more leaves the key to the next leader."""
+    assert looks(LeaseNotHeld("PATCH /apis")) == [0.0]
 
 
 def test_success_is_the_end() -> None:

@@ -46,6 +46,10 @@ class Hands:
         """Return the seconds that passed."""
         return self.passed
 
+    def boottime(self) -> float:
+        """Return the same."""
+        return self.passed
+
     async def sleep(self, seconds: float) -> None:
         """Let time pass."""
         self.passed += seconds

@@ -19,6 +19,10 @@ class HandClock:
         """Return seconds since noon."""
         return self.seconds
 
+    def boottime(self) -> float:
+        """Return the same."""
+        return self.seconds
+
     async def sleep(self, seconds: float) -> None:
         """Let the time pass at once."""
         self.seconds += seconds

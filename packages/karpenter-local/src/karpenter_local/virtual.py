@@ -147,6 +147,10 @@ class VirtualClock:
         """Return virtual seconds since the loop's start."""
         return self._loop.time()
 
+    def boottime(self) -> float:
+        """Return the same: a virtual machine is never suspended."""
+        return self._loop.time()
+
     async def sleep(self, seconds: float) -> None:
         """Let virtual time pass, and other tasks run."""
         await asyncio.sleep(seconds)
@@ -172,6 +176,10 @@ class WrongClock:
     def monotonic(self) -> float:
         """Return seconds that only ever grow."""
         return self._right.monotonic()
+
+    def boottime(self) -> float:
+        """Return seconds that only ever grow, too."""
+        return self._right.boottime()
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from karpenter.base.fence import Fence, LeaseNotHeld
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AccessDenied, NoResponse, ResourceNotFound
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, ApiCall, AwsApi, NoRegion, find_region
@@ -101,6 +102,41 @@ def test_calls_wait_for_their_turn() -> None:
         return loop.time() - began
 
     assert run_virtual(main()) == pytest.approx(20 / READ_LIMIT[0])
+
+
+async def tagged(world: World, fence: Fence) -> None:
+    """Tag a subnet."""
+    aws = AwsApi(world.clients, fence=fence)
+    tags = [{"Key": "team", "Value": "shop"}]
+    try:
+        await aws.call("ec2", "DescribeSubnets")
+        await aws.call("ec2", "CreateTags", Resources=[next(iter(world.estate.subnets))], Tags=tags)
+    finally:
+        aws.close()
+
+
+def test_a_replica_that_does_not_lead_changes_nothing_in_aws() -> None:
+    """Behind a closed fence reads pass, and what would change something is not sent."""
+    world, fence = World(types=("m5.large",)), Fence()
+    fence.close()
+
+    with pytest.raises(LeaseNotHeld, match="AWS operation CreateTags: this replica no longer holds"):
+        run_virtual(tagged(world, fence))
+    assert (len(world.account.calls("DescribeSubnets")), world.account.calls("CreateTags")) == (1, [])
+
+    run_virtual(tagged(world, Fence()))
+    assert len(world.account.calls("CreateTags")) == 1
+
+
+def test_a_lease_that_is_lost_between_two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK retries by itself, for minutes; each attempt is checked."""
+    world, fence = World(types=("m5.large",)), Fence()
+    monkeypatch.setattr("time.sleep", lambda _: fence.close())  # the SDK waits between its attempts
+    world.account.faults.always("CreateTags", RefuseCall(code="RequestLimitExceeded", status=503))
+
+    with pytest.raises(LeaseNotHeld):
+        run_virtual(tagged(world, fence))
+    assert len(world.account.calls("CreateTags")) == 1
 
 
 def test_mutating_calls_have_buckets_of_their_own() -> None:

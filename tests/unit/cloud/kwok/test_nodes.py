@@ -4,7 +4,9 @@ from itertools import pairwise
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import Resource
 from karpenter.api.node import Taint
+from karpenter.base.fence import LeaseNotHeld
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.cloud.kwok import Behaviour
 from tests.unit.cloud.kwok.world import World, claim, need, node_class
@@ -60,6 +62,21 @@ async def test_the_cloud_insists() -> None:
     assert len(world.objects.nodes) == 1
     assert len(times) == 4
     assert waits == sorted(waits)
+
+
+async def test_a_replica_that_does_not_lead_makes_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose creation was refused in this process is not tried again."""
+    world, tried = World(), []
+
+    async def create(made: Resource) -> None:
+        tried.append(made.name)
+        raise LeaseNotHeld("POST /api/v1/nodes")
+
+    monkeypatch.setattr(world.objects, "create", create)
+    await world.provider.launch(claim())
+    await world.clock.sleep(60.0)
+
+    assert len(tried) == 1
 
 
 async def test_a_machine_that_ends_before_it_joins() -> None:

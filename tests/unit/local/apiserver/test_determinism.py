@@ -28,6 +28,10 @@ class Standing:
         """Return nothing that matters."""
         return 0.0
 
+    def boottime(self) -> float:
+        """Return nothing that matters, either."""
+        return 0.0
+
     async def sleep(self, seconds: float) -> None:
         """Do not wait."""
         _ = seconds

@@ -106,7 +106,7 @@ class ClusterAccount:
         Raises:
             BadAwsSetting: a setting cannot be used.
         """
-        aws = AwsApi(self.clients) if long_poll else self.idle_aws()
+        aws = AwsApi(self.clients, fence=context.fence) if long_poll else self.idle_aws()
         try:
             provider = self.new_provider(aws, context, long_poll=long_poll)
             await prepare(provider.services)

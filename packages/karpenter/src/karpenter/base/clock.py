@@ -11,6 +11,10 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+# On Linux CLOCK_MONOTONIC stands still while the machine is suspended and CLOCK_BOOTTIME does not:
+# https://man7.org/linux/man-pages/man2/clock_gettime.2.html
+_BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """The time, and a way to wait."""
@@ -21,6 +25,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds since some fixed moment, on the scale of ``loop.time()``; never steps back."""
+        ...
+
+    def boottime(self) -> float:
+        """Return seconds since some fixed moment, those included in which the machine was suspended."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -38,6 +46,10 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return the machine's monotonic seconds."""
         return time.monotonic()
+
+    def boottime(self) -> float:
+        """Return the machine's seconds since it was booted."""
+        return time.clock_gettime(_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for real."""

@@ -27,6 +27,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import msgspec
 import structlog
 
+from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.ratelimiting import TokenBucket
 
 _MAX_DOUBLINGS = 64  # past any cap a caller could mean; keeps the power finite
@@ -304,6 +305,9 @@ class Supervisor:
             started = loop.time()
             try:
                 await work()
+            except LeaseNotHeld as error:
+                log.warning("task.ended", task=name, error=str(error))
+                return
             except Exception:
                 if loop.time() - started >= self._healthy:
                     in_a_row = 0

@@ -30,6 +30,7 @@ import msgspec
 from karpenter.api.labels import node_class_label
 from karpenter.api.meta import Resource
 from karpenter.base.clock import Clock
+from karpenter.base.fence import OPEN, Fence
 from karpenter.core.model.resources import Resources
 from karpenter.core.state.cluster import ClusterView
 from karpenter.telemetry.metrics import Metrics
@@ -311,6 +312,9 @@ class ProviderContext(msgspec.Struct, frozen=True, kw_only=True):
 
     version: Callable[[], Awaitable[str]] | None = None
     """Asks the API server for its version, such as ``1.33``; None where it cannot be asked."""
+
+    fence: Fence = OPEN
+    """To be checked before each attempt of a call that changes something in the cloud."""
 
 
 Connect: TypeAlias = Callable[[ProviderContext], AbstractAsyncContextManager[CloudProvider]]

@@ -1,7 +1,8 @@
 """
 Measures a cloud provider: the duration of its calls, and their errors.
 
-It changes nothing about a call. The calling controller is read from the context that log lines carry, too.
+It changes nothing about a call, but refuses launches and terminations of a replica that does not lead. The
+calling controller is read from the context that log lines carry, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from karpenter.base.fence import OPEN
 from karpenter.cloud.errors import CloudError
 from karpenter.telemetry.metrics import provider as declared
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock
+    from karpenter.base.fence import Fence
     from karpenter.cloud.cloudprovider import CloudProvider, Machine, NodeClassKind, RepairPolicy
     from karpenter.core.model.catalog import Catalog
     from karpenter.telemetry.metrics import Metrics
@@ -38,7 +41,11 @@ METHODS: Final = {
 class MeasuredProvider:
     """A provider whose calls are measured."""
 
-    def __init__(self, provider: CloudProvider, *, metrics: Metrics, clock: Clock) -> None:
+    def __init__(
+        self, provider: CloudProvider, *, metrics: Metrics, clock: Clock, fence: Fence = OPEN
+    ) -> None:
+        """`fence` is checked before machines are launched and terminated."""
+        self._fence = fence
         self._provider = provider
         self._duration = metrics[declared.DURATION]
         self._errors = metrics[declared.ERRORS]
@@ -61,11 +68,13 @@ class MeasuredProvider:
 
     async def launch(self, claim: NodeClaim) -> Machine:
         """Launch a machine."""
+        self._fence.check(f"launch of the machine of NodeClaim {claim.name}")
         with self._measured("launch"):
             return await self._provider.launch(claim)
 
     async def terminate(self, provider_id: str) -> None:
         """Terminate a machine."""
+        self._fence.check(f"termination of machine {provider_id}")
         with self._measured("terminate"):
             await self._provider.terminate(provider_id)
 

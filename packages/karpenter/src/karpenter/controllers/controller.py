@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
+from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, WorkQueue
 from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
 from karpenter.controllers.metrics.runtime import (
@@ -175,6 +176,8 @@ class Controller:
             log.warning("object.not_reconciled", **facts, error=str(error))
             outcome.timed_out = isinstance(error, CloudTimeout)
             self.queue.retry(key)
+        except LeaseNotHeld as error:
+            log.warning("object.not_reconciled", **facts, error=str(error))  # the next leader reconciles it
         except Exception:
             log.exception("reconciler.crashed", **facts)
             outcome.crashed = True

@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from karpenter.api.wire import InvalidObject
+from karpenter.base.fence import OPEN, Fence
 from karpenter.base.queue import Backoff
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube import rest
@@ -184,7 +185,10 @@ class Client:
         attempts: int = 5,
         backoff: Backoff = CLIENT_RETRIES,
         longest_wait: float = 30.0,
+        fence: Fence = OPEN,
     ) -> None:
+        """`fence` is checked before every request that is no read."""
+        self._fence = fence
         self._transport = transport
         self._chance = chance
         self._bucket = bucket or TokenBucket(rate=QPS, burst=BURST)
@@ -212,6 +216,7 @@ class Client:
             attempts=self._attempts,
             backoff=self._backoff,
             longest_wait=self._longest_wait,
+            fence=self._fence,
         )
 
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
@@ -389,6 +394,7 @@ class Client:
 
         Raises:
             KubeError: the server refused, or could not be reached.
+            LeaseNotHeld: it is a write, and this replica does not lead any more; nothing was sent.
         """
         attempt = 1
         while True:
@@ -420,6 +426,9 @@ class Client:
 
     async def _send_once(self, request: Request) -> Response:
         await self._bucket.take()
+        if request.method != "GET":
+            # Every attempt is checked, after every wait: the lease may have been lost meanwhile.
+            self._fence.check(f"{request.method} {request.path}")
         began, code = asyncio.get_running_loop().time(), 0
         try:
             async with asyncio.timeout(self._timeout):

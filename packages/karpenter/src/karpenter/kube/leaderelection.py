@@ -4,9 +4,13 @@ Leader election: of several replicas, one works.
 :class:`LeaderElector` tries to acquire the Lease every `retry` seconds, and renews it as often while it
 leads. If no renewal has worked for `renew_within`, it stops the work, and has until the lease's `duration`
 is over to do so. The work has then ended before another replica can start, as long as clocks run at about
-the same speed. On cancel, the work is stopped first and the lease released after that, so that another
-replica starts at once. A leader that has lost its lease does not try again, because its caches may be
-outdated: the process should restart.
+the same speed. A process that was stopped or suspended for longer cannot do that: so the elector also owns a
+:class:`~karpenter.base.fence.Fence`, which is open for `renew_within` after each renewal, and which every
+write of the work checks. A write that it refuses ends the work as well.
+
+On cancel, the work is stopped first and the lease released after that, so that another replica starts at
+once. A leader that has lost its lease does not try again, because its caches may be outdated: the process
+should restart.
 
 :class:`LeaseLock` makes one attempt at a time: it reads the Lease, decides, and writes with the
 resourceVersion that it has read, so that one of two candidates fails with Conflict. Whether a holder is
@@ -18,6 +22,7 @@ See https://kubernetes.io/docs/concepts/architecture/leases/.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -27,6 +32,7 @@ import structlog
 
 from karpenter.api.cluster import Lease, LeaseSpec
 from karpenter.base.clock import Clock
+from karpenter.base.fence import Fence
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from karpenter.kube.rest import MergePatch
@@ -77,32 +83,41 @@ class LeaseLock:
         Raises: KubeError: the server could not be asked, or refused for another reason than that we were too
             late.
         """
-        held = self._seen is not None and self.holder == self._lock.identity
+        if self._seen is not None and self.holder == self._lock.identity:
+            try:
+                self._see(await self._write(self._claim()))
+            except (Conflict, NotFound):
+                # The lease was deleted, or written since we read it: by another replica, or by a renewal of
+                # our own whose answer did not arrive in time. Who holds it decides.
+                self._seen = None
+                self._on_slow_path()
+            else:
+                return True
         try:
-            if not held:
-                self._see(await self._read())
-                if not self._is_free():
-                    return False
+            self._see(await self._read())
+            if not self._is_free():
+                return False
             self._see(await self._write(self._claim()))
         except (AlreadyExists, Conflict, NotFound):
             # Another replica was faster, or the lease was deleted; read it again next time.
             self._seen = None
-            if held:
-                self._on_slow_path()
             return False
         return True
 
-    async def release(self) -> None:
-        """Give the lease back, so that the next holder need not wait for its end."""
+    async def release(self) -> bool:
+        """Give the lease back, so that the next holder need not wait for its end; return whether we did."""
         now = _micro(self._clock.now())
         freed = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         try:
             # Read again: a renewal may have been under way when we were told to stop.
             self._see(await self._client.get(Lease, self._lock.name, namespace=self._lock.namespace))
-            if self.holder == self._lock.identity:
-                self._see(await self._write(freed))
+            if self.holder != self._lock.identity:
+                return False
+            self._see(await self._write(freed))
         except (Conflict, NotFound):
             self._seen = None  # another replica holds it already
+            return False
+        return True
 
     async def _read(self) -> Lease:
         try:
@@ -164,7 +179,7 @@ class LeadershipLost(Exception):  # noqa: N818  a fact, and not always a fault
     """The lease could not be kept."""
 
     def __init__(self, *, holder: str, stopped: bool) -> None:
-        end = "work was stopped in time" if stopped else "work did not stop in time: end the process"
+        end = "its work was stopped" if stopped else "its work did not stop in time: end the process"
         super().__init__(f"the lease was lost{' to ' + holder if holder else ''}; {end}")
         self.holder = holder
         self.stopped = stopped
@@ -181,10 +196,19 @@ class LeaderElector:
         clock: Clock,
         chance: Random,
         terms: Terms | None = None,
+        fence: Fence | None = None,
         on_slow_path: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_slow_path` is called when a renewal failed and the lease has to be read again."""
+        """
+        Take the lease's client and terms.
+
+        `client` must not check `fence`, which is closed until the lease is ours. `on_slow_path` is called
+        when a renewal failed and the lease has to be read again.
+        """
         self._terms = terms or Terms()
+        self._clock = clock
+        self._fence = fence or Fence(clock.boottime)
+        self._fence.close()
         self._lock = LeaseLock(
             client, lock, clock=clock, duration=self._terms.duration, on_slow_path=on_slow_path
         )
@@ -212,43 +236,61 @@ class LeaderElector:
         await self._acquire()
         self._leading = True
         self._log.info("lease.acquired")
-        task = asyncio.get_running_loop().create_task(work(), name="leading")
-        keeper = asyncio.get_running_loop().create_task(self._keep(), name="lease")
+        loop = asyncio.get_running_loop()
+        keeper = loop.create_task(self._keep(), name="lease")
+        self._fence.on_refused = lambda: _cancel_from_any_thread(keeper, loop)
+        task = loop.create_task(work(), name="leading")
         try:
             await asyncio.wait([task, keeper], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._leading = False
-            lost = keeper.done()
+            lost = keeper.done() or self._fence.refused
             keeper.cancel()
             stopped = await self._stop(task)
+            self._fence.close()
             await asyncio.wait([keeper])
             if stopped and not self._taken_over():
                 await self._release()
-        if stopped and not task.cancelled():
+        # A refused write may be what has ended the work.
+        if stopped and not task.cancelled() and not self._fence.refused:
             task.result()
         if lost:
-            keeper.result()
-            self._log.error("lease.lost", holder=self.leader, stopped=stopped)
-            raise LeadershipLost(holder=self.leader, stopped=stopped)
+            if not keeper.cancelled():
+                keeper.result()
+            holder = self.leader if self._taken_over() else ""
+            self._log.error("lease.lost", holder=holder, stopped=stopped)
+            raise LeadershipLost(holder=holder, stopped=stopped)
 
     async def _acquire(self) -> None:
         while True:
-            if await self._attempt(within=self._terms.renew_within):
+            if await self._attempt(within=self._longest_attempt):
                 return
             await asyncio.sleep(self._terms.retry * (1 + JITTER * self._chance.random()))
 
     async def _keep(self) -> None:
         """Renew the lease; return when that is no longer possible."""
-        loop = asyncio.get_running_loop()
+        wait = self._terms.retry
         while True:
-            await asyncio.sleep(self._terms.retry)
-            left = self._renewed_at + self._terms.renew_within - loop.time()
-            if left <= 0 or (not await self._attempt(within=left) and self._taken_over()):
+            await asyncio.sleep(wait)
+            began = self._clock.boottime()
+            left = self._renewed_at + self._terms.renew_within - began
+            if left <= 0:
                 return
+            within = min(left, self._longest_attempt)
+            if not await self._attempt(within=within) and self._taken_over():
+                return
+            # Attempts begin once per retry period, and one that took longer is followed by the next at once.
+            wait = max(0.0, self._terms.retry - (self._clock.boottime() - began))
+
+    @property
+    def _longest_attempt(self) -> float:
+        # A single request that is never answered must not use up the whole renew deadline:
+        # https://github.com/kubernetes/client-go/blob/master/tools/leaderelection/resourcelock/interface.go
+        return self._terms.renew_within / 2
 
     async def _attempt(self, *, within: float) -> bool:
         """Try once for the lease, and remember when we asked: it lasts from then."""
-        asked_at = asyncio.get_running_loop().time()
+        asked_at = self._clock.boottime()
         try:
             async with asyncio.timeout(within):
                 ours = await self._lock.take()
@@ -257,6 +299,7 @@ class LeaderElector:
             return False
         if ours:
             self._renewed_at = asked_at
+            self._fence.open_until(asked_at + self._terms.renew_within)
         return ours
 
     def _taken_over(self) -> bool:
@@ -268,17 +311,24 @@ class LeaderElector:
         return log.bind(lease=f"{name.namespace}/{name.name}", identity=name.identity)
 
     async def _stop(self, task: asyncio.Task[None]) -> bool:
-        """Cancel the work and wait for its end, but not beyond the lease's."""
+        """Cancel the work and wait for its end, but not for long beyond the lease's."""
         task.cancel()
-        left = self._renewed_at + self._terms.duration - asyncio.get_running_loop().time()
-        await asyncio.wait([task], timeout=max(left, 0.0))
+        left = self._renewed_at + self._terms.duration - self._clock.boottime()
+        await asyncio.wait([task], timeout=max(left, self._terms.retry))
         return task.done()
 
     async def _release(self) -> None:
         try:
             async with asyncio.timeout(self._terms.retry):
-                await self._lock.release()
+                released = await self._lock.release()
         except (KubeError, TimeoutError) as error:
             self._log.warning("lease.not_released", error=str(error))
         else:
-            self._log.info("lease.released")
+            if released:
+                self._log.info("lease.released")
+
+
+def _cancel_from_any_thread(task: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel a task, soon."""
+    with suppress(RuntimeError):  # the loop may have ended meanwhile
+        loop.call_soon_threadsafe(task.cancel)

@@ -22,6 +22,7 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
+from karpenter.base.fence import OPEN, Fence
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.cloudprovider import (
@@ -185,6 +186,9 @@ class OperatorDependencies(msgspec.Struct, frozen=True, kw_only=True):
     process_metrics: bool = False
     """Whether to show the metrics of the process (cpu, memory, file descriptors)."""
 
+    fence: Fence = OPEN
+    """Checked before machines are launched and terminated; the client has it, too."""
+
 
 class Operator:
     """Everything that runs while this replica is the leader."""
@@ -205,7 +209,7 @@ class Operator:
         # Events have a rate limit of their own, so that they do not delay other requests.
         event_bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.recorder = Recorder(client.with_bucket(event_bucket), clock=clock)
-        self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock)
+        self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock, fence=parts.fence)
         self.catalogs = PoolCatalogs(self.cloud)
         self.deciding = asyncio.Lock()
         eviction_rate = float(EVICTION.at(settings.cpu_requests))

@@ -25,6 +25,7 @@ from karpenter import __version__
 from karpenter.api.meta import Resource
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
+from karpenter.base.fence import Fence
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.cloudprovider import ProviderContext
 from karpenter.cloud.errors import CloudUnreachable
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.base.clock import Clock
+    from karpenter.kube.leaderelection import Terms
     from karpenter.kube.transport import Transport
     from karpenter.operator.options import Settings
 
@@ -93,13 +95,17 @@ class OperatorProcess:
         threads: bool = True,
         host: str | None = None,
         ca_bundle: str | None = None,
+        terms: Terms | None = None,
     ) -> None:
         """
         Take what the process is made of.
 
         `host` is the one address on which probes and metrics are served; without it, all are. `ca_bundle` is
-        what the transport trusts the API server by, in base64, where that is known.
+        what the transport trusts the API server by, in base64, where that is known. `terms` are those of
+        the lease.
         """
+        self._terms = terms
+        self._fence = Fence(clock.boottime)
         self._ca_bundle = ca_bundle
         self._target = target
         self._settings = settings
@@ -108,9 +114,10 @@ class OperatorProcess:
         self._environ = environ
         self._threads = threads
         bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
-        self.client = Client(transport, chance=chance, bucket=bucket)
+        self.client = Client(transport, chance=chance, bucket=bucket, fence=self._fence)
         # Renewing a lease must not wait behind a thousand other requests.
-        # A client without the shared rate limit: a late renewal would lose the leadership.
+        # A client without the shared rate limit: a late renewal would lose the leadership. It has no fence,
+        # which the lease itself opens.
         self._lease_client = Client(transport, chance=chance)
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
@@ -165,6 +172,8 @@ class OperatorProcess:
             lock,
             clock=self._clock,
             chance=self._chance,
+            terms=self._terms,
+            fence=self._fence,
             on_slow_path=self._count_slow_path,
         )
         await election.lead(self._work)
@@ -182,6 +191,7 @@ class OperatorProcess:
             settings=self._environ,
             ca_bundle=self._ca_bundle,
             version=lambda: _server_version(self.client),
+            fence=self._fence,
         )
         async with find_provider(self._target.provider)(context) as cloud:
             parts = OperatorDependencies(
@@ -192,6 +202,7 @@ class OperatorProcess:
                 chance=self._chance,
                 threads=self._threads,
                 process_metrics=True,
+                fence=self._fence,
             )
             async with Operator(parts) as operator:
                 self.operator = operator
@@ -225,7 +236,12 @@ class OperatorProcess:
 
 
 async def run(
-    settings: Settings, target: OperatorTarget, *, clock: Clock, environ: Mapping[str, str]
+    settings: Settings,
+    target: OperatorTarget,
+    *,
+    clock: Clock,
+    environ: Mapping[str, str],
+    terms: Terms | None = None,
 ) -> None:
     """
     Run the operator against the cluster that the environment points to, until a signal says stop.
@@ -250,6 +266,7 @@ async def run(
         chance=SystemRandom(),
         environ=environ,
         ca_bundle=cluster.endpoint.trust.bundle(),
+        terms=terms,
     )
     task = asyncio.get_running_loop().create_task(process.run(), name="operator")
     with _signals(task.cancel):

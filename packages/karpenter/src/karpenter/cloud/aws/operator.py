@@ -39,7 +39,7 @@ async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
     settings = read_settings(context.cluster, context.settings)
     session = boto3.Session()
     clients = open_clients(session, region=settings.region, endpoint=settings.endpoint or None)
-    aws = AwsApi(clients)
+    aws = AwsApi(clients, fence=context.fence)
     try:
         await _check_credentials(aws)
         services = new_services(

@@ -38,6 +38,7 @@ from botocore.parsers import ResponseParserError
 from botocore.utils import InstanceMetadataRegionFetcher
 
 from karpenter import __version__
+from karpenter.base.fence import OPEN
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.cloud.aws.errors import NoCredentials, NoResponse, error_from_response
 from karpenter.cloud.aws.options import BadAwsSetting
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
     import boto3
+
+    from karpenter.base.fence import Fence
 
 
 SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
@@ -74,6 +77,9 @@ LIMITS: Final = {
 
 READ_LIMIT: Final = (20.0, 100.0)
 """The same for every other operation."""
+
+READS: Final = ("Describe", "Get", "List", "Receive")
+"""How the names of operations begin that change nothing."""
 
 ApiResponse = dict[str, Any]
 T = TypeVar("T")
@@ -122,6 +128,8 @@ class CallRecorder(threading.local):
         self._monotonic = monotonic
         self._calls: list[ApiCall] = []
         self._began = self._sent = 0.0
+        self.before_send: Callable[[str], None] = _allow
+        """Called in this thread with the operation before each attempt; what it raises ends the call."""
 
     def follow(self, client: Any) -> None:
         """Record the calls of a client."""
@@ -139,7 +147,8 @@ class CallRecorder(threading.local):
         self._began = self._monotonic()
         self._calls.append(ApiCall(service=model.service_model.service_id, action=model.name))
 
-    def _send(self, **_: Any) -> None:
+    def _send(self, operation_name: str = "", **_: Any) -> None:
+        self.before_send(operation_name)
         self._sent = self._monotonic()
 
     def _receive(self, response_dict: dict[str, Any] | None = None, **_: Any) -> None:
@@ -291,7 +300,9 @@ def _region_of_this_instance() -> str | None:
 class AwsApi:
     """Calls AWS."""
 
-    def __init__(self, clients: AwsClients, *, threads: int = THREADS) -> None:
+    def __init__(self, clients: AwsClients, *, threads: int = THREADS, fence: Fence = OPEN) -> None:
+        """`fence` is checked before each attempt of an operation that changes something."""
+        self._fence = fence
         self.region = clients.region
         self.partition = clients.partition
         self._clients = clients
@@ -308,6 +319,7 @@ class AwsApi:
             Throttled: AWS limits the rate of calls.
             AwsApiError: AWS answered with an error.
             NoAnswer: it did not response.
+            LeaseNotHeld: it changes something, and this replica does not lead any more; nothing was sent.
         """
         # Only EC2 throttles by token buckets that a cluster comes close to.
         if service == "ec2":
@@ -388,12 +400,19 @@ class AwsApi:
 
     @contextmanager
     def _recording(self, made: list[ApiCall]) -> Iterator[None]:
-        """Add the calls that this thread makes meanwhile."""
-        self._clients.recorder.take()  # drop the calls that other users of these clients made in this thread
+        """Add the calls that this thread makes meanwhile, and check the fence before each attempt."""
+        recorder = self._clients.recorder
+        recorder.take()  # drop the calls that other users of these clients made in this thread
+        recorder.before_send = self._check_fence
         try:
             yield
         finally:
-            made += self._clients.recorder.take()
+            recorder.before_send = _allow
+            made += recorder.take()
+
+    def _check_fence(self, operation: str) -> None:
+        if not operation.startswith(READS):
+            self._fence.check(f"AWS operation {operation}")
 
 
 def _in_the_background(call: Callable[[], ApiResponse]) -> asyncio.Future[ApiResponse]:
@@ -427,6 +446,11 @@ def _in_the_background(call: Callable[[], ApiResponse]) -> asyncio.Future[ApiRes
 def _ignore(called: ApiCall) -> None:
     """Ignore a call."""
     del called
+
+
+def _allow(operation: str) -> None:
+    """Allow every attempt."""
+    del operation
 
 
 @contextmanager

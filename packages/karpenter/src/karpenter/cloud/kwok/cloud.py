@@ -26,6 +26,7 @@ import structlog
 from karpenter.api.labels import HOSTNAME, NO_EXECUTE, UNREGISTERED
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node, NodeSpec, NodeStatus, Taint
+from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff
 from karpenter.cloud.cloudprovider import Interruption, Machine
 from karpenter.cloud.errors import InsufficientCapacity, MachineNotFound
@@ -285,6 +286,9 @@ class KwokCloud:
         while needed():
             try:
                 return await act()
+            except LeaseNotHeld as error:
+                log.warning("node.not_changed", action=action, node=node, error=str(error))
+                return None
             except Exception as error:  # noqa: BLE001  any error is retried
                 attempts += 1
                 log.warning("node.not_changed", action=action, node=node, error=str(error), attempts=attempts)
