@@ -7,8 +7,8 @@ names it; nothing else is raised.
 
 YAML is read as Kubernetes reads it, by way of JSON: timestamps stay text, ``1e3`` is a number, ``1:30`` is
 not, keys are text and occur once. Anchors may not expand to much more than the text itself, nor contain
-themselves; a limit that is passed is a :class:`YAMLOverLimit`. JSON is YAML, so both are read the same way. Written YAML has no anchors and keeps the order of
-keys.
+themselves; a limit that is passed is a :class:`YAMLOverLimit`. JSON is YAML, so both are read the same way.
+Written YAML has no anchors and keeps the order of keys.
 
 Only shapes are checked here. Constraints and rules are checked by :mod:`.validation`.
 """
@@ -228,7 +228,8 @@ class _Reader:
     def _repeat(self, key: ScalarEvent) -> None:
         if self._repeated is None:
             raise _UnreadableError(f"the key {key.value!r} occurs twice", key.start_mark)
-        self._repeated.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+        mark: Any = key.start_mark
+        self._repeated.append(f'line {mark.line + 1}: key "{key.value}" already set in map')
 
 
 def _refuse_tags(event: Any, allowed: str) -> None:

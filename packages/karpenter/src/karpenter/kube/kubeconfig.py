@@ -59,6 +59,7 @@ _MISTAKES = (
     AttributeError,
     AssertionError,
     yaml.YAMLError,
+    RecursionError,
 )
 """What reading a kubeconfig that is not one may raise."""
 

@@ -9,7 +9,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.mime import Part, parse_archive, re
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import READ_LIMIT, TooMuchUserData, render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
 
-SECRET = "hunter2"  # noqa: S105  what must not be told
+SECRET = "hunter2"
 FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Windows2022", "Custom")
 
 MERGES = "a0: &a0 {x: y}\n" + "".join(
