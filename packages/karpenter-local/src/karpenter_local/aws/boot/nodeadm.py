@@ -57,7 +57,7 @@ def _parse(text: str) -> dict[str, Any]:
     try:
         found = read_document(text, source="a NodeConfig")
     except InvalidObject as error:
-        raise CannotJoin(f"nodeadm: {error}") from None
+        raise CannotJoin(f"nodeadm: a NodeConfig is {error.problem} ({error.field})") from None
     if not isinstance(found, dict) or found.get("kind") != "NodeConfig":
         raise CannotJoin("nodeadm: a document is no NodeConfig")
     if found.get("apiVersion") not in _VERSIONS:
