@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 RUNS ?= 3000
 
-.PHONY: help demo test lint types imports unit coverage tour bench walks soak crds chart settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,10 @@ walks: $(VENV)/.ready ## Say which modules a pod, a consolidation and a plan pas
 soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
 	$(BIN)/karpenter simulate --seed 1..$(RUNS) --hours 1 --faults many
 	$(BIN)/karpenter simulate --provider aws --seed 1..$(RUNS) --hours 1 --faults many
+
+SECONDS ?= 60
+fuzz: $(VENV)/.ready ## Feed hostile text to everything that reads text, for SECONDS=60
+	$(BIN)/python -m tests.fuzz $(SECONDS)
 
 crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write charts/karpenter/crds

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.manifests import read_documents, render_documents
+from karpenter.api.manifests import YAMLOverLimit, read_document, read_documents, render_documents
 from karpenter.api.wire import InvalidObject
 
 
@@ -80,10 +80,12 @@ def test_documents(text: str, documents: list[Any]) -> None:
         pytest.param("[" * 1000, "line 1: not YAML: nested too deep", id="a thousand lists"),
         pytest.param("[" * 200_000, "line 1: not YAML: nested too deep", id="lists without end"),
         pytest.param(
-            "a: !foo b\n", "line 1: not YAML: 'b' is no !foo that JSON has", id="a tag of one's own"
+            "a: !foo b\n", "line 1: not YAML: the value has the tag !foo but is none", id="a tag of one's own"
         ),
         pytest.param("a: !foo {}\n", "line 1: not YAML: !foo is nothing that JSON has", id="a tagged map"),
-        pytest.param("a: !!int x\n", "line 1: not YAML: 'x' is no int that JSON has", id="a tag that lies"),
+        pytest.param(
+            "a: !!int x\n", "line 1: not YAML: the value has the tag !!int but is none", id="a tag that lies"
+        ),
         pytest.param("a: {<<: 1}\n", "line 1: not YAML: << needs a map", id="merging a number"),
         pytest.param(
             f"a: {'9' * 2000}\n", "line 1: not YAML: a number is too long", id="a number without end"
@@ -156,3 +158,50 @@ def test_values_are_written_where_they_belong() -> None:
 def test_several_documents_are_separated() -> None:
     """Each of several documents starts with its line."""
     assert render_documents([{"a": 1}, {"b": 2}]) == "---\na: 1\n---\nb: 2\n"
+
+
+def chain(links: int, form: str) -> str:
+    """Return a text in which each anchor stands for many of the one before."""
+    first = "a0: &a0 {k0: v}\n"
+    return first + "".join(
+        f"a{n}: &a{n} " + form.format(ten=", ".join([f"*a{n - 1}"] * 10), last=f"*a{n - 1}", n=n) + "\n"
+        for n in range(1, links)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(chain(40, "[{ten}]"), id="lists of anchors"),
+        pytest.param(chain(40, "{{<<: [{ten}], k{n}: v}}"), id="merges of anchors"),
+        pytest.param(chain(400, "[{last}]"), id="anchors that nest one level each"),
+        pytest.param("[" * 5000, id="brackets"),
+        pytest.param("{a: " * 5000, id="braces"),
+        pytest.param("- " * 5000, id="dashes"),
+    ],
+)
+def test_a_text_over_the_limits_is_refused_at_once(text: str) -> None:
+    """A few bytes may neither expand to millions of values nor nest deeper than objects do."""
+    with pytest.raises(YAMLOverLimit):
+        read(text)
+
+
+@pytest.mark.parametrize("tag", ["bool", "int", "float", "null", "timestamp", "binary", "set"])
+def test_a_tag_that_does_not_fit_is_refused_without_the_value(tag: str) -> None:
+    """The value may be a secret."""
+    with pytest.raises(InvalidObject) as refused:
+        read(f"a: !!{tag} hunter2\n")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_repeated_keys_are_told_where_they_are_allowed() -> None:
+    """The last one counts."""
+    repeated: list[str] = []
+    assert list(read_documents("a: 1\na: 2\n", source="body", repeated=repeated)) == [{"a": 2}]
+    assert repeated == ['line 2: key "a" already set in map']
+
+
+def test_the_first_document_alone() -> None:
+    """What is behind it is not read; no document is None."""
+    assert read_document("a: 1\n---\n[", source="x") == {"a": 1}
+    assert read_document("---\n", source="x") is None

@@ -1,5 +1,6 @@
 """The command itself: help, the table of commands, and how errors look."""
 
+import io
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from karpenter import __version__
 from karpenter.cli import main
-from karpenter.cli.group import COMMANDS, LazyGroup
+from karpenter.cli.group import COMMANDS, LazyGroup, write_what_can_be_encoded
 
 PROBE = """
 import json, sys
@@ -156,3 +157,52 @@ def test_installed_from_a_wheel_the_hint_names_the_wheel(monkeypatch: pytest.Mon
     monkeypatch.setattr("karpenter.cli.group.metadata.PathDistribution.read_text", lambda *_: None)
 
     assert f"karpenter_local-{__version__}-py3-none-any.whl" in run("demo").output
+
+
+def raising(error: BaseException) -> click.Command:
+    """Return a command that fails."""
+
+    def fail() -> None:
+        raise error
+
+    return click.Command("version", callback=fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "stderr"),
+    [
+        pytest.param(KeyboardInterrupt(), 130, "", id="Ctrl-C"),
+        pytest.param(
+            ModuleNotFoundError("No module", name="botocore.exceptions"),
+            2,
+            "error: this needs botocore.exceptions, which is not installed here\n"
+            "hint: pip install 'karpenter[aws]'\n",
+            id="boto3 is not installed",
+        ),
+    ],
+)
+def test_how_a_command_ends(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, stderr: str
+) -> None:
+    """An interrupted command exits as shells expect, and a missing extra is one line with the remedy."""
+    monkeypatch.setattr(LazyGroup, "get_command", lambda *_: raising(error))
+    result = run("version")
+
+    assert (result.exit_code, result.stderr) == (code, stderr)
+
+
+def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not told as an extra that could be installed."""
+    monkeypatch.setattr(LazyGroup, "get_command", lambda *_: raising(ModuleNotFoundError("x", name="x")))
+    assert isinstance(run("version").exception, ModuleNotFoundError)
+
+
+def test_a_terminal_without_unicode_gets_question_marks() -> None:
+    """What the encoding does not have is no reason for a traceback."""
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="ascii")
+    write_what_can_be_encoded(stream, object())
+    stream.write("a → b")
+    stream.flush()
+
+    assert written.getvalue() == b"a ? b"

@@ -75,6 +75,16 @@ async def test_a_broken_object_is_an_event() -> None:
         pytest.param(b'{"type": "EXPLODED", "object": {}}', id="an unknown type"),
         pytest.param(b'{"type": "BOOKMARK", "object": 7}', id="a bookmark without metadata"),
         pytest.param(b'{"type": "ADDED"', id="half a line"),
+        pytest.param(b'{"type": "\xff", "object": {}}', id="a type that is no UTF-8"),
+        pytest.param(
+            b'{"type": "ADDED", "object": {"metadata": {"name": "\xff"}}}', id="a name that is no UTF-8"
+        ),
+        pytest.param(b'{"type": "ERROR", "object": {"message": "\xff"}}', id="an error that is no UTF-8"),
+        pytest.param(b'{"type": "ADDED", "object": ' + b"[" * 99_999, id="brackets without end"),
+        pytest.param(
+            b'{"type": "ADDED", "object": {"x": ' + b"[" * 99_999 + b"]" * 99_999 + b"}}",
+            id="an object nested too deep",
+        ),
     ],
 )
 async def test_garbage_ends_the_watch(garbage: bytes) -> None:

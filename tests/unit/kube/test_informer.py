@@ -12,7 +12,7 @@ from structlog.typing import EventDict
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
-from karpenter.kube.errors import Unreachable
+from karpenter.kube.errors import UndecodableResponse, Unreachable
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Selection, untyped
 from karpenter.kube.transport import Request, Response
@@ -344,6 +344,40 @@ async def test_a_broken_object_does_not_hide_others(
     assert story.heard == ["+n1", "+n2"]
     assert [log["event"] for log in logs if log["log_level"] == "error"] == ["object.unreadable"] * 2
     assert asked(toy) == ["list", "watch 102", "watch 104"]
+
+
+async def test_an_object_whose_new_version_is_broken_is_not_held_as_it_was(
+    client: Client, toy: Toy, chance: Random
+) -> None:
+    """What is held would be stale: it is listed anew, and dropped; later versions cost no further list."""
+    toy.put("nodes", "n1")
+    informer = Informer(client, Node, chance=chance)
+
+    async with running(informer) as story:
+        await asyncio.sleep(2)
+        for spec in (7, 8, 9):
+            toy.put("nodes", "n1", spec=spec)
+            await asyncio.sleep(30)
+        toy.put("nodes", "n1")
+        await asyncio.sleep(1)
+
+    assert story.heard == ["+n1", "-n1", "+n1"]
+    assert asked(toy).count("list") == 2
+
+
+async def test_a_watch_that_cannot_be_decoded_is_followed_by_a_list(
+    client: Client, toy: Toy, chance: Random
+) -> None:
+    """What the line said is lost, so that the objects have to be read anew."""
+    toy.put("nodes", "n1")
+    informer = Informer(client, Node, chance=chance)
+    garbage = UndecodableResponse("not UTF-8", request=Request(method="GET", path="/api/v1/nodes"))
+    toy.fault(garbage, when="watch")
+
+    async with running(informer):
+        await asyncio.sleep(30)
+
+    assert asked(toy)[:3] == ["list", "watch 101", "list"]
 
 
 async def test_a_reply_to_our_own_write_counts_at_once(

@@ -206,6 +206,14 @@ async def test_how_to_know_the_server(tmp_path: Path) -> None:
         pytest.param("", "is no kubeconfig", id="empty"),
         pytest.param("[]", "is no kubeconfig", id="a list"),
         pytest.param("hello", "is no kubeconfig", id="a word"),
+        pytest.param("a: !!int ''", "not YAML", id="a tag that lies"),
+        pytest.param("[" * 999, "nested too deep", id="brackets without end"),
+        pytest.param(
+            "a0: &a0 {x: y}\n"
+            + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)),
+            "too many values",
+            id="merges that multiply",
+        ),
         pytest.param("contexts: []", "current-context", id="no current context"),
         pytest.param(
             "current-context: x\ncontexts: []", "Expected object with name x", id="an unknown context"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from karpenter.base.clock import SystemClock
+from karpenter.operator.connections import ConnectionLimits
 from karpenter.operator.http import Endpoints, PortTaken
 from karpenter.telemetry.metrics import Metrics, claims
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 class Asked:
     """Endpoints that run, and somebody who asks."""
 
-    def __init__(self, *, profiling: bool = False) -> None:
+    def __init__(self, *, profiling: bool = False, limits: ConnectionLimits) -> None:
         self.missing = ""
         self.metrics = Metrics(clock=SystemClock())
         self.endpoints = Endpoints(
@@ -29,6 +31,7 @@ class Asked:
             metrics_port=0,
             profiling=profiling,
             host="127.0.0.1",
+            limits=limits,
         )
 
     async def get(self, what: str, path: str) -> tuple[int, str]:
@@ -42,9 +45,9 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(*, profiling: bool = False) -> AsyncIterator[Asked]:
+async def asked(*, profiling: bool = False, limits: ConnectionLimits | None = None) -> AsyncIterator[Asked]:
     """Serve for a while."""
-    serving = Asked(profiling=profiling)
+    serving = Asked(profiling=profiling, limits=limits or ConnectionLimits())
     await serving.endpoints.start()
     try:
         yield serving
@@ -96,9 +99,83 @@ async def test_a_profile() -> None:
     async with asked(profiling=True) as serving:
         status, text = await serving.get("metrics", "/debug/pprof/profile?seconds=0")
         assert (status, "function calls" in text) == (200, True)
-        refused = await serving.get("metrics", "/debug/pprof/profile?seconds=soon")
+        for time in ("soon", "nan", "inf", "-inf", ""):
+            refused = await serving.get("metrics", f"/debug/pprof/profile?seconds={time}")
+            assert refused == (400, "seconds is not a number\n")
 
-        assert refused == (400, "seconds is not a number\n")
+
+async def test_two_profiles_are_not_taken_at_once() -> None:
+    """The second would stop the first."""
+    async with asked(profiling=True) as serving:
+        first = asyncio.create_task(serving.get("metrics", "/debug/pprof/profile?seconds=0.5"))
+        await asyncio.sleep(0.2)
+        second = await serving.get("metrics", "/debug/pprof/profile?seconds=0")
+
+        assert second == (409, "another profile is being taken\n")
+        assert (await first)[0] == 200
+
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+SOON = ConnectionLimits(connections=3, request=0.2, idle=0.2, answer=0.2)
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Return whether the other side closes the connection within two seconds."""
+    with suppress(ConnectionError):
+        async with asyncio.timeout(2):
+            await reader.read()
+    return True
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="nothing is sent"),
+        pytest.param(REQUEST[:20], id="half a request is sent"),
+        pytest.param(REQUEST, id="nothing is sent after a request"),
+        pytest.param(REQUEST + REQUEST[:20], id="half a request is sent after another"),
+    ],
+)
+async def test_a_connection_without_a_request_is_closed(sent: bytes) -> None:
+    """A client that sends nothing, or byte by byte, holds no file descriptor for long."""
+    async with asked(limits=SOON) as serving:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serving.endpoints.ports["probes"])
+        writer.write(sent)
+        assert await closed(reader)
+        writer.close()
+
+
+async def test_an_answer_that_takes_too_long_is_given_up() -> None:
+    """A client that does not read its answer is not waited for."""
+    async with asked(limits=SOON, profiling=True) as serving:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serving.endpoints.ports["metrics"])
+        writer.write(REQUEST.replace(b"/healthz", b"/debug/pprof/profile?seconds=30"))
+        assert await closed(reader)
+        writer.close()
+        await asyncio.sleep(0)
+        assert (await serving.get("metrics", "/debug/pprof/profile?seconds=0"))[0] == 200
+
+
+async def test_probes_are_answered_however_many_connections_there_are() -> None:
+    """The connection that has waited longest makes room."""
+    async with asked(limits=ConnectionLimits(connections=3)) as serving:
+        port = serving.endpoints.ports["probes"]
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
+
+        assert await serving.get("probes", "/healthz") == (200, "ok\n")
+        assert [await closed(reader) for reader, _ in held[:4]] == [True] * 4
+        for _, writer in held:
+            writer.close()
+
+
+async def test_a_connection_is_refused_while_all_are_being_answered() -> None:
+    """An answer that is being written is not cut off for a new connection."""
+    async with asked(limits=ConnectionLimits(connections=1), profiling=True) as serving:
+        first = asyncio.create_task(serving.get("metrics", "/debug/pprof/profile?seconds=0.5"))
+        await asyncio.sleep(0.2)
+        with pytest.raises(aiohttp.ClientError):
+            await serving.get("metrics", "/metrics")
+        assert (await first)[0] == 200
 
 
 async def test_a_port_that_is_taken() -> None:

@@ -67,7 +67,7 @@ def test_the_flag_wins() -> None:
         pytest.param("batch-idle-duration", "-1s", "'-1s' is negative", id="a time that is negative"),
         pytest.param("feature-gates", "NodeRepair", "'NodeRepair' is not Name=true or Name=false", id="gate"),
         pytest.param("scheduler-config", "podSpread: {}", "Object contains unknown field", id="unknown key"),
-        pytest.param("scheduler-config", "{", "while parsing a flow node", id="no YAML"),
+        pytest.param("scheduler-config", "{", "the configuration: line 2: not YAML", id="no YAML"),
     ],
 )
 def test_what_is_refused(name: str, value: str, problem: str) -> None:

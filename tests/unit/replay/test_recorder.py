@@ -55,6 +55,16 @@ def replayed(path: Path) -> list[str]:
         return [each.result for each in Replay().run(lines)]
 
 
+def test_a_record_is_for_its_owner_only(tmp_path: Path) -> None:
+    """It holds every object of the cluster that the operator knows."""
+    path = tmp_path / "records" / "flight"
+    for _ in range(2):
+        recorder(path, ClusterState(serves=[])).close()
+
+    assert [each.stat().st_mode & 0o777 for each in (path, path.with_name("flight.1"))] == [0o600, 0o600]
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
 async def test_what_is_known_already_comes_first(tmp_path: Path) -> None:
     """A record that begins in the middle of things begins with all of them; what goes is told, too."""
     store, path = ClusterState(serves=[]), tmp_path / "flight"

@@ -30,6 +30,9 @@ ASKED = (
         pytest.param([], "line 1: there is nothing in the record", id="nothing"),
         pytest.param([b"hello\n"], "line 1: this is not JSON", id="text"),
         pytest.param(
+            [b'{"x":' + b"[" * 9999 + b"\n"], "line 1: this is nested too deep", id="brackets without end"
+        ),
+        pytest.param(
             [b'{"kind":"Pod"}\n'], "line 1: this is no line of a flight record: ", id="something else"
         ),
         pytest.param(

@@ -23,6 +23,33 @@ def test_a_good_object_is_accepted() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "metadata", "spec", "fields"),
+    [
+        pytest.param(
+            "apps/v1", "Deployment", {"name": "a"}, {"replicas": -1}, ["spec.replicas"], id="replicas"
+        ),
+        pytest.param("apps/v1", "Deployment", {"name": "a"}, {"replicas": 0}, [], id="no replicas"),
+        pytest.param("batch/v1", "Job", {"name": "a"}, {"parallelism": -1}, ["spec.parallelism"], id="a job"),
+        pytest.param("v1", "Pod", {"name": "A_b"}, {}, ["metadata.name"], id="a pod's name"),
+        pytest.param("v1", "Pod", {"name": "a.b-1"}, {}, [], id="a pod's name with a dot"),
+        pytest.param("v1", "Pod", {"name": "a" * 254}, {}, ["metadata.name"], id="a long name"),
+        pytest.param("v1", "Namespace", {"name": "a.b"}, {}, ["metadata.name"], id="a namespace's name"),
+        pytest.param(
+            "v1", "Pod", {"name": "a", "namespace": "a.b"}, {}, ["metadata.namespace"], id="its space"
+        ),
+        pytest.param("v1", "Pod", {"generateName": "a-"}, {}, [], id="a name that the server makes"),
+    ],
+)
+def test_what_an_api_server_would_refuse(
+    api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any], fields: list[str]
+) -> None:
+    """Names are DNS names, and counts are not negative."""
+    plain = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+    found = [each for each in check_document(Document("f.yaml", plain)) if isinstance(each, Finding)]
+    assert [each.field for each in found] == fields
+
+
 def test_a_problem_is_a_line() -> None:
     """A line names the file, the object, the field, and what is allowed."""
     (line,) = outcomes(changed(POOL, {"spec.weight": 101}))

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from karpenter.kube.transport import Request, Response
 from karpenter_local.apiserver.journal import FileJournal, JournalError
+from karpenter_local.apiserver.server import Server
 from karpenter_local.apiserver.store import ObjectStore
 
 
@@ -157,3 +159,66 @@ async def test_a_full_disk_is_said_and_not_forgotten(tmp_path: Path) -> None:
     with pytest.raises(JournalError):
         write(store, "b")
     journal.abandon()
+
+
+async def test_a_write_that_could_not_be_kept_is_not_there(tmp_path: Path) -> None:
+    """After the refusal everything is as it was before: new, changed and deleted objects."""
+    store, journal = opened(tmp_path)
+    write(store, "kept", data="old")
+    write(store, "deleted")
+    await journal.settled(store.revision)
+    before, revision = state(store), store.revision
+
+    def full(_: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    journal._append = full  # type: ignore[method-assign,assignment]  # a full disk
+    write(store, "new")
+    write(store, "kept", data="new")
+    store.delete("configmaps", "default/deleted")
+    with pytest.raises(JournalError):
+        await journal.settled(store.revision)
+    assert state(store) == before
+    with pytest.raises(JournalError):
+        write(store, "later")
+    with pytest.raises(JournalError):
+        store.delete("configmaps", "default/kept")
+    assert state(store) == before
+    assert list(store.table("configmaps").history.since(revision) or ()) == []
+    journal.abandon()
+
+
+async def test_a_request_is_refused_when_the_disk_is_full(tmp_path: Path) -> None:
+    """The client hears why, and does not find the object."""
+    store, journal = opened(tmp_path)
+    server = Server(store=store)
+    await store.settled(store.revision)
+
+    def full(_: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    journal._append = full  # type: ignore[method-assign,assignment]  # a full disk
+    path = "/api/v1/namespaces/default/configmaps"
+    body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}'
+    headers = (("content-type", "application/json"),)
+    refused = await server.answer(Request(method="POST", path=path, headers=headers, body=body))
+    found = await server.answer(Request(method="GET", path=f"{path}/a"))
+
+    assert isinstance(refused, Response)
+    assert isinstance(found, Response)
+    assert (refused.status, b"No space left on device" in refused.body, found.status) == (500, True, 404)
+    journal.abandon()
+
+
+async def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    """They hold secrets."""
+    folder = tmp_path / "cluster"
+    store, journal = opened(folder, limit=1)
+    for number in range(3):
+        write(store, str(number))
+        await journal.settled(store.revision)
+    await journal.close()
+
+    modes = {path.name.split("-")[0]: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    assert modes == {"log": 0o600, "snapshot": 0o600, "lock": 0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700

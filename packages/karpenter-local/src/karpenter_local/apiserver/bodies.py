@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
+from karpenter.api.manifests import read_documents
+from karpenter.api.wire import InvalidObject
 from karpenter_local.apiserver import duplicates, errors, protobuf
 
 if TYPE_CHECKING:
@@ -94,13 +95,13 @@ def parse_yaml(raw: bytes) -> Body:
             return parse_json(raw)
         except UnreadableBody:
             pass  # YAML in braces is still YAML
+    repeated: list[str] = []
     try:
-        value = yaml.load(raw, Loader=yaml.CSafeLoader)
+        value = next(read_documents(raw.decode(), source="yaml", repeated=repeated), None)
         plain = _decode(_encode(value))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        sentence = " ".join(str(error).split())
-        raise UnreadableBody(f"yaml: {sentence}") from None
-    return Body(plain, duplicates.in_yaml(raw))
+    except (InvalidObject, UnicodeError, RecursionError, msgspec.MsgspecError) as error:
+        raise UnreadableBody(str(error)) from None
+    return Body(plain, tuple(repeated))
 
 
 def json_type(value: Any) -> str:

@@ -1,5 +1,5 @@
 """
-Keys that a body gives more than once.
+Keys that a JSON body gives more than once.
 
 Decoders keep the last one and say nothing; field validation wants to know. Looked for only when a body may
 have some, because this is slow.
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 from typing import Any
-
-import yaml
 
 
 class _Seen(dict[str, Any]):
@@ -47,22 +45,3 @@ def _walk(value: Any, path: str, found: list[str]) -> None:
     elif isinstance(value, list):
         for index, part in enumerate(value):
             _walk(part, f"{path}[{index}]", found)
-
-
-def in_yaml(raw: bytes) -> tuple[str, ...]:
-    """Return a sentence for each repeated key of a YAML text."""
-    root = yaml.compose(raw, Loader=yaml.CSafeLoader)
-    found: list[str] = []
-    pending = [root] if root is not None else []
-    while pending:
-        node = pending.pop()
-        if isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in node.value:
-                if key.value in seen:
-                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
-                seen.add(key.value)
-                pending.append(value)
-        elif isinstance(node, yaml.SequenceNode):
-            pending.extend(node.value)
-    return tuple(found)

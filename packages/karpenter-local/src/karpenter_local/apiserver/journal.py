@@ -4,7 +4,7 @@ Writes that outlive the process: an append-only log beside a snapshot, in one di
 Every write is one record of the log: length, checksum, content. An answer is given only when the log has
 reached the disk, many writes to one flush. When the log has grown large, the whole state is written to a
 new snapshot and the old files go. A torn record at the end of the log, which is all that a crash can leave,
-was never answered and is dropped.
+was never answered and is dropped. A write that cannot be kept is refused and taken back.
 
     log-00000000000000000017       writes after revision 17, in order
     snapshot-00000000000000000017  everything as of revision 17
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from karpenter.base.files import make_private_folder, private
 from karpenter_local.apiserver.watch_cache import EventType
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class FileJournal:
         self._flushing: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._failure: str = ""
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_folder(directory)
         self._lock: int | None = _lock(directory)
 
     def open(self, store: ObjectStore) -> None:
@@ -146,6 +147,9 @@ class FileJournal:
                 await asyncio.to_thread(self._append, data)
             except OSError as error:
                 self._failure = f"the journal cannot be written: {error}"
+                self._buffer.clear()
+                assert self._store is not None
+                self._store.withdraw(self._durable)
                 raise JournalError(self._failure) from error
             self._log_bytes += len(data)
             self._durable = target
@@ -171,9 +175,8 @@ class FileJournal:
     def _write_snapshot(self, revision: int, entries: Iterable[tuple[str, Entry]]) -> None:
         path = self._path("snapshot", revision)
         draft = path.with_suffix(".draft")
-        with draft.open("wb") as file:
-            for table, entry in entries:
-                file.write(_frame(table, "ADDED", entry))
+        with open(draft, "wb", opener=private) as file:
+            file.writelines(_frame(table, "ADDED", entry) for table, entry in entries)
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
@@ -184,7 +187,7 @@ class FileJournal:
                     old.unlink()
 
     def _begin_log(self, path: Path) -> None:
-        self._log = path.open("ab")
+        self._log = open(path, "ab", opener=private)  # noqa: SIM115  closed in abandon
         self._log_bytes = path.stat().st_size
         _sync(self._directory)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from karpenter.base.files import make_private_folder, private
+
 KUBERNETES = "1.36"
 """The version of Kubernetes that a local cluster has if no other one is asked for."""
 
@@ -76,7 +78,7 @@ class ClusterDirectory:
         Raises:
             AlreadyRunning: another process has it.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.directory)
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,7 +91,8 @@ class ClusterDirectory:
     def post(self, facts: ClusterFacts) -> None:
         """Say that the cluster is there."""
         draft = self._facts.with_suffix(".draft")
-        draft.write_bytes(msgspec.json.encode(facts))
+        with open(draft, "wb", opener=private) as file:
+            file.write(msgspec.json.encode(facts))
         draft.replace(self._facts)
 
     def withdraw(self) -> None:

@@ -18,6 +18,7 @@ from karpenter_local import bootstrap
 from karpenter_local.apiserver import errors, pages
 from karpenter_local.apiserver.authorization import authorize
 from karpenter_local.apiserver.backend import Backend
+from karpenter_local.apiserver.journal import JournalError
 from karpenter_local.apiserver.negotiation import view_for, wants_yaml
 from karpenter_local.apiserver.presenting import as_yaml, refuse
 from karpenter_local.apiserver.request import parse
@@ -81,7 +82,10 @@ class Server:
             log.exception("request.failed", method=request.method, path=request.path)
             return refuse(errors.internal(f"{type(error).__name__}: {error}"))
         if request.method != "GET":
-            await self.store.settled(self.store.revision)
+            try:
+                await self.store.settled(self.store.revision)
+            except JournalError as error:
+                return refuse(errors.internal(str(error)))
         if isinstance(answer, Response) and wants_yaml(request.header("accept")):
             return as_yaml(answer)
         return answer

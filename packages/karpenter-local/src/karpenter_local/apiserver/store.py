@@ -142,21 +142,25 @@ class ObjectStore:
         revision = self.revision + 1
         value["metadata"]["resourceVersion"] = str(revision)
         entry = target.entry(key, revision, value)
-        before = target.set(entry)
-        self._publish(target, "MODIFIED" if before else "ADDED", entry, before)
+        before = target.entries.get(key)
+        change = WatchCacheEvent("MODIFIED" if before else "ADDED", entry, before)
+        self._record(target, change)
+        target.set(entry)
+        target.history.append(change)
         return entry
 
     def delete(self, table: str, key: str, value: Object | None = None) -> Entry:
         """Remove the object; return its last state, or `value`, stamped with the delete's revision."""
         target = self.table(table)
-        before = target.unset(key)
-        if before is None:
-            raise KeyError(key)
+        before = target.entries[key]
         revision = self.revision + 1
         final = before.object() if value is None else value
         final["metadata"]["resourceVersion"] = str(revision)
         last = target.entry(key, revision, final)
-        self._publish(target, "DELETED", last, before)
+        change = WatchCacheEvent("DELETED", last, before)
+        self._record(target, change)
+        target.unset(key)
+        target.history.append(change)
         return last
 
     def restore(self, table: str, type_: EventType, key: str, revision: int, raw: bytes) -> None:
@@ -181,9 +185,17 @@ class ObjectStore:
         if self.journal is not None:
             await self.journal.settled(revision)
 
-    def _publish(self, table: StoreTable, type_: EventType, entry: Entry, before: Entry | None) -> None:
-        self.revision = entry.revision
-        change = WatchCacheEvent(type_, entry, before)
+    def withdraw(self, revision: int) -> None:
+        """Take back every write after `revision`; none was answered."""
+        for table in self._tables.values():
+            for change in table.history.withdraw(revision):
+                if change.before is None:
+                    table.unset(change.entry.key)
+                else:
+                    table.set(change.before)
+
+    def _record(self, table: StoreTable, change: WatchCacheEvent) -> None:
+        """Hand a write to the journal, before anything shows it: a journal may refuse."""
         if self.journal is not None:
             self.journal.record(table.name, change)
-        table.history.append(change)
+        self.revision = change.entry.revision

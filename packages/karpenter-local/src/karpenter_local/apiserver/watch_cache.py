@@ -115,6 +115,15 @@ class WatchCache:
         self._drop(bisect_right(self._revisions, revision))
         self.compacted = max(self.compacted, revision)
 
+    def withdraw(self, revision: int) -> list[WatchCacheEvent]:
+        """Forget every change after `revision`, and return them, newest first."""
+        start = bisect_right(self._revisions, revision)
+        gone = self._changes[start:]
+        del self._changes[start:]
+        del self._revisions[start:]
+        self._bytes -= sum(len(change.entry.raw) for change in gone)
+        return gone[::-1]
+
     def _shrink(self) -> None:
         count = max(len(self._changes) - self._max_events, 0)
         spare = self._bytes - sum(len(change.entry.raw) for change in self._changes[:count])

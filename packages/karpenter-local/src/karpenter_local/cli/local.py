@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from karpenter.base.clock import SystemClock
+from karpenter.base.files import make_private_folder, private
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
 from karpenter_local.apiserver.notice import KUBERNETES, AlreadyRunning, ClusterDirectory, default_directory
@@ -392,9 +393,9 @@ def _use_environment(environment: Mapping[str, str]) -> None:
 
 
 def _start_in_background(options: list[str], notice: ClusterDirectory, *, within: float) -> ClusterFacts:
-    notice.directory.mkdir(parents=True, exist_ok=True)
+    make_private_folder(notice.directory)
     command = [sys.executable, "-m", "karpenter.cli", "local", "up", "--foreground", *options]
-    with notice.log.open("wb") as log:
+    with open(notice.log, "wb", opener=private) as log:
         process = subprocess.Popen(  # noqa: S603  ourselves
             command,
             stdin=subprocess.DEVNULL,

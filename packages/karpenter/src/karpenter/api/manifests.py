@@ -7,8 +7,8 @@ names it; nothing else is raised.
 
 YAML is read as Kubernetes reads it, by way of JSON: timestamps stay text, ``1e3`` is a number, ``1:30`` is
 not, keys are text and occur once. Anchors may not expand to much more than the text itself, nor contain
-themselves. JSON is YAML, so both are read the same way. Written YAML has no anchors and keeps the order of
-keys.
+themselves; a limit that is passed is a :class:`YAMLOverLimit`. JSON is YAML, so both are read the same way.
+Written YAML has no anchors and keeps the order of keys.
 
 Only shapes are checked here. Constraints and rules are checked by :mod:`.validation`.
 """
@@ -57,10 +57,17 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*|0o?[0-7]+|0x[0-9a-fA-F]+|0b[01]+)")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _LONGEST_NUMBER = 1000
+_LONGEST_TAG = 40
+
+
+class YAMLOverLimit(InvalidObject):
+    """A text whose anchors stand for too many values, or which is nested too deep."""
 
 
 class _UnreadableError(ValueError):
     """What cannot be read, and where."""
+
+    refusal: type[InvalidObject] = InvalidObject
 
     def __init__(self, problem: str, mark: Any) -> None:
         super().__init__(problem)
@@ -68,9 +75,27 @@ class _UnreadableError(ValueError):
         self.problem_mark = mark
 
 
-def read_documents(text: str, *, source: str) -> Iterator[Any]:
+class _OverLimitError(_UnreadableError):
+    """What is larger than a document may be, and where."""
+
+    refusal = YAMLOverLimit
+
+
+def read_document(text: str, *, source: str) -> Any:
+    """
+    Return the first document of a text as plain data; None if all are empty.
+
+    Raises:
+        InvalidObject: naming `source`, the line, and what cannot be read.
+    """
+    return next(read_documents(text, source=source), None)
+
+
+def read_documents(text: str, *, source: str, repeated: list[str] | None = None) -> Iterator[Any]:
     """
     Yield the documents of a text as plain data; empty ones are left out.
+
+    With `repeated`, a key may occur more than once: the last one counts, and a sentence for each is added.
 
     Raises:
         InvalidObject: naming `source`, the line, and what cannot be read.
@@ -86,7 +111,8 @@ def read_documents(text: str, *, source: str) -> Iterator[Any]:
     events = _events(text, source)
     for event in events:
         if isinstance(event, DocumentStartEvent):
-            document = _Reader(events, budget=len(text) + _MAX_EXPANSION).read(source)
+            budget = len(text) + _MAX_EXPANSION
+            document = _Reader(events, budget=budget, repeated=repeated).read(source)
             if document is not None:
                 yield document
 
@@ -103,16 +129,31 @@ def _refusal(error: Exception, source: str) -> InvalidObject:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error)
     place = f"line {mark.line + 1}" if mark is not None else ""
-    return InvalidObject(subject=source, field=place, problem=f"not YAML: {' '.join(str(problem).split())}")
+    kind = error.refusal if isinstance(error, _UnreadableError) else InvalidObject
+    return kind(subject=source, field=place, problem=f"not YAML: {' '.join(str(problem).split())}")
+
+
+class _Anchored(msgspec.Struct, frozen=True):
+    """What an anchor stands for."""
+
+    value: Any
+    size: int
+    """How many values it is."""
+
+    height: int
+    """How many levels are below its first."""
 
 
 class _Reader:
     """Builds one document from what the parser sees."""
 
-    def __init__(self, events: Iterator[Event], *, budget: int) -> None:
+    def __init__(self, events: Iterator[Event], *, budget: int, repeated: list[str] | None) -> None:
         self._events = events
         self._budget = budget
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._repeated = repeated
+        self._anchors: dict[str, _Anchored] = {}
+        self._least = MAX_DEPTH
+        """The least depth that was left anywhere in the value that is being read."""
 
     def read(self, source: str) -> Any:
         """Return the document that has just begun."""
@@ -122,17 +163,19 @@ class _Reader:
             raise _refusal(error, source) from error
 
     def _value(self, event: Event, depth: int) -> Any:
-        if depth == 0:
-            raise _UnreadableError("nested too deep", event.start_mark)
-        before = self._budget
+        self._descend(depth, event)
+        before, outside = self._budget, self._least
+        self._least = depth
         self._spend(1, event)
         match event:
             case AliasEvent(anchor=anchor):
                 if anchor not in self._anchors:
                     raise _UnreadableError(f"*{anchor} stands for nothing yet", event.start_mark)
-                value, size = self._anchors[anchor]
-                self._spend(size, event)
-                return value
+                held = self._anchors[anchor]
+                self._spend(held.size, event)
+                self._descend(depth - held.height, event)
+                self._least = min(outside, depth - held.height)
+                return held.value
             case ScalarEvent():
                 value = _scalar(event)
             case SequenceStartEvent():
@@ -142,13 +185,18 @@ class _Reader:
             case _:
                 raise _UnreadableError("a value is missing", event.start_mark)
         if event.anchor:
-            self._anchors[event.anchor] = (value, before - self._budget)
+            self._anchors[event.anchor] = _Anchored(value, before - self._budget, depth - self._least)
+        self._least = min(outside, self._least)
         return value
+
+    def _descend(self, depth: int, event: Event) -> None:
+        if depth <= 0:
+            raise _OverLimitError("nested too deep", event.start_mark)
 
     def _spend(self, size: int, event: Event) -> None:
         self._budget -= size
         if self._budget < 0:
-            raise _UnreadableError("too many values", event.start_mark)
+            raise _OverLimitError("too many values", event.start_mark)
 
     def _sequence(self, start: SequenceStartEvent, depth: int) -> list[Any]:
         _refuse_tags(start, "seq")
@@ -171,16 +219,26 @@ class _Reader:
             value = self._value(next(self._events), depth - 1)
             if event.value == "<<" and event.implicit[0]:
                 merged |= _merged(value, event)
-            elif event.value in entries:
-                raise _UnreadableError(f"the key {event.value!r} occurs twice", event.start_mark)
             else:
+                if event.value in entries:
+                    self._repeat(event)
                 entries[event.value] = value
         return {**merged, **entries} if merged else entries
+
+    def _repeat(self, key: ScalarEvent) -> None:
+        if self._repeated is None:
+            raise _UnreadableError(f"the key {key.value!r} occurs twice", key.start_mark)
+        mark: Any = key.start_mark
+        self._repeated.append(f'line {mark.line + 1}: key "{key.value}" already set in map')
 
 
 def _refuse_tags(event: Any, allowed: str) -> None:
     if event.tag not in {None, "!", f"{_TAG}{allowed}"}:
-        raise _UnreadableError(f"{event.tag} is nothing that JSON has", event.start_mark)
+        raise _UnreadableError(f"{_shown(event.tag)} is nothing that JSON has", event.start_mark)
+
+
+def _shown(tag: str) -> str:
+    return tag.replace(_TAG, "!!")[:_LONGEST_TAG]
 
 
 def _merged(value: Any, event: Event) -> dict[str, Any]:
@@ -198,7 +256,7 @@ def _scalar(event: ScalarEvent) -> Any:
     value = event.value if kind == "str" else _resolve(event.value, event)
     if kind in _TYPES and isinstance(value, _TYPES[kind]):
         return value
-    raise _UnreadableError(f"{event.value!r} is no {kind} that JSON has", event.start_mark)
+    raise _UnreadableError(f"the value has the tag {_shown(event.tag)} but is none", event.start_mark)
 
 
 _TYPES: Mapping[str, Any] = MappingProxyType(

@@ -77,6 +77,13 @@ GROUP = "karpenter.commands"
 _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
 
+# 128 + SIGINT.
+_INTERRUPTED = 130
+
+_AWS_EXTRA = frozenset({"boto3", "botocore"})
+"""Modules that the extra ``aws`` brings."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are loaded when they are called."""
 
@@ -122,6 +129,7 @@ class LazyGroup(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *arguments: Any, **options: Any) -> Any:
         """Run a command; a reader that goes away ends it quietly."""
+        write_what_can_be_encoded(sys.stdout, sys.stderr)
         try:
             return super().main(args, *arguments, **options)
         except BrokenPipeError:
@@ -135,6 +143,21 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except InvalidObject as error:
             raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _AWS_EXTRA:
+                raise
+            raise CommandError(
+                f"this needs {error.name}, which is not installed here", hint="pip install 'karpenter[aws]'"
+            ) from error
+
+
+def write_what_can_be_encoded(*streams: Any) -> None:
+    """Let streams write ``?`` for what their encoding does not have, where they would raise."""
+    for stream in streams:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _from_local(name: str) -> Any:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from karpenter.api.labels import CAPACITY_TYPE, SPOT
+from karpenter.api.manifests import read_document
+from karpenter.api.wire import InvalidObject
 from karpenter.cloud.aws.policy.lint import repaired_document, statements_of
 from karpenter.doctor.facts import (
     SPOT_ROLE,
@@ -286,8 +286,9 @@ def auth_mappings(facts: DoctorFacts) -> list[dict[str, Any]]:
     for each in facts.of_kind("ConfigMap"):
         if at(each.plain, "metadata.name") == "aws-auth":
             try:
-                found = yaml.safe_load(str(mapping_at(each.plain, "data").get("mapRoles", "")))
-            except yaml.YAMLError:
+                text = str(mapping_at(each.plain, "data").get("mapRoles", ""))
+                found = read_document(text, source="mapRoles")
+            except InvalidObject:
                 return []
             return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     return []

@@ -12,8 +12,8 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
+from karpenter.api.manifests import read_document
+from karpenter.api.wire import InvalidObject
 from karpenter.doctor.facts import (
     HelmChart,
     TerraformBlock,
@@ -154,8 +154,8 @@ def _values(release: TerraformBlock) -> Plain:
     merged: Plain = {}
     for text in values_at(release.body, "values"):
         try:
-            found = yaml.safe_load(str(text))
-        except yaml.YAMLError:
+            found = read_document(str(text), source="values")
+        except InvalidObject:
             continue
         merged |= found if isinstance(found, dict) else {}
     return merged

@@ -42,6 +42,7 @@ from karpenter.kube.errors import (
 from karpenter.kube.rest import (
     ANY_STATE,
     EVERYTHING,
+    UNDECODABLE,
     Apply,
     Body,
     ObjectIdentity,
@@ -151,7 +152,7 @@ async def read_events(
             if frame.type == "ERROR":
                 raise status_error_of(request, msgspec.json.decode(frame.object, type=Status))
             yield _event(target, frame)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise UndecodableResponse(str(error), request=request, body=line) from error
 
 
@@ -248,7 +249,7 @@ class Client:
             response = await self.send(request)
             try:
                 page = target.read_page(response.body)
-            except msgspec.DecodeError as error:
+            except UNDECODABLE as error:
                 raise UndecodableResponse(str(error), request=request, body=response.body) from error
             yield page
             if not page.more:
@@ -415,7 +416,7 @@ class Client:
         response = await self.send(request)
         try:
             found = msgspec.json.decode(response.body, type=_VersionInfo)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise UndecodableResponse(str(error), request=request, body=response.body) from error
         # Some distributions append a plus sign to the minor version, as in "33+".
         return f"{found.major}.{found.minor.rstrip('+')}"

@@ -176,7 +176,7 @@ def status_error(request: "Request", response: "Response") -> StatusError:
     """Return the error that `response` amounts to; it must not be a success."""
     try:
         status = msgspec.json.decode(response.body, type=Status)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # A proxy in between, or a server too broken to say it properly.
         status = Status(message=response.body[:200].decode(errors="replace"))
     if not status.code:

@@ -43,7 +43,7 @@ from karpenter.kube.client import (
     WatchEvent,
     retry_after_of,
 )
-from karpenter.kube.errors import Gone, KubeError
+from karpenter.kube.errors import Gone, KubeError, UndecodableResponse
 from karpenter.kube.rest import EVERYTHING, ObjectIdentity, Selection, Target, target_of
 
 T = TypeVar("T")
@@ -348,6 +348,13 @@ def keep(item: T) -> T:
     return item
 
 
+class StaleObject(KubeError):  # noqa: N818  says what is wrong
+    """An object that is held has a new version that cannot be decoded."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key}: the new version cannot be decoded")
+
+
 class Informer(Generic[H]):
     """A local copy of the selected objects of one kind.
 
@@ -497,6 +504,8 @@ class Informer(Generic[H]):
                 self._cache.reached(version)
             case UndecodableObject(which=which, error=error):
                 self._log.error("object.unreadable", key=which.key, error=str(error))
+                if which.key in self._cache.store:  # what is held is stale, and a list drops it
+                    raise StaleObject(which.key)
                 self._cache.reached(which.version)
             case _:
                 self._cache.changed(event)
@@ -508,6 +517,8 @@ class Informer(Generic[H]):
             self._must_list = True
             if self._failures == 1:
                 return
+        if isinstance(error, UndecodableResponse | StaleObject):
+            self._must_list = True  # what the stream said of an object is lost
         wait = max(retry_after_of(error), self._backoff.delay(self._failures, self._chance))
         self._log.warning("informer.failed", error=str(error), failures=self._failures, wait=round(wait, 3))
         await asyncio.sleep(wait)

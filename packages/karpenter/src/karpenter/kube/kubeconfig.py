@@ -26,6 +26,8 @@ from kubernetes_asyncio.config.config_exception import ConfigException
 from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
+from karpenter.api.manifests import read_documents
+from karpenter.api.wire import InvalidObject
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import (
@@ -59,6 +61,8 @@ _MISTAKES = (
     AttributeError,
     AssertionError,
     yaml.YAMLError,
+    RecursionError,
+    IndexError,
 )
 """What reading a kubeconfig that is not one may raise."""
 
@@ -162,7 +166,13 @@ def _merged(paths: str) -> Any:
     if not there:
         raise NotConfigured(f"there is no kubeconfig at {paths}")
     try:
+        for each in there:  # first by the reader that has limits: the merger's has none
+            text = Path(each).expanduser().read_text(encoding="utf-8")
+            for _ in read_documents(text, source=each, repeated=[]):
+                pass
         return KubeConfigMerger(os.pathsep.join(there)).config
+    except InvalidObject as error:
+        raise NotConfigured(f"kubeconfig {error}") from error
     except OSError as error:
         raise NotConfigured(f"kubeconfig {error.filename} cannot be read: {error.strerror}") from error
     except (TypeError, AttributeError) as error:

@@ -25,7 +25,7 @@ import gc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -94,6 +94,10 @@ class _Items(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     metadata: ListMeta = ListMeta()
     items: list[T] | None = None
+
+
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding bytes may raise that are no JSON, no UTF-8, or nested too deep."""
 
 
 def identify(data: bytes | msgspec.Raw) -> ObjectIdentity:
@@ -188,7 +192,7 @@ class Typed(Target[R]):
         """Read one object; quickly if it is as expected, leniently if not."""
         try:
             return self._one.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             return decode(data, self._struct)
 
     def read_page(self, data: bytes) -> Page[R]:
@@ -196,7 +200,7 @@ class Typed(Target[R]):
         try:
             with _no_collection():
                 listed = self._many.decode(data)
-        except msgspec.ValidationError:
+        except UNDECODABLE:
             return self._read_one_by_one(data)
         return Page(
             items=tuple(listed.items or ()),
@@ -241,7 +245,7 @@ class Untyped(Target[Plain]):
         """Read one object."""
         try:
             return self._one.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise InvalidObject(subject=self.kind, problem=f"not a JSON object: {error}") from error
 
     def read_page(self, data: bytes) -> Page[Plain]:

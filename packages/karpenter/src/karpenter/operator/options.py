@@ -19,9 +19,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
+from karpenter.api.manifests import read_document
 from karpenter.api.pod import TopologySpreadConstraint
+from karpenter.api.wire import InvalidObject
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.base.switches import parse_switch
 from karpenter.core.disruption.churn import Payback
@@ -157,8 +158,8 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
     if not text.strip():
         return ()
     try:
-        config = msgspec.convert(yaml.safe_load(text), _SchedulerConfig)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        config = msgspec.convert(read_document(text, source="the configuration"), _SchedulerConfig)
+    except (InvalidObject, msgspec.ValidationError) as error:
         raise SettingError(" ".join(str(error).split())) from None
     seen = set()
     for number, each in enumerate(config.pod_topology_spread.default_constraints):

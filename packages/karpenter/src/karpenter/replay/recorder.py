@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from karpenter import __version__
+from karpenter.base.files import make_private_folder, private
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.effects import Announce, Count, Measure, Nominate, RegistrationOutcome
 from karpenter.core.state.cluster import ObjectUpdated
@@ -161,8 +162,8 @@ class FlightRecorder:
     def _begin(self) -> None:
         if self._path.exists():
             self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("wb")
+        make_private_folder(self._path.parent)
+        self._file = open(self._path, "wb", opener=private)  # noqa: SIM115  closed in close
         self._size = 0
         self._catalogs = CatalogWriter()
         self._write(RecordBegun(version=__version__, at=self._clock.now(), serves=self._serves))

@@ -313,6 +313,8 @@ class Replay:
             raise Unreadable(number, f"{where}: {problem}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Unreadable(number, "this is not JSON") from error
+        except RecursionError as error:
+            raise Unreadable(number, "this is nested too deep") from error
         except (KeyError, IndexError) as error:
             raise Unreadable(number, f"something is missing that it refers to ({error})") from error
 

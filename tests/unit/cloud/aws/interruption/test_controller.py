@@ -188,13 +188,21 @@ def test_order_does_not_matter() -> None:
     assert found == ["instance_terminated", "spot_interrupted"]
 
 
-def test_an_unreadable_message_does_not_keep_the_others() -> None:
-    """Each message is read on its own."""
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("{", id="half a message"),
+        pytest.param('{"detail": ' + "[" * 90_000, id="brackets without end"),
+        pytest.param('{"id": "\ud800"}', id="half a surrogate pair"),
+    ],
+)
+def test_an_unreadable_message_does_not_keep_the_others(body: str) -> None:
+    """Each message is read on its own, and one that cannot be read is deleted."""
 
     async def work(post: Post) -> Any:
         return [each.kind for each in await post.told()], post.deleted()
 
-    assert posted(message("{", 1), message(WARNED, 2), work=work) == (["spot_interrupted"], ["r-1"])
+    assert posted(message(body, 1), message(WARNED, 2), work=work) == (["spot_interrupted"], ["r-1"])
 
 
 def test_a_message_that_cannot_be_deleted_does_not_keep_the_others() -> None:

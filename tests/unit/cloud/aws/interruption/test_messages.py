@@ -124,6 +124,10 @@ def test_a_time_without_a_zone_is_of_utc() -> None:
             json.dumps(event(HEALTH, {"affectedEntities": [{}]}, source="aws.health")),
             id="an entity without a name",
         ),
+        pytest.param('{"detail": ' + "[" * 90_000 + "]" * 90_000 + "}", id="nested without end"),
+        pytest.param('{"source": ' + "[" * 90_000, id="brackets without end"),
+        pytest.param('{"id": "\ud800"}', id="half a surrogate pair"),
+        pytest.param('{"id": "\\ud800"}', id="half a surrogate pair, escaped"),
     ],
 )
 def test_what_cannot_be_read_is_refused(body: str) -> None:

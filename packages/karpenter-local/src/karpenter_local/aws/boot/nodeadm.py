@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import yaml
-
+from karpenter.api.manifests import read_document
 from karpenter.api.node import Taint
+from karpenter.api.wire import InvalidObject
 from karpenter_local.aws.boot.archive import NODE_CONFIG, documents
 from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin, KubeletArguments
 from karpenter_local.aws.boot.flags import labels_of, read_words, split_flags, taints_of, whole
@@ -55,9 +55,9 @@ def read_al2023(user_data: str) -> BootConfig:
 
 def _parse(text: str) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise CannotJoin(f"nodeadm: a NodeConfig is not YAML: {' '.join(str(error).split())}") from None
+        found = read_document(text, source="a NodeConfig")
+    except InvalidObject as error:
+        raise CannotJoin(f"nodeadm: a NodeConfig is {error.problem} ({error.field})") from None
     if not isinstance(found, dict) or found.get("kind") != "NodeConfig":
         raise CannotJoin("nodeadm: a document is no NodeConfig")
     if found.get("apiVersion") not in _VERSIONS:

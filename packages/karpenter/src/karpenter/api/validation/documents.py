@@ -2,10 +2,12 @@
 Validation of the objects of a manifest: one finding per problem.
 
 Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong
-type. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are refused with the name of their successor,
-because their authors expect nodes from them. Any other kind is reported as skipped.
+type; their names have to be DNS names, and their counts may not be negative. Removed kinds (Provisioner,
+Machine, AWSNodeTemplate) are refused with the name of their successor, because their authors expect nodes
+from them. Any other kind is reported as skipped.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +17,10 @@ import msgspec
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import Document, read_object
 from karpenter.api.schema.field import INVALID, NOT_SUPPORTED
+from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
 from karpenter.api.validation.objects import check_object
 from karpenter.api.wire import InvalidObject
+from karpenter.base.pretty import excerpt
 
 _CONVERT = "karpenter convert -f FILE writes it as that"
 
@@ -131,6 +135,47 @@ def _check_theirs(document: Document) -> Iterator[Finding]:
         read_object(document)
     except InvalidObject as error:
         yield _finding(document, error.field, INVALID, error.problem)
+    for field, problem in builtin_problems(document):
+        yield _finding(document, field, INVALID, problem)
+
+
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL_RULE = (
+    "must be at most 63 lower case letters, digits and -, beginning and ending with a letter or digit"
+)
+_NAMED_BY_LABELS = frozenset({"Namespace", "Service"})
+
+_COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Deployment": ("replicas", "minReadySeconds", "revisionHistoryLimit"),
+        "ReplicaSet": ("replicas", "minReadySeconds"),
+        "ReplicationController": ("replicas", "minReadySeconds"),
+        "StatefulSet": ("replicas", "minReadySeconds", "revisionHistoryLimit"),
+        "DaemonSet": ("minReadySeconds", "revisionHistoryLimit"),
+        "Job": ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"),
+    }
+)
+
+
+def builtin_problems(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a Kubernetes object that an API server would refuse, and why."""
+    metadata, kind = document.plain.get("metadata"), document.identity[1]
+    held = metadata if isinstance(metadata, dict) else {}
+    name, namespace = held.get("name"), held.get("namespace")
+    if isinstance(name, str) and name:
+        if kind in _NAMED_BY_LABELS and not _LABEL.fullmatch(name):
+            yield "metadata.name", f"{excerpt(name)} {_LABEL_RULE}"
+        elif not is_subdomain(name):
+            yield "metadata.name", f"{excerpt(name)} {SUBDOMAIN_RULE}"
+    if isinstance(namespace, str) and namespace and not _LABEL.fullmatch(namespace):
+        yield "metadata.namespace", f"{excerpt(namespace)} {_LABEL_RULE}"
+    given = document.plain.get("spec")
+    spec = given if isinstance(given, dict) else {}
+    for field in _COUNTS.get(kind, ()):
+        count = spec.get(field)
+        if isinstance(count, int) and count < 0:
+            yield f"spec.{field}", f"{excerpt(count)} is negative, must be 0 or more"
 
 
 def _finding(document: Document, field: str, reason: str, message: str) -> Finding:

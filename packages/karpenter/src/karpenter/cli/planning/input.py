@@ -28,7 +28,7 @@ from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import documents_or_refusals, read_object
 from karpenter.api.meta import Condition
 from karpenter.api.pod import Pod
-from karpenter.api.validation.documents import Finding, check_document, refusal
+from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal
 from karpenter.api.wire import InvalidObject, to_plain
 from karpenter.base.clock import SystemClock
 from karpenter.base.pretty import excerpt
@@ -158,7 +158,7 @@ class _ManifestReader:
             self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
 
     def _weigh(self, document: Document) -> None:
-        for field, problem in bad_amounts(document.plain):
+        for field, problem in (*bad_amounts(document.plain), *builtin_problems(document)):
             self.problems.append(f"{document.source}: {document.subject}: {field}: {problem}")
 
     def _add(self, found: Resource, document: Document) -> None:

@@ -20,10 +20,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
 from karpenter.api.dra import ResourceSliceSpec
 from karpenter.api.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED_LABELS, RESERVED, ZONE
+from karpenter.api.manifests import read_document
 from karpenter.api.wire import InvalidObject, convert, to_plain
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
@@ -144,15 +144,14 @@ def _decode(text: str, path: FieldPath) -> object:
     """Return the decoded text: JSON, or YAML where the file's name says so."""
     try:
         if path.file.endswith((".yaml", ".yml")):
-            return yaml.safe_load(text)
+            return read_document(text, source=path.file)
         return json.loads(text)
     except json.JSONDecodeError as error:
         path.refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        spot = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        path.refuse(f"is not YAML: {error.problem}{spot}")
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+    except InvalidObject as error:
+        spot = f" at {error.field}" if error.field else ""
+        path.refuse(f"is {error.problem}{spot}")
+    except (ValueError, RecursionError) as error:
         path.refuse(f"cannot be read: {' '.join(str(error).split())}")
     raise InvalidCatalog(path.noted)
 

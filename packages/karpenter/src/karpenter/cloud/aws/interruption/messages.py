@@ -95,7 +95,11 @@ def read(body: str) -> InterruptionMessage:
     # A body of spaces only is not an event.
     if not body.strip():
         return InterruptionMessage()
-    envelope = _decode(body.encode(), _Envelope)
+    try:
+        data = body.encode()
+    except UnicodeEncodeError:
+        raise BadMessage("it has half a surrogate pair, which is no character") from None
+    envelope = _decode(data, _Envelope)
     kind, instances = _kind_and_instances(envelope)
     return InterruptionMessage(kind=kind, instances=instances, id=envelope.id, at=_with_zone(envelope.time))
 
@@ -118,6 +122,8 @@ def _kind_and_instances(envelope: _Envelope) -> tuple[str, tuple[str, ...]]:
 def _decode(data: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
+    except RecursionError:
+        raise BadMessage("it is nested too deep") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadMessage(str(error)) from error
 

@@ -184,6 +184,7 @@ def _repair(text: str) -> tuple[str | None, list[PolicyFinding]]:
 
 def _locate(text: str) -> _LocatedDocument:
     """Return the data of a JSON text; JSON is YAML, whose parser says where things stand."""
+    data = json.loads(text)  # first: what is JSON has no anchors
     places: dict[tuple[str | int, ...], _TextPlace] = {}
     # Tabs may indent JSON, but not YAML; a column counts either as one character.
     root = yaml.compose(text.replace("\t", " "), Loader=yaml.CSafeLoader)
@@ -199,7 +200,7 @@ def _locate(text: str) -> _LocatedDocument:
 
     if root is not None:
         walk(root, ())
-    return _LocatedDocument(json.loads(text), places)
+    return _LocatedDocument(data, places)
 
 
 def _finding(

@@ -10,6 +10,7 @@ https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,9 @@ _ANYTHING: Final[Any] = True
 # https://github.com/bottlerocket-os/bottlerocket/blob/develop/CHANGELOG.md
 _BINDS_BY_ITSELF: Final = (1, 46, 0)
 _PARTS: Final = 3
+
+# tomllib takes time by the square of the length of a dotted key; no setting has more than six parts.
+_LONG_KEY: Final = re.compile(r"""(?:\.[ \t]*+(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+){100}""")
 
 KNOWN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(
@@ -113,24 +117,34 @@ def render_bottlerocket(bootstrap: Bootstrap) -> str:
     document = _custom(bootstrap.custom)
     settings = _table(document, "settings")
     kubernetes = _known_settings(_table(settings, "kubernetes"), KNOWN, "settings.kubernetes")
+    _table(kubernetes, "node-labels")
     settings["kubernetes"] = _kubernetes(bootstrap, kubernetes)
     if bootstrap.raid0:
         _table(settings, "bootstrap-commands")[MOUNT] = _mount(directories=bootstrap.binds_directories)
-    return tomli_w.dumps(document, indent=0)  # user data has a size limit, so no indentation
+    try:
+        return tomli_w.dumps(document, indent=0)  # user data has a size limit, so no indentation
+    except (RecursionError, ValueError):  # Python writes no hexadecimal number that long as a decimal
+        raise BadUserData("the user data is TOML that is nested too deep or has a number too long") from None
 
 
 def _custom(text: str) -> dict[str, Any]:
+    if _LONG_KEY.search(text):
+        raise BadUserData("the user data is TOML with a key of more than 100 parts")
     try:
         return tomllib.loads(text)
+    except (RecursionError, OverflowError):
+        raise BadUserData("the user data is TOML that is nested too deep") from None
     except tomllib.TOMLDecodeError as error:
-        raise BadUserData(f"the user data is not TOML: {error}") from error
+        raise BadUserData(f"the user data is not TOML: {error}") from None
+    except ValueError:  # https://docs.python.org/3/library/stdtypes.html#int-max-str-digits
+        raise BadUserData("the user data is TOML with a number or date that cannot be read") from None
 
 
 def _table(table: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a table within a table, created if it does not exist."""
     found = table.setdefault(name, {})
     if not isinstance(found, dict):
-        raise BadUserData(f"the user data says {name} = {found!r}, where a table is expected")
+        raise BadUserData(f"the user data has a value at {name}, where a table is expected")
     return found
 
 
@@ -155,7 +169,7 @@ def _kubernetes(bootstrap: Bootstrap, user: dict[str, Any]) -> dict[str, Any]:
         "cluster-certificate": bootstrap.ca_bundle,
         "max-pods": kubelet.max_pods,
         # Labels are merged, since a node needs those of Karpenter and may have more.
-        "node-labels": {**user.get("node-labels", {}), **dict(sorted(bootstrap.labels.items()))},
+        "node-labels": {**user["node-labels"], **dict(sorted(bootstrap.labels.items()))},
         "node-taints": _taints(bootstrap.taints),
     }
     from_kubelet = {

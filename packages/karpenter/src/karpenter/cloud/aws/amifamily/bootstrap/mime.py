@@ -27,6 +27,7 @@ SHELL: Final = 'text/x-shellscript; charset="us-ascii"'
 NODE_CONFIG: Final = "application/node.eks.aws"
 
 _BOUNDARY: Final = "//"
+_OURS: Final = re.compile(rf"^--{_BOUNDARY}(_*)", re.MULTILINE)
 _STARTS: Final = ("MIME-Version:", "Content-Type:")
 _TYPE: Final = "Content-Type"
 _ENCODING: Final = "Content-Transfer-Encoding"
@@ -79,9 +80,8 @@ def parse_archive(text: str) -> tuple[Part, ...]:
 def render_archive(parts: Iterable[Part]) -> str:
     """Return documents as one archive, whose boundary is in none of them."""
     held = tuple(parts)
-    boundary = _BOUNDARY
-    while any(f"\n--{boundary}" in f"\n{part.text}" for part in held):
-        boundary += "_"
+    taken = [len(found[1]) for part in held for found in _OURS.finditer(part.text)]
+    boundary = _BOUNDARY + "_" * (max(taken) + 1 if taken else 0)
     written = [f'MIME-Version: 1.0\n{_TYPE}: multipart/mixed; boundary="{boundary}"\n']
     for part in held:
         headers = "".join(f"{key}: {value}\n" for key, value in part.headers)
@@ -113,7 +113,7 @@ def _headers(lines: Sequence[str]) -> tuple[Headers, Sequence[str]]:
             continue
         match = _HEADER.fullmatch(line)
         if match is None:
-            raise BadUserData(f"the user data has a MIME header that is none: {line[:60]!r}")
+            raise BadUserData(f"the user data has a MIME header that is none, in line {place + 1} of a part")
         found.append(("-".join(word.capitalize() for word in match["key"].split("-")), match["value"]))
     if found:
         raise BadUserData("the user data is a MIME archive that ends among the headers of a part")
@@ -134,7 +134,7 @@ def _parts(lines: Sequence[str], boundary: str) -> Iterator[Part]:
         if line.startswith(f"{boundary}--"):
             return
         if not _opens(line, boundary):
-            raise BadUserData(f"the user data has a MIME boundary with something behind it: {line[:60]!r}")
+            raise BadUserData("the user data has a MIME boundary with something behind it")
 
 
 def _opens(line: str, boundary: str) -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from karpenter.api.manifests import read_documents
+from karpenter.api.manifests import YAMLOverLimit, read_documents
 from karpenter.api.wire import InvalidObject, to_plain
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import render_labels
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, render_labels
 from karpenter.cloud.aws.amifamily.bootstrap.mime import (
     NODE_CONFIG,
     SHELL,
@@ -34,7 +34,8 @@ def render_al2023(told: Bootstrap) -> str:
     Return the archive.
 
     Raises:
-        BadUserData: the user data of the node class is not a valid MIME archive.
+        BadUserData: the user data of the node class is not a valid MIME archive, or YAML that is nested too
+            deep or whose anchors stand for too much.
     """
     config = _MARK + yaml.safe_dump(node_config(told), default_flow_style=False, width=10**6)
     return render_archive((*_custom(told.custom), Part.of(NODE_CONFIG, config)))
@@ -79,6 +80,8 @@ def _is_node_config(text: str) -> bool:
     """Say whether the first YAML document of a text is a map, or nothing; there may be more behind it."""
     try:
         first: object = next(read_documents(text, source="the user data"), {})
+    except YAMLOverLimit as error:
+        raise BadUserData(str(error)) from None
     except InvalidObject:
         return False
     return isinstance(first, dict)

@@ -24,6 +24,9 @@ log = structlog.stdlib.get_logger(__name__)
 LIMIT: Final = 16384
 """Bytes of user data that EC2 takes, before they are encoded."""
 
+READ_LIMIT: Final = 4 * LIMIT
+"""Bytes of user data that are read; comments and carriage returns may go, so it is more than EC2 takes."""
+
 NEAR_LIMIT: Final = LIMIT * 9 // 10
 
 
@@ -43,13 +46,22 @@ def render_user_data(family: Family, bootstrap: Bootstrap) -> str:
         BadUserData: the user data of the node class cannot be merged with it.
         TooMuchUserData: it is larger than EC2 takes.
     """
+    if (given := _size(bootstrap.custom)) > READ_LIMIT:
+        raise TooMuchUserData(given)
     text = _rendered(family, bootstrap)
-    size = len(text.encode())
+    size = _size(text)
     if size > LIMIT:
         raise TooMuchUserData(size)
     if size > NEAR_LIMIT:
         log.warning("userdata.nearly_too_large", bytes=size, limit=LIMIT)
     return text
+
+
+def _size(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise BadUserData("the user data has half a surrogate pair, which is no character") from None
 
 
 def encode(text: str) -> str:

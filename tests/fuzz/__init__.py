@@ -1,0 +1,1 @@
+"""Hostile and broken text, for everything that reads text from outside."""

@@ -1,0 +1,13 @@
+"""A few texts for every target, the same each time; ``make fuzz SECONDS=600`` looks for new ones."""
+
+import pytest
+from hypothesis import given, settings
+
+from tests.fuzz.targets import TARGETS, texts
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_hostile_text_is_used_or_refused(name: str) -> None:
+    """A reader returns, or refuses with its own error; there is no other exception."""
+    pieces, target = TARGETS[name]
+    settings(max_examples=40)(given(texts(pieces))(target))()
