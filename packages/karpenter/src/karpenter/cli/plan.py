@@ -86,8 +86,8 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment, settings, types = moment_of(now), _settings(given), catalog_named(catalog)
-    found = read_input(paths, _live(paths, kubeconfig, context))
+    moment, settings, types = moment_of(now), settings_of(given), catalog_named(catalog)
+    found = read_input(paths, live_cluster(paths, kubeconfig, context))
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
@@ -108,7 +108,8 @@ def plan(  # noqa: PLR0917  click hands over options by name
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
+def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
+    """Return the live cluster that was named; raises CommandError where neither files nor a cluster were."""
     if kubeconfig or context:
         # Planning offline does not pay for loading a client.
         from karpenter.cli.planning.input import read_cluster  # noqa: PLC0415
@@ -140,18 +141,19 @@ def catalog_named(name: str) -> Catalog:
         raise CommandError(*str(error).splitlines()) from None
 
 
-def moment_of(text: str | None) -> datetime:
-    """Return the moment of ``--now``, or this one; raises CommandError where it is no time."""
+def moment_of(text: str | None, option: str = "--now") -> datetime:
+    """Return the moment that an option names, or this one; raises CommandError where it is no time."""
     if text is None:
         return datetime.now(UTC)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise CommandError(f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
+        raise CommandError(f"{option}: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _settings(given: tuple[str, ...]) -> Settings:
+def settings_of(given: tuple[str, ...]) -> Settings:
+    """Return the settings of ``--set``; raises CommandError where one is none."""
     try:
         return parse_settings(named_values(given))
     except SettingError as error:
