@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from karpenter.api.node import Taint
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod, PodSpec
+    from karpenter.api.wire import ResourceList
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
     from karpenter.why.answer import Inquiry
 
-_STEPS: Final = 12
-"""Halvings in the search for the largest request that fits: an error below a 4,000th of the request."""
-
+_MIB: Final = 1024**2
 _GIB: Final = 1024**3
 
 
@@ -190,7 +189,7 @@ def more(name: str, amount: int) -> str:
 def _floor(name: str, amount: int) -> str:
     """Return an amount that is no more than `amount`, as people write it."""
     if name == MEMORY:
-        return f"{amount // 1024**2}Mi"
+        return f"{amount // _MIB}Mi"
     return render_amount(name, amount)
 
 
@@ -207,11 +206,13 @@ def largest_request(inquiry: Inquiry, pod: Pod, pool: str, *, limited: bool = Tr
     for name in sorted(requests, key=lambda each: (each not in {CPU, MEMORY}, each)):
         if not _fits(inquiry, view, _asking(pod, name, 0)):
             continue
-        low, high = 0, requests[name]
-        for _ in range(_STEPS):
+        grain = _MIB if name == MEMORY else 1
+        low, high = 0, -(-requests[name] // grain)
+        while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if _fits(inquiry, view, _asking(pod, name, middle)) else (low, middle)
-        return name, low
+            fits = _fits(inquiry, view, _asking(pod, name, middle * grain))
+            low, high = (middle, high) if fits else (low, middle)
+        return name, low * grain
     return None
 
 
@@ -233,7 +234,7 @@ def _asking(pod: Pod, name: str, amount: int) -> Pod:
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _with_spec(view: ClusterView, pool: NodePool, *, limits: dict[str, str]) -> ClusterView:
+def _with_spec(view: ClusterView, pool: NodePool, *, limits: ResourceList) -> ClusterView:
     changed = msgspec.structs.replace(pool, spec=msgspec.structs.replace(pool.spec, limits=limits))
     return msgspec.structs.replace(view, pools={**view.pools, pool.name: changed})
 

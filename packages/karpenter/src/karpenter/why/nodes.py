@@ -16,6 +16,7 @@ from karpenter.api.meta import find_status_condition
 from karpenter.core.disruption.budgets import budget_usage, headroom, read_budgets
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.lifecycle.conditions import INITIALIZED, LAUNCHED, REGISTERED
+from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import HOURS_A_MONTH, Explanation, PoolMiss, place_of, with_pools
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _AHEAD: Final = timedelta(days=366)
 _MOST_MOMENTS: Final = 2000
 _SHOWN: Final = 6
-# Karpenter deletes a NodeClaim whose node has not registered by then: https://karpenter.sh/docs/troubleshooting/
-_REGISTERED_WITHIN: Final = timedelta(minutes=15)
 
 
 def counted(number: int, noun: str) -> str:
@@ -49,7 +48,7 @@ def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
     decision = inquiry.disrupt(inquiry.view)
     words = [node.labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)]
     about = ", ".join(word for word in words if word)
-    because = [*_bought(inquiry, node), *_runs(node)]
+    because = [*([f"it is {about}"] if about else []), *_bought(inquiry, node), *_runs(node)]
     price = _price(inquiry, node)
     command = next((each for each in decision.commands if node.name in each.candidates), None)
     kept = next((each for each in decision.kept if each.node == node.name), None)
@@ -66,11 +65,11 @@ def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
     else:
         answer = "It stays: disruption does not look at it."
     if price:
-        because.append(f"it costs ${price * HOURS_A_MONTH:,.2f} a month")
+        because.append(f"as long as it stays it costs ${price * HOURS_A_MONTH:,.2f} a month")
     return Explanation(
         object=f"node/{node.name}",
         placed=True,
-        answer=f"{answer[:-1]} ({about})." if about and not answer.startswith("It would") else answer,
+        answer=answer,
         because=tuple(because),
         monthly=round(price * HOURS_A_MONTH, 2) if price else None,
     )
@@ -191,7 +190,7 @@ def _registration(inquiry: Inquiry, claim: NodeClaim, node: StateNode | None) ->
     yield f"its instance {instance} has not joined the cluster as a node"
     begun = find_status_condition(claim.status.conditions, LAUNCHED)
     if begun is not None and begun.last_transition_time is not None:
-        left = begun.last_transition_time + _REGISTERED_WITHIN - inquiry.now
+        left = begun.last_transition_time + REGISTRATION_TIMEOUT - inquiry.now
         yield f"it is deleted and bought again in {max(round(left.total_seconds()), 0)} s if it does not join"
 
 
@@ -232,7 +231,8 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
     if new:
         pods = sum(len(node.pods) for node in new)
         hourly = sum(node.purchase.price for node in new)
-        answer = f"It would buy {counted(len(new), 'node')} for {counted(pods, 'pod')} now, for ${hourly * HOURS_A_MONTH:,.2f} a month."
+        bought = f"{counted(len(new), 'node')} for {counted(pods, 'pod')}"
+        answer = f"It would buy {bought} now, for ${hourly * HOURS_A_MONTH:,.2f} a month."
         return Explanation(object=name, placed=True, answer=answer, because=tuple(because))
     waiting = [key for key, pod in view.pods.items() if is_unscheduled(pod)]
     if not waiting:
@@ -240,15 +240,16 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
             "It is used, and buys nothing now: no pod waits." if nodes else "It is not used: no pod waits."
         )
         return Explanation(object=name, placed=bool(nodes), answer=answer, because=tuple(because))
-    misses = tuple(_misses(inquiry, pool, waiting))
+    misses, used = tuple(_misses(inquiry, pool, waiting)), False
     if misses:
         answer = "It buys nothing now: it cannot serve the pods that wait."
         limit = limit_sentence(view, pool.name)
         because += [limit] if limit and any(miss.code == "LimitReached" for miss in misses) else []
     else:
-        answer = "It buys nothing now: the pods that wait go elsewhere."
-        because += sorted({f"{key} goes to {place_of(decision, key)}" for key in waiting[:_SHOWN]})
-    return Explanation(object=name, placed=False, answer=answer, because=tuple(because), node_pools=misses)
+        answer, used = "It buys nothing now: the pods that wait go elsewhere.", bool(nodes)
+        places = ((key, place_of(decision, key)) for key in waiting[:_SHOWN])
+        because += [f"{key} goes to {place}" for key, place in places if place]
+    return Explanation(object=name, placed=used, answer=answer, because=tuple(because), node_pools=misses)
 
 
 def _misses(inquiry: Inquiry, pool: NodePool, waiting: list[str]) -> Iterator[PoolMiss]:

@@ -155,7 +155,7 @@ def why_on_demand(inquiry: Inquiry, pod: Pod, node: NewNode) -> str:
         return f"on-demand, because the pod requires {last.requirements[CAPACITY_TYPE]}"
     kinds = [inquiry.catalog.find(node.pool, name) for name in node.instance_types]
     if not any(each.capacity_type == SPOT for kind in kinds if kind is not None for each in kind.available):
-        return f"on-demand, because no spot offering of the {len(kinds)} types that fit is available"
+        return "on-demand, because no spot offering of a type that fits is available"
     return "on-demand, because no spot offering that the node may use is cheaper"
 
 
