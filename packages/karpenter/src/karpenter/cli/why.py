@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
+    from karpenter.replay.record import Done
     from karpenter.why.answer import Explanation
 
 _KINDS: Final = {
@@ -140,7 +141,7 @@ def _target(text: str) -> tuple[str, str]:
 
 
 def _inquiry(
-    view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, done: Iterable[str] = ()
+    view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, done: tuple[Done, ...] = ()
 ) -> Inquiry:
     def asked(changed: ClusterView) -> ProvisioningDecision:
         return decide(changed, catalog, settings, now).provisioning
@@ -150,7 +151,7 @@ def _inquiry(
         assert decision is not None
         return decision
 
-    return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=tuple(done))
+    return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=done)
 
 
 def _recorded(file: Path, at: str | None, settings: Settings) -> Inquiry:
@@ -166,8 +167,7 @@ def _recorded(file: Path, at: str | None, settings: Settings) -> Inquiry:
             f"{file}: no decision was made by {at or 'its end'}",
             hint="karpenter replay FILE lists the decisions and their times",
         )
-    done = (f"{each.at:%Y-%m-%dT%H:%M:%SZ} {each.effect} {each.about}: {each.because}" for each in found.done)
-    return _inquiry(found.view, found.catalog, settings, found.now, done)
+    return _inquiry(found.view, found.catalog, settings, found.now, found.done)
 
 
 def _explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:

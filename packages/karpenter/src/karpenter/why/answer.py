@@ -19,6 +19,7 @@ from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
+from karpenter.replay.record import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,8 +81,8 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     provision: Provision
     disrupt: Disrupt
-    done: tuple[str, ...] = ()
-    """What a flight record says was done, one sentence each."""
+    done: tuple[Done, ...] = ()
+    """What a flight record says was done."""
 
     def node(self, name: str) -> StateNode | None:
         """Return the node of a name, or of the name of its NodeClaim."""

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.budgets import BudgetWindow
     from karpenter.core.state.statenode import StateNode
+    from karpenter.replay.record import Done
     from karpenter.why.answer import Inquiry
 
 _AHEAD: Final = timedelta(days=366)
 _MOST_MOMENTS: Final = 2000
 _SHOWN: Final = 6
+_NAMED_WITHIN: Final = timedelta(seconds=5)
 
 
 def counted(number: int, noun: str) -> str:
@@ -85,8 +87,20 @@ def _bought(inquiry: Inquiry, node: StateNode) -> Iterator[str]:
         yield f"NodePool {node.pool} bought it as NodeClaim {claim.name} for pods that requested {text}"
     elif node.pool:
         yield f"NodePool {node.pool} bought it as NodeClaim {claim.name}"
-    names = {node.name, claim.name}
-    yield from (each for each in inquiry.done if names & set(each.replace(":", " ").split()))
+    for each in inquiry.done:
+        if _is_about(each, node, claim):
+            yield f"{each.at:%Y-%m-%dT%H:%M:%SZ} {each.effect} {each.about}: {each.because}"
+
+
+def _is_about(done: Done, node: StateNode, claim: NodeClaim) -> bool:
+    """Whether something that was done is about a node, its NodeClaim, or the creation of that."""
+    name = done.about.partition("/")[2].partition(" ")[0]
+    if name in {node.name, claim.name}:
+        return True
+    # The API server names a NodeClaim when it is created, so its creation is recorded under generateName.
+    created = claim.metadata.creation_timestamp
+    is_prefix = name.endswith("-") and claim.name.startswith(name)
+    return is_prefix and created is not None and abs(done.at - created) <= _NAMED_WITHIN
 
 
 def _runs(node: StateNode) -> Iterator[str]:
