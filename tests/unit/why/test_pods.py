@@ -54,6 +54,12 @@ APART = {
 }
 FULL = [pool("spot", "spot", weight=10, limits={"cpu": "4"}), *machine("n", nodepool="spot")]
 FULL += [pod("x", "4", nodeName="n")]
+SPREAD = {
+    "topologyKey": "example.com/rack",
+    "maxSkew": 1,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {},
+}
 TAINTS = {"taints": [{"key": "team", "value": "data", "effect": "NoSchedule"}]}
 NEXT_TO = pod("other", nodeName="n", metadata={"labels": {"app": "web"}})
 UNREADY = pool("broken", weight=10)
@@ -195,6 +201,13 @@ def test_says_where_a_pod_goes_and_why(
             "",
             "drop the pod affinity from the pod",
             id="a pod affinity",
+        ),
+        pytest.param(
+            [pool(), pod("a", topologySpreadConstraints=[SPREAD])],
+            "TopologyNotMet",
+            "",
+            "make the topology spread over example.com/rack ScheduleAnyway",
+            id="a topology spread",
         ),
         pytest.param(
             [pool(), *machine("n"), NEXT_TO, pod("a", affinity=APART)],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from karpenter.api.labels import SPOT
 from karpenter.cli.errors import CommandError, notes
 from karpenter.cli.files import files_option, named_values
 from karpenter.cli.output import output_option_with, render
@@ -16,8 +18,9 @@ from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.cloud.catalogs.load import AWS, load_catalog
 from karpenter.operator.options import SettingError, parse_settings
+from karpenter.why.pods import full_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,9 +29,13 @@ if TYPE_CHECKING:
     from karpenter.cli.output import Output
     from karpenter.cli.planning.input import LiveCluster
     from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.problem import Plan
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
 
 _IN_MEMORY: Final = "kwok"
+_MANY: Final = 3
+"""Spot machines of one type in one zone from which on a plan warns of them."""
 
 
 @click.command(
@@ -97,7 +104,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     if output.form == "text":
         from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
-        show(decision, why=why)
+        show(decision, why=why, remarks=_remarks(decision.plan, found.view, catalog))
     else:
         data = plan_data(decision)
         if why:
@@ -131,6 +138,24 @@ def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
             f"note: NodePool {', '.join(names)} buys from EC2, but the catalogue is {_IN_MEMORY}; "
             "--catalog aws has what EC2 sells"
         )
+
+
+def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
+    """Yield what people should know about a plan: full NodePools, modelled prices, spot in one place."""
+    yield from full_pools(view)
+    spot = Counter(
+        (node.purchase.instance_type, node.purchase.zone)
+        for node in plan.new_nodes
+        if node.purchase.capacity_type == SPOT
+    )
+    if spot and catalog.partition(":")[0] == AWS:
+        yield "Spot prices are modelled; karpenter catalog refresh reads those of this moment."
+    for (kind, zone), count in spot.most_common(1):
+        if count >= _MANY and count * 2 > spot.total():
+            yield (
+                f"{count} of {spot.total()} new spot machines are {kind} in {zone}: "
+                "one shortage there can take all of them."
+            )
 
 
 def catalog_named(name: str) -> Catalog:

@@ -6,11 +6,12 @@ import difflib
 import sys
 import textwrap
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from karpenter.cli.errors import CommandError, notes
+from karpenter.cli.errors import CommandError, note, notes
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
@@ -48,6 +49,8 @@ _KINDS: Final = {
     "nodeclaims": "nodeclaim",
 }
 _WIDTH: Final = 80
+_PATIENCE: Final = 2.0
+"""Seconds after which people are told that the answer takes longer."""
 
 
 @click.command(
@@ -143,7 +146,13 @@ def _target(text: str) -> tuple[str, str]:
 def _inquiry(
     view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, done: tuple[Done, ...] = ()
 ) -> Inquiry:
+    begun, told = monotonic(), False
+
     def asked(changed: ClusterView) -> ProvisioningDecision:
+        nonlocal told
+        if not told and monotonic() - begun > _PATIENCE:
+            told = True
+            note("note: each change is tried by deciding again, which takes a while for this cluster")
         return decide(changed, catalog, settings, now).provisioning
 
     def disrupted(changed: ClusterView) -> DisruptionDecision:

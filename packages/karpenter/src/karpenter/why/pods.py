@@ -129,20 +129,32 @@ def pool_sentence(view: ClusterView, reason: Reason) -> str:
     return reason.message
 
 
+def full_pools(view: ClusterView) -> tuple[str, ...]:
+    """Return which NodePools are at their limits, one sentence each."""
+    return tuple(f"{limit_sentence(view, name)}." for name in sorted(view.pools) if _at_limit(view, name))
+
+
 def limit_sentence(view: ClusterView, pool: str) -> str:
     """Return which limits a NodePool has and how much of them is used; nothing where it has none."""
-    limits = parse_resources(view.pools[pool].spec.limits)
-    used = pool_usage(state_nodes(view)).get(pool, {})
-    full = [
-        f"{human_amount(name, most)} {name}" for name, most in limits.items() if used.get(name, 0) >= most
-    ]
+    full = _at_limit(view, pool)
     if full:
         return f"pool {pool} is at its limit of {' and '.join(full)}"
+    limits = parse_resources(view.pools[pool].spec.limits)
+    used = pool_usage(state_nodes(view)).get(pool, {})
     parts = [
         f"{human_amount(name, used.get(name, 0))} of {human_amount(name, most)} {name}"
         for name, most in limits.items()
     ]
     return f"pool {pool} uses {' and '.join(parts)} of its limit" if parts else ""
+
+
+def _at_limit(view: ClusterView, pool: str) -> list[str]:
+    """Return the limits of a NodePool that are used up."""
+    limits = parse_resources(view.pools[pool].spec.limits)
+    used = pool_usage(state_nodes(view)).get(pool, {})
+    return [
+        f"{human_amount(name, most)} {name}" for name, most in limits.items() if used.get(name, 0) >= most
+    ]
 
 
 def why_on_demand(inquiry: Inquiry, pod: Pod, node: NewNode) -> str:
