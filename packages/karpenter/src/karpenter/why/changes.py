@@ -24,16 +24,15 @@ from karpenter.core.model.resources import (
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import HelpfulChange, alone, place_of, with_pod, with_pools, without_pods
+from karpenter.why.answer import HelpfulChange, alone, place_of, with_pod, with_pools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from karpenter.api.node import Taint
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod, PodSpec
     from karpenter.api.wire import ResourceList
-    from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
     from karpenter.why.answer import Inquiry
@@ -43,13 +42,19 @@ _GIB: Final = 1024**3
 
 
 def changes(
-    inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision, reasons: tuple[Reason, ...]
+    inquiry: Inquiry,
+    pod: Pod,
+    view: ClusterView,
+    reasons: tuple[Reason, ...],
+    needs: Mapping[str, Mapping[str, int]],
 ) -> tuple[HelpfulChange, ...]:
-    """Return every single change that lets a refused pod in, those of NodePools first."""
-    others = [each.pod for each in decision.plan.refusals if each.pod != pod.key]
-    view = without_pods(inquiry.view, others)
+    """
+    Return every single change that lets a refused pod in, those of NodePools first.
+
+    `needs` has the limits with which NodePools would take the pod, by name (:func:`limit_needed`).
+    """
     found: dict[str, HelpfulChange] = {}
-    for text, changed in _tries(inquiry, pod, view, reasons):
+    for text, changed in _tries(inquiry, pod, view, reasons, needs):
         place = place_of(inquiry.provision(changed), pod.key)
         if place and text not in found:
             found[text] = HelpfulChange(change=text, result=place)
@@ -57,12 +62,16 @@ def changes(
 
 
 def _tries(
-    inquiry: Inquiry, pod: Pod, view: ClusterView, reasons: tuple[Reason, ...]
+    inquiry: Inquiry,
+    pod: Pod,
+    view: ClusterView,
+    reasons: tuple[Reason, ...],
+    needs: Mapping[str, Mapping[str, int]],
 ) -> Iterator[tuple[str, ClusterView]]:
     for reason in reasons:
         pool = view.pools[reason.pool]
         if reason.code == "LimitReached":
-            yield from _limit(inquiry, pod, view, pool)
+            yield from _limit(view, pool, needs.get(pool.name, {}))
         elif reason.code == "TaintNotTolerated":
             yield from _toleration(pod, view, pool)
         elif reason.code == "NoInstanceTypeFits":
@@ -83,13 +92,26 @@ def limit_needed(inquiry: Inquiry, pod: Pod, view: ClusterView, pool: NodePool) 
         if kind is not None:
             need = add(need, {**kind.capacity, "nodes": 1})
     limits = parse_resources(pool.spec.limits)
-    return {name: max(need.get(name, 0), most) for name, most in limits.items() if need.get(name, 0) > most}
+    over = {name: need[name] for name, most in limits.items() if need.get(name, 0) > most}
+    return _lowest(inquiry, pod, view, pool, over) if len(over) == 1 else over
 
 
-def _limit(
-    inquiry: Inquiry, pod: Pod, view: ClusterView, pool: NodePool
-) -> Iterator[tuple[str, ClusterView]]:
-    need = limit_needed(inquiry, pod, view, pool)
+def _lowest(
+    inquiry: Inquiry, pod: Pod, view: ClusterView, pool: NodePool, over: dict[str, int]
+) -> dict[str, int]:
+    """Return the lowest limit that helps: with more room other machines may be chosen than with less."""
+    ((name, most),) = over.items()
+    grain = {CPU: 1000, MEMORY: _GIB}.get(name, 1)
+    low, high = parse_resources(pool.spec.limits)[name] // grain, -(-most // grain)
+    while high - low > 1:
+        middle = (low + high) // 2
+        limits = {**pool.spec.limits, name: render_amount(name, middle * grain)}
+        fits = place_of(inquiry.provision(_with_spec(view, pool, limits=limits)), pod.key)
+        low, high = (low, middle) if fits else (middle, high)
+    return {name: high * grain}
+
+
+def _limit(view: ClusterView, pool: NodePool, need: Mapping[str, int]) -> Iterator[tuple[str, ClusterView]]:
     if not need:
         return
     raised = {name: render_amount(name, amount) for name, amount in need.items()}
@@ -165,10 +187,9 @@ def _topology(pod: Pod, view: ClusterView) -> Iterator[tuple[str, ClusterView]]:
         yield "drop the pod anti-affinity from the pod", _with_pod_spec(view, pod, affinity=less)
 
 
-def nearest_miss(inquiry: Inquiry, pod: Pod, view: ClusterView, reason: Reason) -> str:
+def nearest_miss(inquiry: Inquiry, pod: Pod, reason: Reason, need: Mapping[str, int]) -> str:
     """Return how far a NodePool is from serving a pod; nothing where that is no amount."""
     if reason.code == "LimitReached":
-        need = limit_needed(inquiry, pod, view, view.pools[reason.pool])
         text = " and ".join(f"{human_amount(name, amount)} {name}" for name, amount in need.items())
         return f"would fit if the limit were {text}" if text else ""
     if reason.code == "NoInstanceTypeFits":

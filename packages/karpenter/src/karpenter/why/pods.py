@@ -17,7 +17,7 @@ from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import Explanation, PoolMiss, place_of, with_pod, with_pools, without_pods
-from karpenter.why.changes import changes, nearest_miss
+from karpenter.why.changes import changes, limit_needed, nearest_miss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,12 +175,17 @@ def _refused(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Expl
     refusal = next((each for each in decision.plan.refusals if each.pod == pod.key), None)
     reasons = refusal.reasons if refusal is not None else ()
     view = without_pods(inquiry.view, [each.pod for each in decision.plan.refusals if each.pod != pod.key])
+    needs = {
+        reason.pool: limit_needed(inquiry, pod, view, view.pools[reason.pool])
+        for reason in reasons
+        if reason.code == "LimitReached"
+    }
     misses = [
         PoolMiss(
             node_pool=reason.pool,
             code=reason.code,
             message=pool_sentence(inquiry.view, reason),
-            nearest=nearest_miss(inquiry, pod, view, reason),
+            nearest=nearest_miss(inquiry, pod, reason, needs.get(reason.pool, {})),
         )
         for reason in reasons
     ]
@@ -196,5 +201,5 @@ def _refused(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Expl
         answer="It waits and has no place.",
         because=because,
         node_pools=tuple(misses),
-        changes=changes(inquiry, pod, decision, reasons),
+        changes=changes(inquiry, pod, view, reasons, needs),
     )
