@@ -212,3 +212,9 @@ def test_says_that_a_node_pool_is_at_its_limit(tmp_path: Path) -> None:
     assert [(each["code"], each["message"].partition(":")[0]) for each in found["nodePools"]] == [
         ("LimitReached", "2 pods")
     ]
+
+
+def test_a_node_claim_whose_node_went_is_told_so(tmp_path: Path) -> None:
+    """A NodeClaim that was registered and has no Node any more waits for it."""
+    found = answer("nodeclaim/claim-n", [pool(), *machine("n", steps=2, node=False)], tmp_path)
+    assert (found["answer"], found["because"]) == ("It is not initialized yet.", ["its node is not there"])

@@ -272,3 +272,21 @@ def test_a_named_change_was_tried_under_the_limits(tmp_path: Path) -> None:
     """Where memory is short and a limit would forbid the large type too, no smaller request is promised."""
     found = answer("pod/a", [pool(limits={"cpu": "1"}), pod("a", "1", "40Gi")], tmp_path)
     assert found["changes"] == []
+
+
+def test_the_named_limit_is_the_lowest_that_helps(tmp_path: Path) -> None:
+    """Two pods share a limit that one machine uses up: the other needs room for one more of the smallest."""
+    objects = [pool(limits={"cpu": "4"}), pod("a", "3"), pod("b", "3")]
+    found = [answer(f"pod/{name}", objects, tmp_path) for name in "ab"]
+    (refused,) = (each for each in found if not each["placed"])
+    (miss,) = refused["nodePools"]
+    assert miss["message"].startswith("pool default uses 0 of 4 cpu of its limit before this plan: ")
+    assert miss["nearest"] == "would fit if the limit were 8 cpu"
+
+
+def test_a_pod_that_no_node_can_ever_serve_is_told_so(tmp_path: Path) -> None:
+    """A pod that the provisioner ignores is told why, without asking any NodePool."""
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]
+    found = answer("pod/a", [pool(), pod("a", volumes=volumes)], tmp_path)
+    assert (found["placed"], found["nodePools"], found["changes"]) == (False, [], [])
+    assert "absent" in found["because"][0]

@@ -145,7 +145,7 @@ def limit_sentence(view: ClusterView, pool: str) -> str:
         f"{human_amount(name, used.get(name, 0))} of {human_amount(name, most)} {name}"
         for name, most in limits.items()
     ]
-    return f"pool {pool} uses {' and '.join(parts)} of its limit" if parts else ""
+    return f"pool {pool} uses {' and '.join(parts)} of its limit before this plan" if parts else ""
 
 
 def _at_limit(view: ClusterView, pool: str) -> list[str]:
