@@ -143,11 +143,11 @@ def test_answers_from_a_record_at_a_time(target: str, at: str | None, code: int,
 
 
 def test_a_record_says_why_a_node_was_bought(tmp_path: Path) -> None:
-    """What a record says was done about a node is among its reasons, its creation included."""
+    """The creation that a record tells of is among the reasons of a node; other effects are not."""
     words = ["why", "node/n", "--record", str(write_record(tmp_path)), "-o", "json"]
     assert json.loads(CliRunner().invoke(main, words).stdout)["because"][2:4] == [
-        "2026-03-01T00:00:00Z CreateClaim NodeClaim/claim-: pods wait for it",
-        "2026-03-02T12:00:00Z Nominate node/n: a pod fits",
+        "its NodeClaim was created at 2026-03-01T00:00:00Z: pods wait for it",
+        "no pod runs on it",
     ]
 
 

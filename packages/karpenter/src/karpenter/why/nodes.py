@@ -15,6 +15,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.meta import find_status_condition
 from karpenter.core.disruption.budgets import budget_usage, headroom, read_budgets
 from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.effects import CreateClaim
 from karpenter.core.lifecycle.conditions import INITIALIZED, LAUNCHED, REGISTERED
 from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
 from karpenter.core.state.pod import is_unscheduled
@@ -88,14 +89,14 @@ def _bought(inquiry: Inquiry, node: StateNode) -> Iterator[str]:
     elif node.pool:
         yield f"NodePool {node.pool} bought it as NodeClaim {claim.name}"
     for each in inquiry.done:
-        if _is_about(each, node, claim):
-            yield f"{each.at:%Y-%m-%dT%H:%M:%SZ} {each.effect} {each.about}: {each.because}"
+        if each.effect == CreateClaim.__name__ and _is_creation(each, claim):
+            yield f"its NodeClaim was created at {each.at:%Y-%m-%dT%H:%M:%SZ}: {each.because}"
 
 
-def _is_about(done: Done, node: StateNode, claim: NodeClaim) -> bool:
-    """Whether something that was done is about a node, its NodeClaim, or the creation of that."""
-    name = done.about.partition("/")[2].partition(" ")[0]
-    if name in {node.name, claim.name}:
+def _is_creation(done: Done, claim: NodeClaim) -> bool:
+    """Whether a creation that was recorded is that of a NodeClaim."""
+    name = done.about.partition("/")[2]
+    if name == claim.name:
         return True
     # The API server names a NodeClaim when it is created, so its creation is recorded under generateName.
     created = claim.metadata.creation_timestamp
