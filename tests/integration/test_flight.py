@@ -166,3 +166,21 @@ def test_a_record_is_bounded(tmp_path: Path) -> None:
             results = [one.result for one in Replay().run(lines)]
         assert results
         assert set(results) == {"same"}
+
+
+def test_why_answers_from_the_record_of_an_operator(flight: Path) -> None:
+    """A pod that waits at the end of a record is explained, and a node tells that it was bought for pods."""
+    seen = [line for line in lines_of(flight) if line["line"] == "seen"]
+    names = {line["object"]["metadata"]["name"] for line in seen if line["kind"] == "Pod"}
+    huge = next(name for name in names if name.startswith("huge-"))
+    refused = CliRunner().invoke(main, ["why", f"pod/{huge}", "--record", str(flight), "-o", "json"])
+    assert refused.exit_code == 1
+    assert (
+        json.loads(refused.stdout)["nodePools"][0]["nearest"] == "needs 8744.1 more cpu on the largest type"
+    )
+
+    nodes = sorted({line["object"]["metadata"]["name"] for line in seen if line["kind"] == "Node"})
+    answers = [CliRunner().invoke(main, ["why", f"node/{name}", "--record", str(flight)]) for name in nodes]
+    stayed = [each.stdout for each in answers if each.exit_code == 0]
+    assert stayed
+    assert all("its NodeClaim was created at 2025-01-01T00:" in " ".join(each.split()) for each in stayed)

@@ -347,3 +347,31 @@ def test_every_pool_has_a_hash(tmp_path: Path, annotations: dict[str, str], expe
 
     assert found["karpenter.sh/nodepool-hash"].isdigit()
     assert found.items() >= expected.items()
+
+
+def test_the_page_names_the_pool_where_there_are_several(catalogue: Any) -> None:
+    """With two NodePools each row of new machines says for which one it is bought."""
+    other = {**POOL, "metadata": {"name": "other"}}
+    assert "pool" in run("--catalog", catalogue(), objects=[POOL, other, pod("a")]).stdout.split()
+    assert "pool" not in run("--catalog", catalogue(), objects=[POOL, pod("a")]).stdout.split()
+
+
+def test_the_page_names_modelled_prices_and_spot_in_one_place() -> None:
+    """Modelled spot prices are named as such, and many spot machines of one type and zone are warned of."""
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+            ]
+        }
+    }
+    result = run("--catalog", "aws", objects=[POOL, *(pod(name, affinity=apart) for name in "abc")])
+    assert "Spot prices are modelled" in result.stdout
+    assert "3 of 3 new spot machines are " in result.stdout
+
+
+def test_the_page_says_that_a_pool_is_at_its_limit(catalogue: Any) -> None:
+    """A NodePool whose limit is used up is named with the limit."""
+    full = {**POOL, "spec": {**POOL["spec"], "limits": {"cpu": "0"}}}
+    page = run("--catalog", catalogue(), objects=[full, pod("a")]).stdout
+    assert "pool default is at its limit of 0 cpu." in page

@@ -67,6 +67,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "karpenter.cli.validate:validate", "Check manifests before a cluster sees them."
     ),
     "version": CommandEntry("karpenter.cli.version:version", "Print the version."),
+    "why": CommandEntry(
+        "karpenter.cli.why:why", "Say why a pod or node is where it is, and what would help."
+    ),
 }
 
 

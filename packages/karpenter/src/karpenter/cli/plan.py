@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from karpenter.api.labels import SPOT
 from karpenter.cli.errors import CommandError, notes
 from karpenter.cli.files import files_option, named_values
 from karpenter.cli.output import output_option_with, render
@@ -16,8 +18,9 @@ from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.cloud.catalogs.load import AWS, load_catalog
 from karpenter.operator.options import SettingError, parse_settings
+from karpenter.why.pods import full_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,9 +29,13 @@ if TYPE_CHECKING:
     from karpenter.cli.output import Output
     from karpenter.cli.planning.input import LiveCluster
     from karpenter.core.model.catalog import Catalog
+    from karpenter.core.scheduling.problem import Plan
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
 
 _IN_MEMORY: Final = "kwok"
+_MANY: Final = 3
+"""Spot machines of one type in one zone from which on a plan warns of them."""
 
 
 @click.command(
@@ -86,8 +93,8 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.
     """
-    moment, settings, types = moment_of(now), _settings(given), catalog_named(catalog)
-    found = read_input(paths, _live(paths, kubeconfig, context))
+    moment, settings, types = moment_of(now), settings_of(given), catalog_named(catalog)
+    found = read_input(paths, live_cluster(paths, kubeconfig, context))
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
@@ -97,7 +104,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     if output.form == "text":
         from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
-        show(decision, why=why)
+        show(decision, why=why, remarks=_remarks(decision.plan, found.view, catalog))
     else:
         data = plan_data(decision)
         if why:
@@ -108,7 +115,8 @@ def plan(  # noqa: PLR0917  click hands over options by name
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _live(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
+def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:
+    """Return the live cluster that was named; raises CommandError where neither files nor a cluster were."""
     if kubeconfig or context:
         # Planning offline does not pay for loading a client.
         from karpenter.cli.planning.input import read_cluster  # noqa: PLC0415
@@ -132,6 +140,24 @@ def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
         )
 
 
+def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
+    """Yield what people should know about a plan: full NodePools, modelled prices, spot in one place."""
+    yield from full_pools(view)
+    spot = Counter(
+        (node.purchase.instance_type, node.purchase.zone)
+        for node in plan.new_nodes
+        if node.purchase.capacity_type == SPOT
+    )
+    if spot and catalog.partition(":")[0] == AWS:
+        yield "Spot prices are modelled; karpenter catalog refresh reads those of this moment."
+    for (kind, zone), count in spot.most_common(1):
+        if count >= _MANY and count * 2 > spot.total():
+            yield (
+                f"{count} of {spot.total()} new spot machines are {kind} in {zone}: "
+                "one shortage there can take all of them."
+            )
+
+
 def catalog_named(name: str) -> Catalog:
     """Return the catalogue of ``--catalog``; raises CommandError where there is none."""
     try:
@@ -140,18 +166,19 @@ def catalog_named(name: str) -> Catalog:
         raise CommandError(*str(error).splitlines()) from None
 
 
-def moment_of(text: str | None) -> datetime:
-    """Return the moment of ``--now``, or this one; raises CommandError where it is no time."""
+def moment_of(text: str | None, option: str = "--now") -> datetime:
+    """Return the moment that an option names, or this one; raises CommandError where it is no time."""
     if text is None:
         return datetime.now(UTC)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise CommandError(f"--now: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
+        raise CommandError(f"{option}: {text!r} is not a time such as 2026-01-31T09:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _settings(given: tuple[str, ...]) -> Settings:
+def settings_of(given: tuple[str, ...]) -> Settings:
+    """Return the settings of ``--set``; raises CommandError where one is none."""
     try:
         return parse_settings(named_values(given))
     except SettingError as error:

@@ -39,12 +39,19 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
 
 
-def show(decision: PlanDecision, console: Console | None = None, *, why: bool = False) -> None:
-    """Print a plan as text, with a reason for the place of every pod if `why`."""
+def show(
+    decision: PlanDecision,
+    console: Console | None = None,
+    *,
+    why: bool = False,
+    remarks: Iterable[str] = (),
+) -> None:
+    """Print a plan as text, with a reason for the place of every pod if `why`, and remarks before the sum."""
     console = console or _console()
     plan = decision.plan
     if plan.new_nodes:
-        console.print(_machines(plan, decision.names, console.width))
+        several = len(decision.provisioning.pools) > 1
+        console.print(_machines(plan, decision.names, console.width, pools=several))
     if plan.placed:
         console.print(_existing(plan, decision.names))
     for state in decision.provisioning.pools:
@@ -58,6 +65,8 @@ def show(decision: PlanDecision, console: Console | None = None, *, why: bool = 
     if decision.skipped:
         skipped = ((refusal.pod, refusal.message) for refusal in decision.skipped)
         console.print(_reasons("Skipped", "yellow", skipped, decision.names))
+    for remark in remarks:
+        console.print(Text(remark, style="yellow"))
     console.print(_summary(plan))
     if decision.disruption is not None:
         console.print()
@@ -89,13 +98,17 @@ def bar(share: float, width: int = _BAR) -> Text:
     return Text.assemble((filled.ljust(width, "·"), style), f" {share:4.0%}")
 
 
-def _machines(plan: Plan, names: dict[str, str], width: int) -> Table:
+def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> Table:
+    """Return the table of new machines, with their NodePools if there are several and there is room."""
     wide, narrow = width >= _WIDE, width < _NARROW
+    pools = pools and wide
     table = Table(title="New machines", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     if narrow:
         table.padding = (0, 1, 0, 0)
     for name, justify in (("", "right"), ("instance type", "left"), ("zone", "left"), ("buy", "left")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    if pools:
+        table.add_column("pool", no_wrap=True)
     for name in ("cpu", "memory"):
         table.add_column(name, no_wrap=True)
     for name in ("pods", "$/hour", "$/month") if wide else ("pods", "$/hour"):
@@ -110,6 +123,7 @@ def _machines(plan: Plan, names: dict[str, str], width: int) -> Table:
             bought.instance_type,
             bought.zone,
             bought.capacity_type,
+            *([first.pool] if pools else []),
             bar(_share(alike, CPU), _BAR // 2 if narrow else _BAR),
             bar(_share(alike, MEMORY), _BAR // 2 if narrow else _BAR),
             str(sum(len(node.pods) for node in alike)),

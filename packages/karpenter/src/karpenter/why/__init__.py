@@ -1,0 +1,1 @@
+"""Explanations of one pod, node, NodePool or NodeClaim, as values."""

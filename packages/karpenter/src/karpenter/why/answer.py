@@ -1,0 +1,131 @@
+"""
+An explanation as a value, and the questions that it is worked out with.
+
+Every explanation is found by asking the functions that the operator decides with; a change that would help
+is tried by asking them again with the change made. What a command prints of it is decided in the CLI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from karpenter.core.disruption.disrupt import DisruptionDecision
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.provisioning.provisioner import ProvisioningDecision
+from karpenter.core.state.cluster import ClusterView
+from karpenter.core.state.pod import is_unscheduled
+from karpenter.core.state.statenode import state_nodes
+from karpenter.replay.record import Done
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.api.pod import Pod
+    from karpenter.core.state.statenode import StateNode
+
+HOURS_A_MONTH: Final = 730
+
+Provision: TypeAlias = Callable[[ClusterView], ProvisioningDecision]
+Disrupt: TypeAlias = Callable[[ClusterView], DisruptionDecision]
+
+
+class PoolMiss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why one NodePool does not serve a pod, and how little is missing."""
+
+    node_pool: str
+    code: str
+    message: str
+    nearest: str = ""
+    """How far the NodePool is from serving the pod; empty where that is no amount."""
+
+
+class HelpfulChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One change that was tried and lets the pod in."""
+
+    change: str
+    """What to do, as an imperative sentence."""
+
+    result: str
+    """Where the pod goes then."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer to one question."""
+
+    kind: str = "Why"
+    object: str
+    """What was asked about, as ``kind/name``."""
+
+    placed: bool
+    """Whether it has, or will have, what it waits for."""
+
+    answer: str
+    """One sentence."""
+
+    because: tuple[str, ...] = ()
+    node_pools: tuple[PoolMiss, ...] = ()
+    changes: tuple[HelpfulChange, ...] = ()
+    monthly: float | None = None
+    """What a node costs in a month of 730 hours, in dollars; null where no price is known."""
+
+
+class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at one moment, and how to ask what the operator would do with one like it."""
+
+    view: ClusterView
+    catalog: Catalog
+    now: datetime
+    provision: Provision
+    disrupt: Disrupt
+    done: tuple[Done, ...] = ()
+    """What a flight record says was done."""
+
+    def node(self, name: str) -> StateNode | None:
+        """Return the node of a name, or of the name of its NodeClaim."""
+        for node in state_nodes(self.view):
+            if node.name == name or (node.claim is not None and node.claim.name == name):
+                return node
+        return None
+
+
+def with_pod(view: ClusterView, pod: Pod) -> ClusterView:
+    """Return the view with a pod changed."""
+    return msgspec.structs.replace(view, pods={**view.pods, pod.key: pod})
+
+
+def with_pools(view: ClusterView, names: Iterable[str]) -> ClusterView:
+    """Return the view with only these NodePools; their nodes and all others stay."""
+    return msgspec.structs.replace(view, pools={name: view.pools[name] for name in names})
+
+
+def without_pods(view: ClusterView, keys: Iterable[str]) -> ClusterView:
+    """Return the view without some pods."""
+    gone = frozenset(keys)
+    pods = {key: pod for key, pod in view.pods.items() if key not in gone}
+    return msgspec.structs.replace(view, pods=pods)
+
+
+def alone(view: ClusterView, pod: Pod) -> ClusterView:
+    """Return the view in which no other pod waits."""
+    return without_pods(
+        view, [key for key, each in view.pods.items() if is_unscheduled(each) and key != pod.key]
+    )
+
+
+def place_of(decision: ProvisioningDecision, key: str) -> str:
+    """Return where a pod goes, in a few words; nothing where it has no place."""
+    for name, pods in decision.plan.placed.items():
+        if key in pods:
+            return f"node {name}"
+    for node in decision.plan.new_nodes:
+        if key in node.pods:
+            bought = node.purchase
+            return (
+                f"a new {bought.instance_type} of NodePool {node.pool} "
+                f"({bought.zone}, {bought.capacity_type}, ${bought.price:.4f} an hour)"
+            )
+    return ""

@@ -1,0 +1,279 @@
+"""
+Why a node was bought and is still there, how far a NodeClaim is, and why a NodePool is not used.
+
+What holds a node is what disruption says of it. When a budget lets it go next is found by trying the moments
+at which windows of its NodePool open or close, at most a year ahead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.api.meta import find_status_condition
+from karpenter.core.disruption.budgets import budget_usage, headroom, read_budgets
+from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.effects import CreateClaim
+from karpenter.core.lifecycle.conditions import INITIALIZED, LAUNCHED, REGISTERED
+from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
+from karpenter.core.state.pod import is_unscheduled
+from karpenter.core.state.statenode import state_nodes
+from karpenter.why.answer import HOURS_A_MONTH, Explanation, PoolMiss, place_of, with_pools
+from karpenter.why.pods import limit_sentence, pool_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.nodepool import NodePool
+    from karpenter.api.pod import Pod
+    from karpenter.core.disruption.budgets import BudgetWindow
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.replay.record import Done
+    from karpenter.why.answer import Inquiry
+
+_AHEAD: Final = timedelta(days=366)
+_MOST_MOMENTS: Final = 2000
+_SHOWN: Final = 6
+_NAMED_WITHIN: Final = timedelta(seconds=5)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
+    """Return why a node was bought, what runs on it for whom, and what holds it."""
+    decision = inquiry.disrupt(inquiry.view)
+    words = [node.labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)]
+    about = ", ".join(word for word in words if word)
+    because = [*([f"it is {about}"] if about else []), *_bought(inquiry, node), *_runs(node)]
+    price = _price(inquiry, node)
+    command = next((each for each in decision.commands if node.name in each.candidates), None)
+    kept = next((each for each in decision.kept if each.node == node.name), None)
+    if not node.is_managed:
+        answer = "It stays: it has no NodeClaim, so Karpenter neither bought it nor removes it."
+    elif command is not None:
+        saved = (command.hourly_before - command.hourly_after) * HOURS_A_MONTH
+        answer = f"It would go now ({command.reason}), which saves ${saved:,.2f} a month."
+    elif kept is not None:
+        answer = f"It stays: {kept.message}."
+        if kept.code is DisruptionCode.BUDGET:
+            because.append(_next_opening(inquiry, node))
+        price = kept.hourly or price
+    else:
+        answer = "It stays: disruption does not look at it."
+    if price:
+        because.append(f"as long as it stays it costs ${price * HOURS_A_MONTH:,.2f} a month")
+    return Explanation(
+        object=f"node/{node.name}",
+        placed=True,
+        answer=answer,
+        because=tuple(because),
+        monthly=round(price * HOURS_A_MONTH, 2) if price else None,
+    )
+
+
+def _bought(inquiry: Inquiry, node: StateNode) -> Iterator[str]:
+    claim = node.claim
+    if claim is None:
+        return
+    wanted = claim.spec.resources.requests
+    if wanted:
+        text = ", ".join(f"{name} {amount}" for name, amount in sorted(wanted.items()))
+        yield f"NodePool {node.pool} bought it as NodeClaim {claim.name} for pods that requested {text}"
+    elif node.pool:
+        yield f"NodePool {node.pool} bought it as NodeClaim {claim.name}"
+    for each in inquiry.done:
+        if each.effect == CreateClaim.__name__ and _is_creation(each, claim):
+            yield f"its NodeClaim was created at {each.at:%Y-%m-%dT%H:%M:%SZ}: {each.because}"
+
+
+def _is_creation(done: Done, claim: NodeClaim) -> bool:
+    """Whether a creation that was recorded is that of a NodeClaim."""
+    name = done.about.partition("/")[2]
+    if name == claim.name:
+        return True
+    # The API server names a NodeClaim when it is created, so its creation is recorded under generateName.
+    created = claim.metadata.creation_timestamp
+    is_prefix = name.endswith("-") and claim.name.startswith(name)
+    return is_prefix and created is not None and abs(done.at - created) <= _NAMED_WITHIN
+
+
+def _runs(node: StateNode) -> Iterator[str]:
+    if not node.pods:
+        yield "no pod runs on it"
+        return
+    owners = Counter(_owner(pod) for pod in node.pods)
+    told = [f"{name} x {count}" if count > 1 else name for name, count in owners.most_common()]
+    others = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    count = "1 pod runs" if len(node.pods) == 1 else f"{len(node.pods)} pods run"
+    yield f"{count} on it: {', '.join(told[:_SHOWN])}{others}"
+
+
+def _owner(pod: Pod) -> str:
+    """Return the workload that a pod belongs to, or the pod itself."""
+    for each in pod.metadata.owner_references:
+        if each.controller:
+            return f"{each.kind} {pod.namespace}/{each.name}"
+    return f"pod {pod.key}"
+
+
+def _price(inquiry: Inquiry, node: StateNode) -> float:
+    kind = inquiry.catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
+    zone, way = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
+    offerings = kind.offerings if kind is not None else ()
+    return next((each.price for each in offerings if each.zone == zone and each.capacity_type == way), 0.0)
+
+
+def _next_opening(inquiry: Inquiry, node: StateNode) -> str:
+    """Return when the budgets of a node's NodePool let a node go next."""
+    pool = inquiry.view.pools[node.pool]
+    found = next_opening(inquiry, pool)
+    if found is None:
+        return f"the budgets of NodePool {pool.name} do not open by themselves"
+    return f"the budgets of NodePool {pool.name} let a node go next at {found:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def next_opening(inquiry: Inquiry, pool: NodePool) -> datetime | None:
+    """Return when the budgets of a NodePool next let a node go for a reason that they hold back now."""
+    budgets = read_budgets(pool.spec.disruption.budgets)
+    size, leaving = budget_usage(state_nodes(inquiry.view))
+    count, going = size.get(pool.name, 0), leaving.get(pool.name, 0)
+    shut = [
+        reason
+        for reason in ("Underutilized", "Empty", "Drifted")
+        if not headroom(budgets, reason=reason, pool_size=count, disrupting=going, now=inquiry.now)
+    ]
+    moment = inquiry.now
+    for _ in range(_MOST_MOMENTS):
+        turns = [turn for budget in budgets if budget.window for turn in _turns(budget.window, moment)]
+        if not shut or not turns or min(turns) > inquiry.now + _AHEAD:
+            return None
+        moment = min(turns)
+        if any(
+            headroom(budgets, reason=each, pool_size=count, disrupting=going, now=moment) for each in shut
+        ):
+            return moment
+    return None
+
+
+def _turns(window: BudgetWindow, after: datetime) -> Iterator[datetime]:
+    """Yield when a window opens next after a moment, and when it closes if it is open then."""
+    opens = window.schedule.next_after(after)
+    if opens is not None:
+        yield opens
+    begun = window.schedule.next_after(after - window.duration)
+    if begun is not None and begun <= after:
+        yield begun + window.duration
+
+
+def explain_claim(inquiry: Inquiry, claim: NodeClaim) -> Explanation:
+    """Return how far a NodeClaim is and what it waits for."""
+    name = f"nodeclaim/{claim.name}"
+    node = inquiry.node(claim.name)
+    if claim.metadata.deletion_timestamp is not None:
+        pods = ", ".join(pod.key for pod in node.pods[:_SHOWN]) if node is not None else ""
+        drains = (
+            (f"these pods are still on its node: {pods}",) if pods else ("no pod is on its node any more",)
+        )
+        return Explanation(object=name, placed=False, answer="It is being deleted.", because=drains)
+    for step, waits in ((LAUNCHED, _launch), (REGISTERED, _registration), (INITIALIZED, _initialization)):
+        condition = find_status_condition(claim.status.conditions, step)
+        if condition is None or condition.status != "True":
+            told = condition.message if condition is not None else ""
+            because = tuple(filter(None, (*waits(inquiry, claim, node), told)))
+            return Explanation(
+                object=name, placed=False, answer=f"It is not {step.lower()} yet.", because=because
+            )
+    where = claim.status.node_name or "its node"
+    return Explanation(object=name, placed=True, answer=f"It is initialized; it is node {where}.")
+
+
+def _launch(inquiry: Inquiry, claim: NodeClaim, node: StateNode | None) -> Iterator[str]:
+    del inquiry, node
+    yield f"it waits for the provider to launch an instance for {_requests(claim)}"
+
+
+def _registration(inquiry: Inquiry, claim: NodeClaim, node: StateNode | None) -> Iterator[str]:
+    del node
+    instance = claim.status.provider_id or "(no provider ID)"
+    yield f"its instance {instance} has not joined the cluster as a node"
+    begun = find_status_condition(claim.status.conditions, LAUNCHED)
+    if begun is not None and begun.last_transition_time is not None:
+        left = begun.last_transition_time + REGISTRATION_TIMEOUT - inquiry.now
+        yield f"it is deleted and bought again in {max(round(left.total_seconds()), 0)} s if it does not join"
+
+
+def _initialization(inquiry: Inquiry, claim: NodeClaim, node: StateNode | None) -> Iterator[str]:
+    del inquiry
+    if node is None or node.node is None:
+        yield "its node is not there"
+        return
+    if not node.is_ready:
+        yield f"node {node.name} is not Ready"
+    startup = {(each.key, each.effect) for each in claim.spec.startup_taints}
+    for taint in node.node.spec.taints:
+        if (taint.key, taint.effect) in startup:
+            yield f"the startup taint {taint.key}:{taint.effect} is still on node {node.name}"
+    for resource in claim.spec.resources.requests:
+        if resource not in node.node.status.allocatable:
+            yield f"node {node.name} does not report {resource} yet"
+
+
+def _requests(claim: NodeClaim) -> str:
+    wanted = claim.spec.resources.requests
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(wanted.items())) or "its requirements"
+
+
+def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
+    """Return what a NodePool is used for, or why it is not."""
+    name = f"nodepool/{pool.name}"
+    view = inquiry.view
+    decision = inquiry.provision(view)
+    nodes = [node for node in state_nodes(view) if node.pool == pool.name]
+    new = [node for node in decision.plan.new_nodes if node.pool == pool.name]
+    because = [f"it has {counted(len(nodes), 'node')} now"]
+    obstacle = next((each.obstacle for each in decision.pools if each.pool.name == pool.name), "")
+    if obstacle:
+        return Explanation(
+            object=name, placed=False, answer=f"It is not used: {obstacle}.", because=tuple(because)
+        )
+    if new:
+        pods = sum(len(node.pods) for node in new)
+        hourly = sum(node.purchase.price for node in new)
+        bought = f"{counted(len(new), 'node')} for {counted(pods, 'pod')}"
+        answer = f"It would buy {bought} now, for ${hourly * HOURS_A_MONTH:,.2f} a month."
+        return Explanation(object=name, placed=True, answer=answer, because=tuple(because))
+    waiting = [key for key, pod in view.pods.items() if is_unscheduled(pod)]
+    if not waiting:
+        answer = (
+            "It is used, and buys nothing now: no pod waits." if nodes else "It is not used: no pod waits."
+        )
+        return Explanation(object=name, placed=bool(nodes), answer=answer, because=tuple(because))
+    misses, used = tuple(_misses(inquiry, pool, waiting)), False
+    if misses:
+        answer = "It buys nothing now: it cannot serve the pods that wait."
+        limit = limit_sentence(view, pool.name)
+        because += [limit] if limit and any(miss.code == "LimitReached" for miss in misses) else []
+    else:
+        answer, used = "It buys nothing now: the pods that wait go elsewhere.", bool(nodes)
+        places = ((key, place_of(decision, key)) for key in waiting[:_SHOWN])
+        because += [f"{key} goes to {place}" for key, place in places if place]
+    return Explanation(object=name, placed=used, answer=answer, because=tuple(because), node_pools=misses)
+
+
+def _misses(inquiry: Inquiry, pool: NodePool, waiting: list[str]) -> Iterator[PoolMiss]:
+    """Yield each reason once, with how many pods it keeps out."""
+    asked = inquiry.provision(with_pools(inquiry.view, [pool.name]))
+    wanted = set(waiting)
+    reasons = Counter(
+        reason for refusal in asked.plan.refusals if refusal.pod in wanted for reason in refusal.reasons
+    )
+    for reason, count in reasons.most_common():
+        text = f"{counted(count, 'pod')}: {pool_sentence(inquiry.view, reason)}"
+        yield PoolMiss(node_pool=pool.name, code=reason.code, message=text)

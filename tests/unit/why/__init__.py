@@ -1,0 +1,1 @@
+"""Explanations of pods, nodes, NodePools and NodeClaims."""
