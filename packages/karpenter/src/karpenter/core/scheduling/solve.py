@@ -15,6 +15,7 @@ from karpenter.core.scheduling.explain import Because, refusals
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import lower_bound
+from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, TOLERANCE, exact_bound
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
 from karpenter.core.scheduling.problem import Cost, Plan
 
@@ -28,8 +29,7 @@ def solve(problem: Problem) -> Plan:
     decoded = DecodedPlan(scheduler)
     cost = Cost(hourly=decoded.hourly)
     if problem.options.prove and scheduler.claims.count and not scheduler.stop():
-        bound, method = lower_bound(scheduler, left)
-        cost = Cost(hourly=cost.hourly, lower_bound=min(bound, cost.hourly), method=method)
+        cost = _proved(scheduler, left, cost.hourly)
     return Plan(
         new_nodes=decoded.new_nodes,
         placed=decoded.placed,
@@ -38,6 +38,18 @@ def solve(problem: Problem) -> Plan:
         cost=cost,
         complete=scheduler.is_complete,
     )
+
+
+def _proved(scheduler: Scheduler, left: dict[int, int], hourly: float) -> Cost:
+    """Return the cost of a schedule with the best lower bound that can be proved."""
+    bound, method = lower_bound(scheduler, left)
+    if bound < hourly * (1 - TOLERANCE):
+        exact = exact_bound(scheduler, left, hourly)
+        if exact is not None and exact > bound:
+            bound, method = exact, INTEGER_PROGRAM
+    # More than rounding errors above the plan would be a wrong proof, which must not be hidden.
+    assert bound <= hourly * (1 + TOLERANCE) + TOLERANCE, f"bound {bound} above the cost {hourly}"
+    return Cost(hourly=hourly, lower_bound=min(bound, hourly), method=method)
 
 
 def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
