@@ -223,8 +223,8 @@ def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) 
 def pattern_problem(placed: Scheduler, counts: Mapping[int, int]) -> PatternProblem:
     """Return the pods of some classes and what may serve them, before anything is placed."""
     scheduler = Scheduler(placed.encoded)
-    whole: Counter[Item] = Counter()
-    users: dict[Item, list[int]] = {}
+    whole: Counter[tuple[Item, int]] = Counter()
+    users: dict[tuple[Item, int], list[int]] = {}
     split: list[tuple[int, TopologyGroup, tuple[str, ...], int, Item]] = []
     for number, count in counts.items():
         by_relaxation = scheduler.pod_data[number]
@@ -232,14 +232,20 @@ def pattern_problem(placed: Scheduler, counts: Mapping[int, int]) -> PatternProb
         item = Item(plain.want, plain.bits, _most_per_node(by_relaxation))
         group = _own_spread(scheduler, by_relaxation)
         if group is None:
-            whole[item] += count
-            users.setdefault(item, []).append(number)
+            # How many may share a node is counted class by class, so only other classes are joined.
+            same = item, number if item.cap else -1
+            whole[same] += count
+            users.setdefault(same, []).append(number)
         else:
             allowed = by_relaxation[0].strict[group.key]
             domains = tuple(sorted(domain for domain in group.counts if allowed.allows(domain)))
             split.append((count, group, domains, number, item))
-    items, sizes, shares = list(whole), list(whole.values()), [float(count) for count in whole.values()]
-    where = [(tuple(users[item]), "", "") for item in items]
+    items, sizes, shares = (
+        [item for item, _ in whole],
+        list(whole.values()),
+        [float(count) for count in whole.values()],
+    )
+    where = [(tuple(users[same]), "", "") for same in whole]
     splits = []
     for count, group, domains, number, item in split:
         splits.append(
