@@ -313,6 +313,47 @@ def test_too_many_patterns() -> None:
     assert patterns(given, 9.0) is None
 
 
+def test_more_patterns_than_the_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is not given more patterns than it can choose from in time."""
+    monkeypatch.setattr(exact, "_PATTERNS", 0)
+    given = PatternProblem(count=(1,), want=((1,),), cap=(1,), bins=(Bin((1,), 1.0, (0,)),), value=(0.0,))
+
+    assert patterns(given, 5.0) is None
+
+
+def test_a_resource_that_is_not_asked_for_does_not_limit() -> None:
+    """Pods that do not ask for a resource fit machines that have none of it."""
+    given = PatternProblem(
+        count=(2, 2),
+        want=((1, 0), (2, 0)),
+        cap=(2, 2),
+        bins=(Bin((6, 0), 1.0, (0, 1)),),
+        value=(0.0, 0.0),
+    )
+
+    solved = cheapest(given, patterns(given, 5.0) or [])
+    machines = cheapest_machines(given, 5.0)
+
+    assert solved is not None
+    assert machines is not None
+    assert solved.cost == pytest.approx(1.0)
+    assert machines.least == pytest.approx(1.0)
+
+
+def test_a_spread_that_two_classes_share_is_left_out() -> None:
+    """Pods of another class that count in a spread may be anywhere, so the program does not divide."""
+    rule = [spread(ZONE, app="a")]
+    given = problem(
+        replicas(pod("a", cpu="1500m", app="a", spreads=rule), 3),
+        replicas(pod("b", cpu="1", app="a", spreads=rule), 3),
+        pools=[pool("p", SMALL, LARGE)],
+    )
+
+    cost = solve(given).cost
+
+    assert 0 < cost.lower_bound <= cost.hourly
+
+
 def test_a_pattern_that_holds_less_for_more_is_left_out() -> None:
     """Only the cheapest machine for a pattern counts, and none that another one covers."""
     given = PatternProblem(

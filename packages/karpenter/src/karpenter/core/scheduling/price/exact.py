@@ -201,6 +201,7 @@ def _opened(
         np.array([each.bin for each in bought], np.int64),
         np.array([each.price for each in bought], np.float64),
     )
+    assert given.supply is not None
     opener = ClaimOpener(scheduler, template, given.supply, unplaced)
     rest = opener.open_claims(packing, np.array(given.value))
     return scheduler if not rest else None
