@@ -57,7 +57,7 @@ _SHARES: Final = (0.3, 1.0)
 
 _BRANCHES: Final = 20
 _SECONDS: Final = 0.3
-"""Only a guard for slow machines: the number of branches ends the search on others, which is repeatable."""
+"""A guard: a program that takes longer is given up, and the bound is that of the linear program."""
 
 
 class DomainSplit(msgspec.Struct, frozen=True):
