@@ -48,6 +48,7 @@ TOLERANCE: Final = 1e-6
 
 _PODS: Final = 100
 _CLASSES: Final = 30
+_PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
 _PATTERNS: Final = 600
 _STEPS: Final = 12_000
@@ -143,7 +144,8 @@ def cheapest_schedule(
     the problem is too large.
     """
     placed = {each.number: len(each.pods) - left.get(each.number, 0) for each in first.encoded.classes}
-    small = sum(placed.values()) <= _PODS or len(placed) <= _CLASSES
+    pods = sum(placed.values())
+    small = pods <= _PODS or (len(placed) <= _CLASSES and pods <= _PODS_OF_FEW_CLASSES)
     if not small or first.nodes.count > _NODES or library() is None:
         return first, None
     given = pattern_problem(first, {number: count for number, count in placed.items() if count})
