@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,6 @@ from karpenter.kube.errors import Unreachable
 from karpenter.kube.transport import Request
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from click.testing import Result
 
 NOW = "2026-03-01T12:00:00Z"
@@ -96,7 +95,7 @@ def test_the_page_shows_machines_refusals_and_the_bill(catalogue: Any) -> None:
     assert "Without a place" in result.stdout
     assert "wants cpu 999, the most is 3.9 of 4 on four" in " ".join(result.stdout.split())
     assert "1 pod on 1 new machine, 0 on existing nodes, 1 without a place." in result.stdout
-    assert "no plan can cost less than $0.1000, so this one is 0.0% from the cheapest" in result.stdout
+    assert "$0.1000 an hour, $73.00 a month; no cheaper plan exists." in result.stdout
 
 
 @pytest.mark.parametrize("width", [80, 104, 109, 140])
@@ -375,3 +374,13 @@ def test_the_page_says_that_a_pool_is_at_its_limit(catalogue: Any) -> None:
     full = {**POOL, "spec": {**POOL["spec"], "limits": {"cpu": "0"}}}
     page = run("--catalog", catalogue(), objects=[full, pod("a")]).stdout
     assert "pool default is at its limit of 0 cpu." in page
+
+
+def test_the_example_of_the_readme_is_proved_optimal() -> None:
+    """Ten pods that are spread over three zones: the plan says that no cheaper one exists."""
+    example = Path(__file__).parents[3] / "examples" / "inflate"
+
+    found = CliRunner().invoke(main, ["plan", "-f", str(example), "--catalog", "aws"])
+
+    assert found.exit_code == 0
+    assert "no cheaper plan exists" in found.output

@@ -201,7 +201,10 @@ def _summary(plan: Plan) -> Text:
     text.append(".")
     if machines:
         text.append(f"\n{money(cost.hourly)} an hour, ${cost.hourly * HOURS_A_MONTH:,.2f} a month")
-        if cost.lower_bound > 0:
+        if cost.optimal:
+            text.append("; ")
+            text.append("no cheaper plan exists", style="bold")
+        elif cost.lower_bound > 0:
             text.append(f"; no plan can cost less than {money(cost.lower_bound)}, so this one is ")
             text.append(f"{cost.gap:.1%} from the cheapest possible at most", style="bold")
             if "linear" not in cost.method:

@@ -240,6 +240,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         """How far the cost is above the bound, as a share of the bound."""
         return self.hourly / self.lower_bound - 1 if self.lower_bound > 0 else 0.0
 
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that no plan for the same pods costs less, rounding errors aside."""
+        return self.lower_bound > 0 and self.gap <= 1e-6  # noqa: PLR2004  what an integer program can tell
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The decision about one problem."""

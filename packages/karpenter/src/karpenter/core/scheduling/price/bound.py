@@ -292,7 +292,7 @@ def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> Dual
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
     # Both kinds of values prove a bound; the larger one counts.
-    highs = _library()
+    highs = library()
     solved = best_values(market, highs) if highs is not None else None
     method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
     best = _worth(market, _equal_values(market), free, method)
@@ -413,7 +413,7 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
     return direction * (longest if np.isfinite(longest) else 0.0)
 
 
-def _library() -> Any:
+def library() -> Any:
     """Return the optional library for linear programs, or None; it is imported when it is first needed."""
     try:
         return import_module("highspy")
