@@ -57,8 +57,8 @@ _SHARES: Final = (0.3, 1.0)
 """The share of the reduced cost that patterns may have: first for a cheaper plan, then for the proof."""
 
 _BRANCHES: Final = 20
-_SECONDS: Final = 0.3
-"""A guard: a program that takes longer is given up, and the bound is that of the linear program."""
+_ITERATIONS: Final = 20_000
+"""Simplex iterations after which a program is given up: no clock, so that a decision can be made again."""
 
 
 class DomainSplit(msgspec.Struct, frozen=True):
@@ -588,7 +588,8 @@ class _IntegerProgram:
             ("mip_rel_gap", TOLERANCE / 10),
             ("mip_abs_gap", 0.0),
             ("mip_max_nodes", _BRANCHES),
-            ("time_limit", _SECONDS),
+            ("parallel", "off"),
+            ("simplex_iteration_limit", _ITERATIONS),
         ):
             solver.setOptionValue(option, value)
         solver.passModel(lp)
