@@ -74,6 +74,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     subprocess.run(["karpenter", "local", "down"], env=found, check=True, capture_output=True)  # noqa: S607  ours
 
 
+@pytest.mark.tour
 def test_every_command_of_the_pages_works(environment: dict[str, str], tmp_path: Path) -> None:
     """Whoever follows another guide, and then types what the pages print, gets what they promise."""
     pages = [command for page in PAGES for command in commands(page)]
