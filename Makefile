@@ -50,7 +50,7 @@ coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 	$(BIN)/coverage report
 
 tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
-	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py
+	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py tests/integration/test_docs_aws.py
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
