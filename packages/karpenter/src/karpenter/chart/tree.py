@@ -191,6 +191,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     service: str = "Helm"
     """Who makes the objects: ``app.kubernetes.io/managed-by``."""
 
+    chart_version: str = __version__
+    app_version: str = __version__
+    """The versions in ``Chart.yaml``, which an installer may set to those that it was asked for."""
+
     values: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
@@ -214,7 +218,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         root = {
             "Values": self.values,
             "Release": {"Name": self.name, "Namespace": self.namespace, "Service": self.service},
-            "Chart": {"Name": CHART, "Version": __version__, "AppVersion": __version__},
+            "Chart": {"Name": CHART, "Version": self.chart_version, "AppVersion": self.app_version},
         }
         try:
             return evaluate(go_text(self.at(path)), root, self._named)
@@ -275,7 +279,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         return self.namespace
 
     def _version(self) -> str:
-        return __version__
+        return self.app_version
 
     def _name(self) -> str:
         return self._short(self.at("nameOverride") or CHART)
@@ -298,11 +302,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         if _UPSTREAM_IMAGE.search(repository):
             raise BadValue(upstream_image(repository))
         digest = f"@{image['digest']}" if image.get("digest") else ""
-        return f"{repository}:{go_text(image.get('tag') or __version__)}{digest}"
+        return f"{repository}:{go_text(image.get('tag') or self.app_version)}{digest}"
 
-    @staticmethod
-    def _chart() -> str:
-        return f"{CHART}-{__version__}".replace("+", "_")
+    def _chart(self) -> str:
+        return f"{CHART}-{self.chart_version}".replace("+", "_")
 
     def _service(self) -> str:
         return self.service

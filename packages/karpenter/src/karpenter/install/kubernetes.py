@@ -89,6 +89,12 @@ LEASES: Final = target_for("coordination.k8s.io/v1", "Lease")
 PODS: Final = target_for("v1", "Pod")
 
 
+_VERSION_LABELS: Final = tuple(
+    f"metadata.labels.{label} " for label in ("helm.sh/chart", "app.kubernetes.io/version")
+)
+"""Labels that follow from the version of the chart, which the record of the release has."""
+
+
 class HelmProgram:
     """The program ``helm``, and which cluster it is told to use."""
 
@@ -321,7 +327,11 @@ class ClusterApi:
                 differences.append(f"{name} is missing")
             else:
                 found += 1
-                differences += [f"{name}: {each}" for each in compared(live, body).differences]
+                differences += [
+                    f"{name}: {each}"
+                    for each in compared(live, body).differences
+                    if not each.startswith(_VERSION_LABELS)
+                ]
         records = await self.releases(release.name)
         if not found and not records:
             return ABSENT

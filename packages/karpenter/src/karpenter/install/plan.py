@@ -298,13 +298,23 @@ class _Planner:
         names, options = self._names, self._options
         stated = _over(self.values(), *options.values)
         merged = values_of([stated], list(options.sets))
-        objects = manifests(Release(namespace=names.namespace, values=merged), definitions=False)
+        chart_version = options.chart_version or self._chart.chart_version
+        app_version = options.version or self._chart.version
+        objects = manifests(
+            Release(
+                namespace=names.namespace,
+                chart_version=chart_version,
+                app_version=app_version,
+                values=merged,
+            ),
+            definitions=False,
+        )
         release = HelmRelease(
             name=CHART,
             namespace=names.namespace,
             chart=CHART,
-            chart_version=options.chart_version or self._chart.chart_version,
-            app_version=options.version or self._chart.version,
+            chart_version=chart_version,
+            app_version=app_version,
             values=stated,
             sets=options.sets,
             objects=tuple(objects),
