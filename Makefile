@@ -58,7 +58,7 @@ bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 walks: $(VENV)/.ready ## Say which modules a pod, a consolidation and a plan pass
 	$(BIN)/python -m tools.walks
 
-soak: $(VENV)/.ready ## Live through thousands of made-up days; takes hours
+soak: $(VENV)/.ready ## Run thousands of simulated hours with faults; takes hours
 	$(BIN)/karpenter simulate --seed 1..$(RUNS) --hours 1 --faults many
 	$(BIN)/karpenter simulate --provider aws --seed 1..$(RUNS) --hours 1 --faults many
 

@@ -84,7 +84,7 @@ class SimulatedKwok:
 
     def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
         """Refuse: this cloud is not AWS."""
-        raise NotImplementedError
+        raise NotImplementedError("the kwok cloud has no AWS API")
 
     def inject(self, fault: InjectedFault, later: Later) -> bool:
         """Inject a fault of the cloud; return whether it was one."""

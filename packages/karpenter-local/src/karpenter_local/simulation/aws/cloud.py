@@ -183,18 +183,18 @@ class SimulatedAws:
             self.launched.append(happening.instance)
 
     def _run_short(self, fault: SellOut | RunShort, later: Later) -> None:
-        shelf = OfferingPattern(zone=fault.zone, capacity_type=getattr(fault, "capacity_type", ""))
+        pattern = OfferingPattern(zone=fault.zone, capacity_type=getattr(fault, "capacity_type", ""))
         code = fault.code if isinstance(fault, RunShort) else Shortage().code
         if code:
-            self._cloud.site.account.sell_out(shelf, Shortage(code=code))
+            self._cloud.site.account.sell_out(pattern, Shortage(code=code))
         elif isinstance(fault, RunShort):
             running = sum(
-                shelf.holds(capacity_type_of(each), each.instance_type, each.placement.zone)
+                pattern.holds(capacity_type_of(each), each.instance_type, each.placement.zone)
                 for each in self._inventory.all()
                 if not is_leaving(each)
             )
-            self._cloud.site.account.limit(shelf, running + fault.left)
-        later(fault.seconds, lambda: self._cloud.site.account.restock(shelf))
+            self._cloud.site.account.limit(pattern, running + fault.left)
+        later(fault.seconds, lambda: self._cloud.site.account.restock(pattern))
 
     def _fail_calls(self, fault: BadCloud | BadAws, later: Later) -> None:
         self.call_faults.share = fault.share
