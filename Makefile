@@ -5,11 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 RUNS ?= 3000
+# What `make test` leaves to targets of their own: they need programs of others, or minutes.
+QUICK := not (controlplane or helm or tour or browser or cdk or prometheus or terminal)
 
-.PHONY: help demo test lint types imports unit coverage tour bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour browser cdk prometheus terminal bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
 
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "karpenter needs Python 3.11 or newer; hint: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -42,15 +44,18 @@ imports: $(VENV)/.ready ## Check the layers and the purity of the core
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.ready ## Run the tests without measuring coverage
-	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm and not tour"
+	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)"
 
 coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n $(JOBS) -m "not controlplane and not helm and not tour" --cov --cov-report=
+	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" --cov --cov-report=
 	$(BIN)/coverage report
 
 tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
 	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py tests/integration/test_docs_aws.py
+
+browser cdk prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, node, Prometheus or tmux
+	$(BIN)/pytest -n 0 -m $@ tests
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks

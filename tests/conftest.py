@@ -2,8 +2,8 @@
 What every test run needs: whether the real control plane and helm are there, and logs set up by no test.
 
 Tests marked ``controlplane`` run when its binaries are found, tests marked ``helm`` when helm is; otherwise
-they are left out, and the run says so. Tests marked ``tour`` take minutes and run only when asked for by
-``-m tour``.
+they are left out, and the run says so. Tests marked ``tour``, ``browser``, ``cdk``, ``prometheus`` or
+``terminal`` run only when asked for, as by ``-m tour``.
 
 Laws are tried with the same examples in every run, so that a change is judged by what it changes.
 ``pytest tests/property --hypothesis-profile=thorough`` looks for new ones, thousands for each law.
@@ -57,12 +57,12 @@ def _missing() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs the real control plane, or helm, where there is none, and tours."""
-    unasked = "tour" not in str(config.getoption("markexpr"))
+    """Leave out what needs the real control plane, or helm, where there is none, and what was not asked."""
+    asked = str(config.getoption("markexpr"))
     for marker, is_missing in (
         ("controlplane", _missing()),
         ("helm", find_helm() is None),
-        ("tour", unasked),
+        *((marker, marker not in asked) for marker in ("tour", "browser", "cdk", "prometheus", "terminal")),
     ):
         needing = [item for item in items if item.get_closest_marker(marker)]
         if needing and is_missing:
