@@ -10,7 +10,7 @@ import pytest
 
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import NODEPOOL, REQUESTED_DRA_DRIVERS
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.nodeclaim import (
@@ -19,9 +19,9 @@ from karpenter.controllers.nodeclaim import (
     NodeClaimConsistency,
     NodeClaimDisruption,
     NodeClaimLifecycle,
+    NodeTermination,
     PodEvents,
 )
-from karpenter.controllers.termination import NodeTermination
 from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ObjectUpdated

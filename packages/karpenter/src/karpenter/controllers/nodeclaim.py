@@ -4,6 +4,8 @@ collection.
 
 Each reads the cluster state, calls a pure function of :mod:`karpenter.core.lifecycle`, and performs its
 effects.
+
+The termination controller of Nodes drains deleted Nodes and terminates their machines.
 """
 
 from __future__ import annotations
@@ -23,14 +25,20 @@ from karpenter.cloud.cloudprovider import HoldsRegistration
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
-from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED
+from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
 from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.lifecycle.garbagecollection import PERIOD, claims_without_machine, machines_without_claim
 from karpenter.core.lifecycle.hydration import hydrate
-from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.initialization import is_ready
+from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
-from karpenter.core.lifecycle.termination import finalize_nodeclaim
+from karpenter.core.lifecycle.termination import (
+    TerminatingNode,
+    finalize_nodeclaim,
+    pending_volume_attachments,
+    terminate_node,
+)
 from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
@@ -39,10 +47,9 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
+    from karpenter.controllers.controller import PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
-
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -286,3 +293,59 @@ class GarbageCollection:
             machines_without_claim(machines, view.claims.values(), self._clock.now())
         )
         return PERIOD
+
+
+class NodeTermination:
+    """Terminates Nodes that are being deleted."""
+
+    name = "node.termination"
+
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+        self._store = store
+        self._performer = performer
+        self._cloud = cloud
+        self._clock = clock
+
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the terminating Nodes to reconcile after an event."""
+        del before
+        item = event.object
+        if isinstance(item, Node) and _is_terminating(item):
+            yield item.name
+        elif isinstance(item, NodeClaim):
+            for node in self._store.nodes_of(item.status.provider_id):
+                if _is_terminating(node):
+                    yield node.name
+
+    async def reconcile(self, key: str) -> float | None:
+        """Reconcile one Node."""
+        node = self._store.node(key)
+        if node is None or not _is_terminating(node):
+            return None
+        claims = self._store.claims_of(node.spec.provider_id)
+        gone = await self._is_machine_gone(node)
+        view = self._store.view()
+        pods = view.pods_by_node.get(node.name, ())
+        terminating = TerminatingNode(
+            node=node,
+            claim=claims[0] if len(claims) == 1 else None,
+            pods=pods,
+            attachments=pending_volume_attachments(view.attachments, node.name, pods, view.volume_claims),
+            machine_gone=gone,
+        )
+        due = terminate_node(terminating, self._clock.now())
+        await self._performer.perform(due.effects)
+        return due.again
+
+    async def _is_machine_gone(self, node: Node) -> bool:
+        if is_ready(node):
+            return False
+        try:
+            await call_cloud(self._cloud.get(node.spec.provider_id))
+        except MachineNotFound:
+            return True
+        return False
+
+
+def _is_terminating(node: Node) -> bool:
+    return node.metadata.deletion_timestamp is not None and has_finalizer(node)
