@@ -10,7 +10,8 @@ The termination controller of Nodes drains deleted Nodes and terminates their ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -22,13 +23,20 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import HoldsRegistration
-from karpenter.cloud.errors import MachineNotFound
+from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
 from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.expiration import expire
-from karpenter.core.lifecycle.garbagecollection import PERIOD, claims_without_machine, machines_without_claim
+from karpenter.core.lifecycle.garbagecollection import (
+    FIRST_PERIOD,
+    FIRST_ROUNDS,
+    PERIOD,
+    claims_without_machine,
+    machines_without_claim,
+    nodes_without_claim,
+)
 from karpenter.core.lifecycle.hydration import hydrate
 from karpenter.core.lifecycle.initialization import is_ready
 from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
@@ -49,9 +57,12 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
     from karpenter.controllers.controller import PoolCatalogs
     from karpenter.controllers.perform import Performer
+    from karpenter.core.effects import Terminate
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 log = structlog.stdlib.get_logger(__name__)
+
+_TERMINATIONS_AT_ONCE: Final = 100
 
 
 class NodeClaimLifecycle:
@@ -270,29 +281,61 @@ class PodEvents:
 
 
 class GarbageCollection:
-    """Deletes NodeClaims without a machine, and machines without a NodeClaim."""
+    """Deletes NodeClaims without a machine."""
 
     name = "nodeclaim.garbagecollection"
+
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider) -> None:
+        self._store = store
+        self._performer = performer
+        self._cloud = cloud
+
+    async def look(self) -> float:
+        """Compare NodeClaims with the machines of the cloud."""
+        # Claims are read before the list, so that a launch in between is no orphan.
+        before = tuple(self._store.view().claims.values())
+        machines = await call_cloud(self._cloud.list())
+        pods = self._store.view().pods_by_node
+        await self._performer.perform(claims_without_machine(before, machines, self._store.nodes_of, pods))
+        return PERIOD
+
+
+class InstanceGarbageCollection:
+    """Terminates machines that have no NodeClaim, and deletes their Nodes."""
+
+    name = "instance.garbagecollection"
 
     def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
+        self._rounds = 0
+        self._turn = asyncio.Semaphore(_TERMINATIONS_AT_ONCE)
 
     async def look(self) -> float:
-        """Compare NodeClaims with the machines of the cloud."""
-        # Claims are read before and after the list, so that a launch in between is no orphan.
-        before = tuple(self._store.view().claims.values())
+        """Compare the machines of the cloud with NodeClaims."""
         machines = await call_cloud(self._cloud.list())
         view = self._store.view()
-        await self._performer.perform(
-            claims_without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
-        )
-        await self._performer.perform(
-            machines_without_claim(machines, view.claims.values(), self._clock.now())
-        )
-        return PERIOD
+        due = machines_without_claim(machines, view.claims.values(), self._clock.now())
+        failures = await asyncio.gather(*map(self._terminate, due))
+        failed = [each for each in failures if each is not None]
+        await self._performer.perform(nodes_without_claim(view.nodes.values(), due))
+        if failed:
+            log.warning("machines.not_collected", count=len(failed), error=str(failed[0]))
+        else:
+            self._rounds += 1
+        return FIRST_PERIOD if self._rounds <= FIRST_ROUNDS else PERIOD
+
+    async def _terminate(self, due: Terminate) -> CloudError | None:
+        """Terminate one machine; one that fails does not keep the others, and is tried again."""
+        async with self._turn:
+            try:
+                await self._performer.perform((due,))
+            except CloudError as error:
+                return error
+        log.info("machine.collected", provider_id=due.provider_id, because=due.because)
+        return None
 
 
 class NodeTermination:

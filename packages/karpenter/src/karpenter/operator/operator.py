@@ -59,6 +59,7 @@ from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
 from karpenter.controllers.nodeclaim import (
     Expiration,
     GarbageCollection,
+    InstanceGarbageCollection,
     NodeClaimConsistency,
     NodeClaimDisruption,
     NodeClaimLifecycle,
@@ -358,7 +359,8 @@ class Operator:
         self._register(Controller(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
         self._singletons += [
             NodePoolCounter(store, performer),
-            GarbageCollection(store, performer, self.cloud, clock),
+            GarbageCollection(store, performer, self.cloud),
+            InstanceGarbageCollection(store, performer, self.cloud, clock),
         ]
         if isinstance(parts.cloud, Interruptible):
             self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run
