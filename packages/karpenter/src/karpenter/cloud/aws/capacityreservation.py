@@ -41,8 +41,9 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 """
 
 _REMEMBERED: Final = 60.0
-# EC2 is eventually consistent: AvailableInstanceCount may not show a launch yet. So launches are counted here,
-# and every lookup corrects the count: https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+# EC2 is eventually consistent: AvailableInstanceCount may not show a launch yet. Launches are counted here,
+# and every lookup corrects the count:
+# https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 _COUNTED_FOR: Final = 24 * 3600.0
 # The largest page of DescribeCapacityReservations:
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityReservations.html

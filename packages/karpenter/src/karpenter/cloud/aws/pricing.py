@@ -53,7 +53,7 @@ class PricingProvider:
 
     def spot(self, instance_type: str, zone: str) -> float | None:
         """Return the spot price of a type in a zone; None when it is not offered."""
-        # Before spot prices are known the on-demand price stands in: it is the default maximum of a spot request:
+        # Before spot prices are known the on-demand price stands in, the default maximum of a spot request:
         # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-instances.html
         if self._spot is None:
             return self.on_demand(instance_type)
