@@ -33,6 +33,13 @@ _EMPTY: Final = "░"
 _GOOD: Final = 0.9
 _OK: Final = 0.6
 _GAP: Final = 2
+_WIDE_GAP: Final = 3
+_EDGES: Final = 2
+"""Columns left and right of a table with a title."""
+
+_ENDLESS: Final = 10_000
+_LONG_WORD: Final = 40
+"""Columns of a word from which on it may be broken."""
 
 
 class Drawn(Protocol):
@@ -109,8 +116,10 @@ def fit(
         if natural[place]:
             natural[place] = max(natural[place], cell_len(column.title))
     least = [
-        min(size, max(column.least, cell_len(column.title))) if column.least else size
-        for column, size in zip(columns, natural, strict=True)
+        min(size, max(column.least, cell_len(column.title), 0 if column.cut else _longest_word(rows, place)))
+        if column.least
+        else size
+        for place, (column, size) in enumerate(zip(columns, natural, strict=True))
     ]
     while _total(least, gap) > width:
         going = max((place for place, size in enumerate(natural) if size), key=lambda i: columns[i].drop)
@@ -137,19 +146,20 @@ def fitted(
     heading: bool = True,
 ) -> Table:
     """Return the table of `rows` in a width; with a `title` it has a rule below its heading."""
-    widths = fit(columns, rows, width)
+    room = width - _EDGES if title else width
+    wide = bool(title) and fit(columns, rows, room, _WIDE_GAP) == fit(columns, rows, _ENDLESS, _WIDE_GAP)
+    gap = _WIDE_GAP if wide else _GAP
+    widths = fit(columns, rows, room, gap)
     table = Table(
         title=title or None,
         title_justify="left",
         box=box.SIMPLE_HEAD if title else None,
         pad_edge=False,
-        padding=(0, _GAP, 0, 0),
-        collapse_padding=False,
+        # The rule below a heading has a column of its own between two columns.
+        padding=(0, gap - 1 if title else gap, 0, 0),
         show_header=heading,
         header_style="bold" if title else "bright_black",
     )
-    if title:
-        table.padding = (0, _GAP - 1, 0, 0)
     kept = [place for place, size in enumerate(widths) if size]
     for place in kept:
         column = columns[place]
@@ -209,6 +219,12 @@ def _natural(cell: Cell) -> int:
 
 def _has_text(rows: Sequence[Sequence[Cell]], place: int) -> bool:
     return any(_is_drawn(row[place]) or str(row[place]).strip(" -") for row in rows)
+
+
+def _longest_word(rows: Sequence[Sequence[Cell]], place: int) -> int:
+    """Return how long the longest word of a column is, so that folding keeps words whole."""
+    texts = [str(row[place]) for row in rows if not _is_drawn(row[place])]
+    return min(max((cell_len(word) for text in texts for word in text.split()), default=0), _LONG_WORD)
 
 
 def _total(widths: Sequence[int], gap: int) -> int:
