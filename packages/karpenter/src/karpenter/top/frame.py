@@ -140,7 +140,8 @@ class TopFrame:
             return Text(""), Text(NO_NODES), *below
         room -= len(waiting) + bool(waiting) + 1
         rows = self._paged(snapshot.rows, (room - 1) // len(self.options.resources))
-        return node_table(rows, snapshot, self.options, width), *below
+        table = node_table(rows, self.options, width, now=snapshot.now, advice=snapshot.advice)
+        return table, *below
 
     def _listed(self, data: TableData, empty: str, width: int, room: int) -> Sequence[RenderableType]:
         """Return the page of a list that is shown, or what is said of an empty one."""

@@ -317,7 +317,7 @@ def parse_sort(text: str) -> NodeSort:
 
 def sorted_rows(rows: Iterable[NodeRow], order: NodeSort) -> list[NodeRow]:
     """Return rows in an order; those that are equal by name, or by instance where a label decides."""
-    found = sorted(rows, key=lambda row: row.name if order.by in SORTS else row.instance)
+    found = sorted(rows, key=lambda row: natural_key(row.name if order.by in SORTS else row.instance))
     found.sort(key=lambda row: _sort_key(row, order.by), reverse=order.descending)
     return found
 

@@ -45,7 +45,7 @@ class TopScreen(App[str]):
     Screen, #frame { background: ansi_default; color: ansi_default; height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("q", "end"),
+        ("q", "leave"),
         # Before the framework asks whether to quit.
         Binding("ctrl+c", "end", priority=True),
         ("escape", "back"),
@@ -114,6 +114,10 @@ class TopScreen(App[str]):
             event.stop()
             self.frame.type(event.key, event.character)
             self.draw()
+
+    def action_leave(self) -> None:
+        """End, where q is no letter."""
+        self.exit()
 
     def action_end(self) -> None:
         """End."""

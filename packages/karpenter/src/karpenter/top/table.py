@@ -271,6 +271,7 @@ def _rgb(luv: Sequence[float]) -> tuple[float, float, float]:
     xyz = (y * 9 * u / (4 * v), y, y * (12 - 3 * u - 20 * v) / (4 * v))
     linear = [max(0.0, min(1.0, sum(a * b for a, b in zip(row, xyz, strict=True)))) for row in _FROM_XYZ]
     red, green, blue = (
-        255 * (12.92 * each if each <= _LINEAR else 1.055 * each ** (1 / 2.4) - 0.055) for each in linear
+        round(255 * (12.92 * each if each <= _LINEAR else 1.055 * each ** (1 / 2.4) - 0.055))
+        for each in linear
     )
     return red, green, blue

@@ -17,6 +17,7 @@ from karpenter.top.table import TableColumn, TableData, UsageBar, fit, fitted, s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -115,12 +116,9 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def node_table(
-    rows: Sequence[NodeRow],
-    snapshot: TopSnapshot,
-    options: TopOptions,
-    width: int,
+    rows: Sequence[NodeRow], options: TopOptions, width: int, *, now: datetime, advice: Advice | None = None
 ) -> Table:
-    """Return the table of some nodes of a snapshot."""
+    """Return the table of some nodes."""
     columns = (
         _NAME,
         TableColumn(),
@@ -130,7 +128,7 @@ def node_table(
         *(TableColumn(title=_short(each), drop=4) for each in options.extra_labels),
         *_OURS,
     )
-    cells = [line for row in rows for line in _lines(row, snapshot, options)]
+    cells = [line for row in rows for line in _lines(row, options, now, advice)]
     if sum(map(bool, fit(columns, cells, width))) < sum(map(bool, fit(columns, cells, _ENDLESS))):
         cells = [[_host(line[0]), *line[1:]] for line in cells]  # rather than another column
     return fitted(columns, cells, width)
@@ -141,10 +139,10 @@ def _host(cell: Cell) -> Cell:
     return cell.split(".")[0] if isinstance(cell, Text) and "." in cell.plain else cell
 
 
-def _lines(row: NodeRow, snapshot: TopSnapshot, options: TopOptions) -> list[list[Cell]]:
+def _lines(row: NodeRow, options: TopOptions, now: datetime, advice: Advice | None) -> list[list[Cell]]:
     # A narrow screen has no column for readiness, so the name shows it too.
     name = Text(row.name, "red" if row.deleting else "" if row.ready else "yellow")
-    rest = _rest(row, snapshot, options)
+    rest = _rest(row, options, now, advice)
     lines: list[list[Cell]] = []
     for resource in options.resources:
         bar = UsageBar(row.share(resource) or 0.0, options.style)
@@ -152,7 +150,7 @@ def _lines(row: NodeRow, snapshot: TopSnapshot, options: TopOptions) -> list[lis
     return lines
 
 
-def _rest(row: NodeRow, snapshot: TopSnapshot, options: TopOptions) -> list[Cell]:
+def _rest(row: NodeRow, options: TopOptions, now: datetime, advice: Advice | None) -> list[Cell]:
     """Return the cells after the bar."""
     price = row.price if options.pricing else None
     kind = row.instance_type or "-"
@@ -160,7 +158,7 @@ def _rest(row: NodeRow, snapshot: TopSnapshot, options: TopOptions) -> list[Cell
     if row.ready:
         ready = Text("Ready")
     else:
-        since = f"/{age(snapshot.now - row.waiting_since)}" if row.waiting_since is not None else ""
+        since = f"/{age(now - row.waiting_since)}" if row.waiting_since is not None else ""
         ready = Text(f"NotReady{since}", "yellow")
     state = Text(row.state or "-", "red" if row.deleting else "yellow" if row.cordoned else "")
     memory, gpus = row.share(MEMORY), row.amounts(GPU)
@@ -170,11 +168,11 @@ def _rest(row: NodeRow, snapshot: TopSnapshot, options: TopOptions) -> list[Cell
         f"{way}/Auto" if row.auto else way,
         state,
         ready,
-        *(label_text(row, label, snapshot.now) for label in options.extra_labels),
-        _next(row, snapshot.advice),
+        *(label_text(row, label, now) for label in options.extra_labels),
+        _next(row, advice),
         row.pool,
         row.zone,
-        age(snapshot.now - row.created) if row.created is not None else "",
+        age(now - row.created) if row.created is not None else "",
         f"{memory:.0%}" if memory is not None and MEMORY not in options.resources else "",
         f"{gpus[0]}/{gpus[1]}" if gpus[1] and GPU not in options.resources else "",
         f"{price * HOURS_A_MONTH:,.2f}" if price is not None else "",
@@ -259,7 +257,7 @@ def whole_page(snapshot: TopSnapshot, options: TopOptions, width: int) -> Group:
     """Return everything at once, as ``--once`` prints it."""
     parts: list[RenderableType] = [summary(snapshot, options, width), Text("")]
     if snapshot.rows:
-        parts.append(node_table(snapshot.rows, snapshot, options, width))
+        parts.append(node_table(snapshot.rows, options, width, now=snapshot.now, advice=snapshot.advice))
     else:
         parts.append(Text("no nodes"))
     if snapshot.pending:
