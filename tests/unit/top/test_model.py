@@ -19,6 +19,7 @@ from karpenter.top.model import (
     read_selector,
     sorted_rows,
     totals,
+    waiting_pods,
 )
 from tests.unit.top.clusters import NOW, ago, claim, node, pod, row, view
 
@@ -140,7 +141,7 @@ def test_sums_are_those_of_the_rows() -> None:
         pod("starts", "a", phase="Pending"),
     )
     shown = [each for each in node_rows(found, lambda _: 0.1) if each.name == "a"]
-    sums = totals(shown, found)
+    sums = totals(shown, waiting_pods(found))
     assert (sums.nodes, sums.pods, sums.pending, sums.running, sums.bound) == (1, 3, 2, 1, 2)
     assert sums.requests["cpu"] == 2000
     assert sums.monthly == pytest.approx(73.0)
@@ -149,7 +150,7 @@ def test_sums_are_those_of_the_rows() -> None:
 def test_unpriced_nodes_are_counted() -> None:
     """The bill says how many nodes it leaves out."""
     found = view(node("a"), node("b"))
-    assert totals(node_rows(found, lambda _: None), found).unpriced == 2
+    assert totals(node_rows(found, lambda _: None), waiting_pods(found)).unpriced == 2
 
 
 def test_rows_are_made_once() -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.core.state.pod import is_active
 from karpenter.core.state.statenode import state_nodes
+from karpenter.top.model import waiting_pods
 from karpenter.why.nodes import node_sentence
 from karpenter.why.pods import waiting_sentence
 
@@ -115,7 +115,7 @@ def advise(
 
 def pending_pods(view: ClusterView, provisioning: ProvisioningDecision | None) -> tuple[PendingPod, ...]:
     """Return the pods that wait, those of one workload and reason together, the most numerous first."""
-    waiting = [pod for pod in view.pods.values() if not pod.spec.node_name and is_active(pod)]
+    waiting = waiting_pods(view)
     groups: dict[tuple[str, str], list[str]] = {}
     for pod in waiting[:MOST_PENDING]:
         decided = provisioning if view.pools else None

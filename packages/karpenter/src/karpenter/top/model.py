@@ -9,7 +9,6 @@ node is shown, so that the sums are those of the rows. How a row looks is decide
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import timedelta
 
+    from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
 
@@ -91,6 +91,9 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it has not been Ready; None where it is."""
 
     pods: int = 0
+    running: int = 0
+    """How many of its pods are in the phase Running; the others have yet to start."""
+
     requests: Mapping[str, int] = {}
     allocatable: Mapping[str, int] = {}
     labels: Mapping[str, str] = {}
@@ -193,6 +196,7 @@ def node_row(node: StateNode) -> NodeRow:
         created=_created(node),
         waiting_since=None if node.is_ready else _waiting_since(node),
         pods=len(pods),
+        running=sum(pod.status.phase == "Running" for pod in pods),
         requests=merge(pod_requests(pod) for pod in pods),
         allocatable=node.allocatable,
         labels=labels,
@@ -233,22 +237,21 @@ def _waiting_since(node: StateNode) -> datetime | None:
     return next(filter(None, moments), None) or _created(node)
 
 
-def totals(rows: Sequence[NodeRow], view: ClusterView) -> ClusterTotals:
+def waiting_pods(view: ClusterView) -> list[Pod]:
+    """Return the pods that have no node."""
+    return [pod for pod in view.pods.values() if not pod.spec.node_name and is_active(pod)]
+
+
+def totals(rows: Sequence[NodeRow], waiting: Sequence[Pod]) -> ClusterTotals:
     """Return the sums of rows, with the pods that are on them or on no node."""
-    names = {row.name for row in rows}
-    phases: Counter[str] = Counter()
-    bound = 0
-    for pod in view.pods.values():
-        if is_active(pod) and (not pod.spec.node_name or pod.spec.node_name in names):
-            phases[pod.status.phase or "Pending"] += 1
-            bound += bool(pod.spec.node_name)
+    bound, running = sum(row.pods for row in rows), sum(row.running for row in rows)
     return ClusterTotals(
         nodes=len(rows),
         requests=merge(row.requests for row in rows),
         allocatable=merge(row.allocatable for row in rows),
-        pods=phases.total(),
-        pending=phases["Pending"],
-        running=phases["Running"],
+        pods=bound + len(waiting),
+        pending=bound - running + len(waiting),
+        running=running,
         bound=bound,
         hourly=sum(row.price or 0.0 for row in rows),
         unpriced=sum(row.price is None for row in rows),

@@ -1,13 +1,15 @@
 """
 The screen of ``karpenter top``: which key does what, and when it is drawn anew.
 
-It is drawn after a key, after the size changed, once a second if something changed, and every few seconds
-for the ages. What is drawn is in :mod:`.frame`.
+It is drawn after a key, after the size changed, every few seconds for the ages, and before that when
+something changed, at most once a second and so seldom that it takes a twentieth of a core. What is drawn is
+in :mod:`.frame`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
 
 STARTING: Final = "Starting: reading the cluster..."
 _REFRESH: Final = 1.0
-_AGES: Final = 5
-"""Looks after which ages are drawn anew though nothing else changed."""
+_AGES: Final = 5.0
+"""Seconds after which everything is drawn anew though nothing but ages changed."""
+
+_SHARE: Final = 0.05
+"""The share of a core up to which changes are drawn as soon as they are seen."""
 
 _WHILE_TYPING: Final = frozenset({"end", "back"})
 _ALL: Final = 1_000_000
@@ -66,7 +71,7 @@ class TopScreen(App[str]):
         super().__init__(ansi_color=True)
         self.monitor, self.frame = monitor, TopFrame(options)
         self._seen: tuple[object, ...] = ()
-        self._looks = 0
+        self._drawn_at = self._used_at = 0.0
         self._own_tasks: list[asyncio.Task[None]] = []
 
     def compose(self) -> ComposeResult:
@@ -151,8 +156,10 @@ class TopScreen(App[str]):
         self.draw()
 
     def _look(self) -> None:
-        self._looks = (self._looks + 1) % _AGES
-        if self.monitor.revision != self._seen or not self._looks:
+        """Draw what changed, so seldom that it takes little of a core; ages and all every few seconds."""
+        passed, used = time.monotonic() - self._drawn_at, time.thread_time() - self._used_at
+        changed = self.monitor.revision != self._seen
+        if (changed and used < _SHARE * passed) or passed > _AGES:
             self.draw()
 
     def draw(self) -> None:
@@ -160,6 +167,7 @@ class TopScreen(App[str]):
         if not self.monitor.ready or not self.is_running:
             return
         self._seen = self.monitor.revision
+        self._drawn_at, self._used_at = time.monotonic(), time.thread_time()
         snapshot = self.monitor.take(self.frame.options, words=self.frame.words)
         drawn = self.frame.draw(snapshot, self.size.width, self.size.height)
         self.query_one("#frame", Static).update(drawn)

@@ -23,6 +23,7 @@ from karpenter.top.model import (
     matches,
     sorted_rows,
     totals,
+    waiting_pods,
 )
 from karpenter.top.table import DEFAULT_STYLE
 
@@ -78,7 +79,7 @@ def take(
     return TopSnapshot(
         now=now,
         rows=tuple(sorted_rows(chosen, options.order)),
-        totals=totals(chosen, view),
+        totals=totals(chosen, waiting_pods(view)),
         pending=advice.pending if advice is not None else pending_pods(view, None),
         advice=advice,
         decisions=tuple(decisions[:_SHOWN_DECISIONS]),

@@ -89,13 +89,14 @@ class UsageBar(msgspec.Struct, frozen=True):
         suffix = f" {self.share:4.0%}" if self.percent else ""
         cells = max(width - len(suffix), 1)
         filled = round(max(0.0, min(self.share, 1.0)) * cells)
-        colours = gradient(self.colours[-1], self.colours[0], cells)
-        text = Text(no_wrap=True)
-        for place in range(filled):
-            text.append(_FULL, colours[place])
-        text.append(_EMPTY * (cells - filled), "bright_black")
-        text.append(suffix)
-        return text
+        return Text.assemble(_bar(filled, cells, self.colours), suffix, no_wrap=True)
+
+
+@lru_cache(maxsize=1024)
+def _bar(filled: int, cells: int, colours: tuple[str, ...]) -> Text:
+    shades = gradient(colours[-1], colours[0], cells)
+    parts = [(_FULL, shades[place]) for place in range(filled)]
+    return Text.assemble(*parts, (_EMPTY * (cells - filled), "bright_black"))
 
 
 def share_style(share: float, colours: Sequence[str] = DEFAULT_STYLE) -> str:
