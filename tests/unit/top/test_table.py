@@ -5,7 +5,7 @@ from rich.text import Text
 
 from karpenter.top.table import (
     DEFAULT_STYLE,
-    TableColumn,
+    FittedColumn,
     TableData,
     UsageBar,
     fit,
@@ -16,11 +16,11 @@ from karpenter.top.table import (
 from tests.unit.top.clusters import printed
 
 COLUMNS = (
-    TableColumn(title="name"),
-    TableColumn(title="used", least=9),
-    TableColumn(title="zone", drop=2),
-    TableColumn(title="pool", drop=1),
-    TableColumn(title="why", least=10),
+    FittedColumn(title="name"),
+    FittedColumn(title="used", least=9),
+    FittedColumn(title="zone", drop=2),
+    FittedColumn(title="pool", drop=1),
+    FittedColumn(title="why", least=10),
 )
 ROW = ("node-1", UsageBar(0.5), "us-east-1a", "default", "one two three four five")
 
@@ -43,14 +43,14 @@ def test_columns_shrink_and_then_go(width: int, expected: list[int]) -> None:
 
 def test_empty_columns_are_left_out() -> None:
     """A column without text in any row takes no room, and a dash is no text."""
-    columns = (TableColumn(title="a"), TableColumn(title="b"), TableColumn(title="c"))
+    columns = (FittedColumn(title="a"), FittedColumn(title="b"), FittedColumn(title="c"))
     assert fit(columns, [("x", "", "-"), ("y", "", "-")], 80) == [1, 0, 0]
     assert fit(columns, [("x", "", "-"), ("y", "", "z")], 80) == [1, 0, 1]
 
 
 def test_folding_keeps_words_whole() -> None:
     """A column that folds is not narrower than its longest word; other columns go before that."""
-    columns = (TableColumn(title="a", drop=1), TableColumn(title="why", least=5))
+    columns = (FittedColumn(title="a", drop=1), FittedColumn(title="why", least=5))
     assert fit(columns, [("x" * 20, "karpenter.sh/do-not-disrupt is true")], 40) == [0, 35]
 
 
@@ -65,14 +65,14 @@ def test_lines_are_no_longer_than_the_screen(width: int) -> None:
 
 def test_a_column_may_cut() -> None:
     """A column that cuts ends in an ellipsis, on one line."""
-    columns = (TableColumn(title="pod", least=5, cut=True),)
+    columns = (FittedColumn(title="pod", least=5, cut=True),)
     assert printed(fitted(columns, [("a-long-name",)], 6), 6) == ["pod", "a-lon…"]
 
 
 def test_pages_have_as_many_rows_as_fit() -> None:
     """Rows that fold take as many lines as they have; a row that is too long has a page of its own."""
     data = TableData(
-        (TableColumn(title="why", least=10),), (("one two",), ("a " * 20,), ("three",), ("four",))
+        (FittedColumn(title="why", least=10),), (("one two",), ("a " * 20,), ("three",), ("four",))
     )
     assert [len(page.rows) for page in data.pages(10, 3)] == [1, 1, 2]
     assert [len(page.rows) for page in data.pages(80, 3)] == [3, 1]
@@ -125,4 +125,4 @@ def test_black_has_no_hue() -> None:
 
 def test_text_is_counted_in_cells() -> None:
     """A wide character takes two columns."""
-    assert fit((TableColumn(),), [(Text("日本"),)], 80) == [4]
+    assert fit((FittedColumn(),), [(Text("日本"),)], 80) == [4]

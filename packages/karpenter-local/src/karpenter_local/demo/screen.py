@@ -16,7 +16,7 @@ from rich.text import Text
 
 from karpenter.cli.planning.page import HOURS_A_MONTH, money
 from karpenter.top.snapshot import TopOptions
-from karpenter.top.table import TableColumn, fitted
+from karpenter.top.table import FittedColumn, fitted
 from karpenter.top.text import node_table
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ def _machines(picture: Picture, width: int) -> RenderableType:
 def summary(results: list[SceneResult], width: int) -> Table:
     """Return what happened, scene by scene."""
     columns = (
-        TableColumn(),
-        TableColumn(title="expected", least=30),
-        TableColumn(title="took", right=True, drop=1),
-        TableColumn(title="machines", right=True, drop=2),
-        TableColumn(title="$/hour", right=True, drop=1),
+        FittedColumn(),
+        FittedColumn(title="expected", least=30),
+        FittedColumn(title="took", right=True, drop=1),
+        FittedColumn(title="machines", right=True, drop=2),
+        FittedColumn(title="$/hour", right=True, drop=1),
     )
     rows: list[list[Cell]] = []
     for each in results:

@@ -76,8 +76,8 @@ def _two_dashes(argument: str) -> list[str]:
     epilog="Examples:\n\n"
     "  karpenter top --once -f examples/top\n\n"
     "  karpenter top --context production --resources cpu,memory\n\n"
-    "  karpenter top --node-sort price=dsc --node-selector karpenter.sh/nodepool=default\n\n"
-    "  karpenter top --extra-labels topology.kubernetes.io/zone,eks-node-viewer/node-age",
+    "  karpenter top --node-sort price=dsc --node-selector team=web\n\n"
+    "  karpenter top --extra-labels team,eks-node-viewer/node-age",
 )
 @files_option(required=False, text="Show the cluster of these manifests instead of a live one")
 @click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
@@ -92,8 +92,7 @@ def _two_dashes(argument: str) -> list[str]:
 @click.option(
     "--extra-labels",
     metavar="LABELS",
-    help="A column for each of these labels, also eks-node-viewer/node-age and "
-    "eks-node-viewer/node-cpu-usage.",
+    help="A column for each of these labels; some are computed, see the guide.",
 )
 @click.option("--style", metavar="COLOURS", help="Good, ok and bad.  [default: #04B575,#FFFF00,#FF0000]")
 @click.option("--disable-pricing", is_flag=True, default=None, help="Show no prices.")

@@ -55,6 +55,8 @@ class PendingPod(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     sentence: str
+    placed: bool = False
+    """Whether a place is known for them."""
 
 
 class LastDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,21 +116,30 @@ def advise(
 
 
 def pending_pods(view: ClusterView, provisioning: ProvisioningDecision | None) -> tuple[PendingPod, ...]:
-    """Return the pods that wait, those of one workload and reason together, the most numerous first."""
+    """Return the pods that wait, those of one workload and reason together; first those without a place."""
+    decided = provisioning if view.pools else None
     waiting = waiting_pods(view)
-    groups: dict[tuple[str, str], list[str]] = {}
+    placed = _placed(decided) if decided is not None else frozenset()
+    groups: dict[tuple[bool, str, str], list[str]] = {}
     for pod in waiting[:MOST_PENDING]:
-        decided = provisioning if view.pools else None
         sentence = waiting_sentence(view, pod, decided) if decided is not None else _scheduler_words(pod)
-        groups.setdefault((_owner(pod), sentence), []).append(pod.key)
+        groups.setdefault((pod.key in placed, _owner(pod), sentence), []).append(pod.key)
     found = [
-        PendingPod(pod=keys[0], count=len(keys), sentence=sentence)
-        for (_, sentence), keys in sorted(groups.items(), key=lambda each: -len(each[1]))
+        PendingPod(pod=keys[0], count=len(keys), sentence=sentence, placed=has_place)
+        for (has_place, _, sentence), keys in groups.items()
     ]
+    found.sort(key=lambda each: (each.placed, -each.count))
     rest = len(waiting) - MOST_PENDING
     if rest > 0:
         found.append(PendingPod(pod=waiting[MOST_PENDING].key, count=rest, sentence="Not looked at."))
     return tuple(found)
+
+
+def _placed(decision: ProvisioningDecision) -> frozenset[str]:
+    """Return the pods that have a place in a plan."""
+    plan = decision.plan
+    new = (pod for node in plan.new_nodes for pod in node.pods)
+    return frozenset(new).union(*plan.placed.values())
 
 
 def _owner(pod: Pod) -> str:

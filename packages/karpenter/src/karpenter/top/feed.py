@@ -127,20 +127,20 @@ class LiveFeed:
         self._events: dict[str, Event] = {}
         self._told: tuple[LastDecision, ...] | None = None
         self._notes: list[str] = []
+        self._informers: list[Informer[Any]] = []
         self.revision = 0
 
     async def start(self) -> None:
         """Find out what may be read, list it, and watch it from then on."""
         readable = await asyncio.gather(*(self._is_readable(kind) for kind in _KINDS))
-        informers: list[Informer[Any]] = []
         for kind, may in zip(_KINDS, readable, strict=True):
             if not may:
                 continue
             informer = self._informer(kind)
             informer.subscribe(self._seen if kind is Event else self._apply)
             self._supervisor.start(f"informer/{kind.kind}", informer.run)
-            informers.append(informer)
-        await asyncio.gather(*(informer.wait_synced() for informer in informers))
+            self._informers.append(informer)
+        await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
 
     async def stop(self) -> None:
         """End every watch, and the connection."""
@@ -158,8 +158,9 @@ class LiveFeed:
         return self._told
 
     def notes(self) -> Sequence[str]:
-        """Return what could not be read."""
-        return self._notes
+        """Return what is out of date because the server does not answer, then what may not be read."""
+        lost = {each.problem for each in self._informers if each.problem}
+        return [*(f"not up to date: {each}" for each in sorted(lost)[:1]), *self._notes]
 
     async def _is_readable(self, kind: Any) -> bool:
         try:

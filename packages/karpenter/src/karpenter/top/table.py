@@ -58,7 +58,7 @@ class Drawn(Protocol):
 Cell: TypeAlias = "str | Text | Drawn"
 
 
-class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
+class FittedColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column of a table."""
 
     title: str = ""
@@ -106,7 +106,7 @@ def share_style(share: float, colours: Sequence[str] = DEFAULT_STYLE) -> str:
 
 
 def fit(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], width: int, gap: int = _GAP
+    columns: Sequence[FittedColumn], rows: Sequence[Sequence[Cell]], width: int, gap: int = _GAP
 ) -> list[int]:
     """Return the width of each column in a table of `width`; 0 for those that are left out."""
     natural = [
@@ -139,7 +139,7 @@ def fit(
 
 
 def fitted(
-    columns: Sequence[TableColumn],
+    columns: Sequence[FittedColumn],
     rows: Sequence[Sequence[Cell]],
     width: int,
     *,
@@ -181,7 +181,7 @@ def fitted(
 class TableData(msgspec.Struct, frozen=True):
     """Columns and rows that are to be shown, perhaps page by page."""
 
-    columns: tuple[TableColumn, ...]
+    columns: tuple[FittedColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
     def table(self, width: int, *, heading: bool = True) -> Table:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from karpenter.core.model.resources import MEMORY, PODS, human_amount
 from karpenter.top.model import GPU, HOURS_A_MONTH, age, amount_of, label_text
-from karpenter.top.table import TableColumn, TableData, UsageBar, fit, fitted, share_style
+from karpenter.top.table import FittedColumn, TableData, UsageBar, fit, fitted, share_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,27 +40,27 @@ _CAPACITY: Final = {
     "reserved": "Reserved",
     "fargate": "Fargate",
 }
-_NAME: Final = TableColumn(title="node", least=20, cut=True)
+_NAME: Final = FittedColumn(title="node", least=20, cut=True)
 _ENDLESS: Final = 10_000
-_BAR: Final = TableColumn(title="requested", least=18)
-_NARROW_BAR: Final = TableColumn(title="requested", least=12)
+_BAR: Final = FittedColumn(title="requested", least=18)
+_NARROW_BAR: Final = FittedColumn(title="requested", least=12)
 _NARROW: Final = 100
 """Columns below which bars give way to text."""
 
 _COLUMNS: Final = (
-    TableColumn(title="type/price", drop=1),
-    TableColumn(title="capacity", drop=2),
-    TableColumn(title="state", drop=3),
-    TableColumn(title="ready", drop=4),
+    FittedColumn(title="type/price", drop=1),
+    FittedColumn(title="capacity", drop=2),
+    FittedColumn(title="state", drop=3),
+    FittedColumn(title="ready", drop=4),
 )
 _OURS: Final = (
-    TableColumn(title="next", drop=6),
-    TableColumn(title="pool", drop=7),
-    TableColumn(title="zone", drop=8),
-    TableColumn(title="age", drop=9, right=True),
-    TableColumn(title="memory", drop=10, right=True),
-    TableColumn(title="gpu", drop=8, right=True),
-    TableColumn(title="$/month", drop=11, right=True),
+    FittedColumn(title="next", drop=6),
+    FittedColumn(title="pool", drop=7),
+    FittedColumn(title="zone", drop=8),
+    FittedColumn(title="age", drop=9, right=True),
+    FittedColumn(title="memory", drop=10, right=True),
+    FittedColumn(title="gpu", drop=8, right=True),
+    FittedColumn(title="$/month", drop=11, right=True),
 )
 
 
@@ -85,12 +85,12 @@ def summary(snapshot: TopSnapshot, options: TopOptions, width: int) -> Renderabl
             ]
         )
     columns = (
-        TableColumn(),
-        TableColumn(),
-        TableColumn(right=True),
-        TableColumn(),
-        TableColumn(least=6, drop=1),
-        TableColumn(),
+        FittedColumn(),
+        FittedColumn(),
+        FittedColumn(right=True),
+        FittedColumn(),
+        FittedColumn(least=6, drop=1),
+        FittedColumn(),
     )
     pods = Text(
         f"{sums.pods:,} pods ({sums.pending:,} pending {sums.running:,} running {sums.bound:,} bound)",
@@ -121,11 +121,11 @@ def node_table(
     """Return the table of some nodes."""
     columns = (
         _NAME,
-        TableColumn(),
+        FittedColumn(),
         _BAR if width >= _NARROW else _NARROW_BAR,
-        TableColumn(title="pods", drop=5),
+        FittedColumn(title="pods", drop=5),
         *_COLUMNS,
-        *(TableColumn(title=_short(each), drop=4) for each in options.extra_labels),
+        *(FittedColumn(title=_short(each), drop=4) for each in options.extra_labels),
         *_OURS,
     )
     cells = [line for row in rows for line in _lines(row, options, now, advice)]
@@ -204,9 +204,9 @@ def stay_table(snapshot: TopSnapshot) -> TableData:
             (_host(Text(row.name)), price, Text(sentence, "bold magenta" if found and found.goes else ""))
         )
     columns = (
-        TableColumn(title="node", least=14, cut=True),
-        TableColumn(title="$/month", drop=1, right=True),
-        TableColumn(title="why", least=20),
+        FittedColumn(title="node", least=14, cut=True),
+        FittedColumn(title="$/month", drop=1, right=True),
+        FittedColumn(title="why", least=20),
     )
     return TableData(columns, tuple(lines))
 
@@ -214,22 +214,28 @@ def stay_table(snapshot: TopSnapshot) -> TableData:
 def pending_table(pods: Sequence[PendingPod], *, cut: bool = False) -> TableData:
     """Return the pods that wait, and why; on one line each and without a heading if `cut`."""
     columns = (
-        TableColumn(title="" if cut else "waits", right=True, style="yellow"),
-        TableColumn(title="" if cut else "pod", least=12, cut=True),
-        TableColumn(title="" if cut else "why", least=20, cut=cut),
+        FittedColumn(title="" if cut else "waits", right=True),
+        FittedColumn(title="" if cut else "pod", least=12, cut=True),
+        FittedColumn(title="" if cut else "why", least=20, cut=cut),
     )
-    return TableData(
-        columns, tuple((f"{each.count:,}", each.pod.removeprefix("default/"), each.sentence) for each in pods)
+    rows = (
+        (
+            Text(f"{each.count:,}", "yellow" if each.placed else "bold red"),
+            each.pod.removeprefix("default/"),
+            each.sentence,
+        )
+        for each in pods
     )
+    return TableData(columns, tuple(rows))
 
 
 def decision_table(snapshot: TopSnapshot) -> TableData:
     """Return what Karpenter did last."""
     columns = (
-        TableColumn(title="ago", right=True),
-        TableColumn(title="decision"),
-        TableColumn(title="about", drop=1),
-        TableColumn(title="what", least=30),
+        FittedColumn(title="ago", right=True),
+        FittedColumn(title="decision"),
+        FittedColumn(title="about", drop=1),
+        FittedColumn(title="what", least=30),
     )
     lines = [
         (

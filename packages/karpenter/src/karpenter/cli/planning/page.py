@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from karpenter.core.model.resources import CPU, MEMORY
-from karpenter.top.table import TableColumn, fitted
+from karpenter.top.table import FittedColumn, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,17 +112,17 @@ class ShareBar(msgspec.Struct, frozen=True):
 def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> Table:
     """Return the table of new machines, with their NodePools if there are several and there is room."""
     columns = (
-        TableColumn(right=True),
-        TableColumn(title="instance type"),
-        TableColumn(title="zone"),
-        TableColumn(title="buy"),
-        TableColumn(title="pool", drop=2),
-        TableColumn(title="cpu", least=_LEAST_BAR, drop=3),
-        TableColumn(title="memory", least=_LEAST_BAR, drop=4),
-        TableColumn(title="pods", right=True, drop=1),
-        TableColumn(title="$/hour", right=True),
-        TableColumn(title="$/month", right=True, drop=5),
-        TableColumn(title="for", least=16),
+        FittedColumn(right=True),
+        FittedColumn(title="instance type"),
+        FittedColumn(title="zone"),
+        FittedColumn(title="buy"),
+        FittedColumn(title="pool", drop=2),
+        FittedColumn(title="cpu", least=_LEAST_BAR, drop=3),
+        FittedColumn(title="memory", least=_LEAST_BAR, drop=4),
+        FittedColumn(title="pods", right=True, drop=1),
+        FittedColumn(title="$/hour", right=True),
+        FittedColumn(title="$/month", right=True, drop=5),
+        FittedColumn(title="for", least=16),
     )
     rows: list[list[Cell]] = []
     for alike in _alike(plan.new_nodes):
@@ -178,7 +178,7 @@ def _pods(pods: list[str], names: dict[str, str]) -> str:
 
 
 def _existing(plan: Plan, names: dict[str, str], width: int) -> Table:
-    columns = (TableColumn(title="node"), TableColumn(title="pods", right=True), TableColumn(least=16))
+    columns = (FittedColumn(title="node"), FittedColumn(title="pods", right=True), FittedColumn(least=16))
     rows = [[node, str(len(pods)), _pods(list(pods), names)] for node, pods in plan.placed.items()]
     return fitted(columns, rows, width, title="On existing nodes")
 
@@ -191,9 +191,9 @@ def _reasons(
     for pod, reason in reasons:
         groups[reason].append(pod)
     columns = (
-        TableColumn(title="pods", right=True, style=style),
-        TableColumn(least=12),
-        TableColumn(title="why", least=30),
+        FittedColumn(title="pods", right=True, style=style),
+        FittedColumn(least=12),
+        FittedColumn(title="why", least=30),
     )
     rows = [[str(len(pods)), _pods(pods, names), reason] for reason, pods in groups.items()]
     return fitted(columns, rows, width, title=title)
@@ -253,13 +253,13 @@ def show_disruption(decision: DisruptionDecision, console: Console) -> None:
 
 def _commands(decision: DisruptionDecision, width: int) -> Table:
     columns = (
-        TableColumn(title="why"),
-        TableColumn(title="nodes", least=12),
-        TableColumn(title="in their place", least=12),
-        TableColumn(title="pods moved", right=True, drop=1),
-        TableColumn(title="$/hour before", right=True, drop=3),
-        TableColumn(title="after", right=True, drop=4),
-        TableColumn(title="saves $/month", right=True, drop=2),
+        FittedColumn(title="why"),
+        FittedColumn(title="nodes", least=12),
+        FittedColumn(title="in their place", least=12),
+        FittedColumn(title="pods moved", right=True, drop=1),
+        FittedColumn(title="$/hour before", right=True, drop=3),
+        FittedColumn(title="after", right=True, drop=4),
+        FittedColumn(title="saves $/month", right=True, drop=2),
     )
     rows = []
     for command in decision.commands:
@@ -283,10 +283,10 @@ def _commands(decision: DisruptionDecision, width: int) -> Table:
 
 def _kept(decision: DisruptionDecision, width: int) -> Table:
     columns = (
-        TableColumn(title="node"),
-        TableColumn(title="$/month", right=True, drop=1),
-        TableColumn(title="held by", drop=2),
-        TableColumn(least=30),
+        FittedColumn(title="node"),
+        FittedColumn(title="$/month", right=True, drop=1),
+        FittedColumn(title="held by", drop=2),
+        FittedColumn(least=30),
     )
     rows = []
     for kept in sorted(decision.kept, key=lambda each: (-each.hourly, each.node)):
