@@ -74,6 +74,21 @@ def test_a_node_that_would_go_says_so(home: Path) -> None:
     assert found["summary"]["monthlySaving"] == 73.0
 
 
+def test_before_and_after_consolidation(home: Path) -> None:
+    """Two nodes that are hardly used become one, and the bill falls by what was said before."""
+    two = [pool(), *machine("a"), *machine("b"), pod("p", nodeName="a"), pod("q", nodeName="b")]
+    before = run(home, "--once", objects=two).stdout
+    assert "1 node would go: $73.00/month less" in before
+    assert "$0.200/hour | $146.000/month" in before
+    gone = json.loads(run(home, "-o", "json", objects=two).stdout)["nodes"]
+    (stays,) = [each["name"] for each in gone if not each["wouldGo"]]
+    one = [pool(), *machine(stays), pod("p", nodeName=stays), pod("q", nodeName=stays)]
+    after = run(home, "--once", objects=one).stdout
+    assert after.startswith("1 nodes  (         2/4)  50.0%  cpu")
+    assert "$0.100/hour | $73.000/month" in after
+    assert "no node would go now" in after
+
+
 def test_without_the_plan_nothing_is_decided(home: Path) -> None:
     """With --no-plan pods that wait have the words of kube-scheduler."""
     found = json.loads(run(home, "--no-plan", "-o", "json").stdout)
