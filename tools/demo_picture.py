@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import structlog
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
 from karpenter.cloud.kwok import Behaviour
 from karpenter_local.demo.scenes import CLUSTER, SceneResult, perform
@@ -19,6 +19,8 @@ from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+_WIDTH = 118
 
 
 async def _frame() -> Group:
@@ -35,14 +37,14 @@ async def _frame() -> Group:
                 continue
             scene, picture = found
             screen.show(scene, picture, await sandbox.events())
-            last = frame(screen, scene, picture)
+            last = frame(screen, scene, picture, ConsoleDimensions(_WIDTH, 30))
     assert last is not None
     return last
 
 
 def main() -> None:
     """Write the picture to the file that is named."""
-    console = Console(record=True, width=118, force_terminal=True, file=io.StringIO())
+    console = Console(record=True, width=_WIDTH, force_terminal=True, file=io.StringIO())
     console.print(run_virtual(_frame()))
     console.save_svg(sys.argv[1], title="karpenter demo")
 

@@ -259,6 +259,17 @@ async def test_a_failing_list_is_tried_until_it_works(
     assert {log["event"] for log in logs if log["log_level"] == "warning"} == {"informer.failed"}
 
 
+async def test_a_copy_that_may_be_out_of_date_says_why(informer: Informer[Node], toy: Toy) -> None:
+    """While the server refuses, readers of the copy can tell; once it answers, nothing is wrong."""
+    toy.fault(status(404, "NotFound"), times=3)
+
+    async with running(informer):
+        await asyncio.sleep(0.5)
+        assert "nodes" in informer.problem
+        await asyncio.sleep(60)
+        assert not informer.problem
+
+
 async def test_waits_grow_and_end(informer: Informer[Node], toy: Toy, logs: list[EventDict]) -> None:
     """A server that is away for an hour is asked a bounded number of times, and found soon after."""
     toy.fault(status(403, "Forbidden"), times=10_000)

@@ -56,6 +56,13 @@ def test_a_view_stays_the_same_until_something_changes() -> None:
     assert set(made.view().pods) == {"default/pod-1"}
 
 
+def test_a_reader_of_every_node_class() -> None:
+    """Without a list of node classes, NodePools of every provider are held."""
+    everything = ClusterState(serves=None)
+    everything.apply(ObjectUpdated(pool(spec={"template": {"spec": FOREIGN}})))
+    assert len(everything.view().pools) == 1
+
+
 def test_what_decides_nothing_is_not_held() -> None:
     """Kinds that no view has a place for leave no trace."""
     made = store(convert({"metadata": {"name": "e", "namespace": "default"}}, ClusterEvent))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from karpenter.top.model import NodeRow
 from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.cli.demo import demo
 from karpenter_local.demo.scenes import SCENES, Picture, SceneResult, ShownMachine
 from karpenter_local.demo.screen import Screen, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 
 def test_every_expectation_holds() -> None:
@@ -48,23 +55,42 @@ def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _picture(pods: int) -> Picture:
     machine = ShownMachine("default-1", "c-4x-amd64-linux", "zone-a", "on-demand", 0.1, 0.5, pods, "ready")
-    return Picture(3.0, (machine,), pods, 0, 0.1, 1)
+    row = NodeRow(
+        name="default-1", instance_type="c-4x-amd64-linux", capacity_type="on-demand", price=0.1, pods=pods
+    )
+    return Picture(3.0, (machine,), pods, 0, 0.1, 1, datetime(2026, 3, 2, tzinfo=UTC), (row,))
 
 
-def test_a_terminal_shows_machines_as_bars() -> None:
-    """On a terminal the machines, their pods and the price are drawn."""
-    console = Console(force_terminal=True, width=120, record=True)
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_shows_machines_as_bars(width: int) -> None:
+    """On a terminal the machines, their types and prices are drawn whole, however narrow it is."""
+    console = Console(force_terminal=True, width=width, height=24, record=True)
     with Screen(console) as screen:
         screen.scene(SCENES[1])
         screen.show(SCENES[1], _picture(2), [])
 
-    assert "c-4x-amd64-linux" in console.export_text()
+    shown = console.export_text()
+    assert "default-1" in shown
+    assert "c-4x-amd64-linux/$0.1000" in shown
+    assert "On-Demand" in shown
+
+
+def test_it_says_at_once_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People are told that it starts before anything is started."""
+
+    def end(work: Coroutine[Any, Any, Any]) -> list[SceneResult]:
+        work.close()
+        return []
+
+    monkeypatch.setattr("karpenter_local.virtual.run_virtual", end)
+
+    assert CliRunner().invoke(demo, []).stderr.startswith("Starting")
 
 
 @pytest.mark.parametrize(("held", "expected"), [(True, "held"), (False, "did not hold")])
 def test_the_summary_says_what_did_not_hold(held: bool, expected: str) -> None:
     """An expectation that did not come true is said so."""
     console = Console(width=120, record=True, quiet=False)
-    console.print(summary([SceneResult(SCENES[0], held, 1.0, _picture(1))]))
+    console.print(summary([SceneResult(SCENES[0], held, 1.0, _picture(1))], 120))
 
     assert expected in console.export_text()

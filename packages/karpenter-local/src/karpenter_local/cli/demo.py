@@ -53,6 +53,7 @@ def demo(speed: float | None, seed: int, provider: str) -> None:
 
     Exits 0 only if everything that should happen did.
     """
+    note("Starting an embedded cluster and the operator.")
     from karpenter_local.virtual import run_virtual  # noqa: PLC0415  help must answer at once
 
     usual = _SPEEDS[provider] if speed is None else speed
@@ -87,7 +88,7 @@ async def _run(speed: float, seed: int, provider: str) -> list[SceneResult]:
                     screen.scene(scene)
                 screen.show(scene, picture, await sandbox.events())
                 pace.keep(picture)
-        console.print(summary(results))
+        console.print(summary(results, console.width))
     return results
 
 

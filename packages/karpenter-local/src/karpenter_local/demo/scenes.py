@@ -10,11 +10,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec import structs
+
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.core.model.resources import CPU, parse_resources, pod_requests
+from karpenter.core.state.cluster import view_of
+from karpenter.top.model import NodeRow, node_rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from datetime import datetime
 
     from karpenter_local.sandbox.sandbox import Sandbox
 
@@ -58,6 +63,10 @@ class Picture(NamedTuple):
     hourly: float
     real: int
     """Machines that exist in the cloud, whatever the cluster says."""
+
+    now: datetime | None = None
+    rows: tuple[NodeRow, ...] = ()
+    """The machines as ``karpenter top`` shows nodes."""
 
 
 class Scene(NamedTuple):
@@ -203,11 +212,29 @@ async def look(sandbox: Sandbox, start: float) -> Picture:
                 _state(claim.metadata.deletion_timestamp is not None, claim.status.conditions),
             )
         )
+    shown = node_rows(view_of([*pods, *nodes, *claims]), lambda row: sandbox.cloud.price(row.labels))
+    starting = [NodeRow(name=each.name, key=each.name) for each in claims if not each.status.provider_id]
+    # By the names of their NodeClaims, which are those that Events speak of.
+    names = {each.status.provider_id.rpartition("/")[2]: each.name for each in claims}
     live = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     running = sum(1 for pod in live if pod.status.phase == "Running")
     hourly = sum(machine.price for machine in machines)
     seconds = sandbox.clock.monotonic() - start
-    return Picture(seconds, tuple(machines), running, len(live) - running, hourly, sandbox.cloud.count())
+    return Picture(
+        seconds,
+        tuple(machines),
+        running,
+        len(live) - running,
+        hourly,
+        sandbox.cloud.count(),
+        sandbox.clock.now(),
+        tuple(
+            sorted(
+                [*(structs.replace(row, name=names.get(row.instance, row.name)) for row in shown), *starting],
+                key=lambda row: row.name,
+            )
+        ),
+    )
 
 
 def _state(leaving: bool, conditions: tuple[object, ...]) -> str:

@@ -12,15 +12,19 @@ from rich import box
 from rich.console import Group
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-from karpenter.cli.planning.page import HOURS_A_MONTH, bar, money
+from karpenter.cli.planning.page import HOURS_A_MONTH, money
+from karpenter.top.snapshot import TopOptions
+from karpenter.top.table import FittedColumn, fitted
+from karpenter.top.text import node_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleDimensions, RenderableType
+    from rich.table import Table
 
     from karpenter.api.cluster import Event
+    from karpenter.top.table import Cell
     from karpenter_local.demo.scenes import Picture, Scene, SceneResult
 
 _SHOWN_LINES: Final = 12
@@ -46,7 +50,8 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = (
-            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+            # On the other screen of the terminal, so that Ctrl-C leaves no trace of it on this one.
+            Live(console=console, auto_refresh=False, screen=True) if console.is_terminal else None
         )
         self._lines: list[str] = []
         self._seen: set[str] = set()
@@ -66,7 +71,7 @@ class Screen:
         fresh = [self._line(event, picture.seconds) for event in events if self._is_news(event)]
         self._lines += fresh
         if self._live is not None:
-            self._live.update(frame(self, scene, picture), refresh=True)
+            self._live.update(frame(self, scene, picture, self._console.size), refresh=True)
         else:
             for line in fresh:
                 self._console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -118,47 +123,45 @@ class Screen:
         )
         return Panel(text, title="karpenter demo", title_align="left", box=box.ROUNDED)
 
-    def log(self) -> Text:
+    def log(self, lines: int) -> Text:
         """Return the latest of what was announced."""
-        return Text("\n".join(self._lines[-_SHOWN_LINES:]), style="dim", overflow="ellipsis", no_wrap=True)
+        return Text("\n".join(self._lines[-lines:]), style="dim", overflow="ellipsis", no_wrap=True)
 
 
-def frame(screen: Screen, scene: Scene, picture: Picture) -> Group:
+def frame(screen: Screen, scene: Scene, picture: Picture, size: ConsoleDimensions) -> Group:
     """Return the whole screen at one moment."""
-    return Group(screen.heading(scene, picture), _machines(picture), screen.log())
+    used = 4 + 2 + len(picture.rows)
+    log = screen.log(max(min(size.height - used, _SHOWN_LINES), 1))
+    return Group(screen.heading(scene, picture), _machines(picture, size.width), Text(""), log)
 
 
-def _machines(picture: Picture) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("machine", "type", "zone", "capacity", "state", "cpu", "pods", "$/hour"):
-        table.add_column(name, no_wrap=True)
-    for each in picture.machines:
-        table.add_row(
-            each.name,
-            each.kind,
-            each.zone,
-            each.capacity_type,
-            each.state,
-            bar(each.cpu),
-            "●" * each.pods,
-            money(each.price),
-        )
-    return table
+def _machines(picture: Picture, width: int) -> RenderableType:
+    """Return the machines as ``karpenter top`` shows nodes."""
+    if not picture.rows or picture.now is None:
+        return Text("no machines", style="bright_black")
+    return node_table(picture.rows, TopOptions(), width, now=picture.now)
 
 
-def summary(results: list[SceneResult]) -> Table:
+def summary(results: list[SceneResult], width: int) -> Table:
     """Return what happened, scene by scene."""
-    table = Table(title="What happened", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "expected", "took", "machines", "$/hour"):
-        table.add_column(name)
+    columns = (
+        FittedColumn(),
+        FittedColumn(title="expected", least=30),
+        FittedColumn(title="took", right=True, drop=1),
+        FittedColumn(title="machines", right=True, drop=2),
+        FittedColumn(title="$/hour", right=True, drop=1),
+    )
+    rows: list[list[Cell]] = []
     for each in results:
         mark = Text("✔ held", style="green") if each.held else Text("✘ did not hold", style="red")
         picture = each.picture
-        table.add_row(
-            mark,
-            f"{each.scene.title}: {each.scene.expectation}",
-            f"{each.took:.0f} s",
-            str(len(picture.machines)),
-            money(picture.hourly),
+        rows.append(
+            [
+                mark,
+                f"{each.scene.title}: {each.scene.expectation}",
+                f"{each.took:.0f} s",
+                str(len(picture.machines)),
+                money(picture.hourly),
+            ]
         )
-    return table
+    return fitted(columns, rows, width, title="What happened")

@@ -416,6 +416,8 @@ class Informer(Generic[H]):
         self._failures = 0
         self._must_list = True
         self._synced = asyncio.Event()
+        self.problem = ""
+        """Why the copy may be out of date; empty while the server answers."""
 
     @property
     def store(self) -> IndexedStore[H]:
@@ -482,6 +484,7 @@ class Informer(Generic[H]):
                     bookmarks=self._silence is not None,
                 ) as events,
             ):
+                self.problem = ""
                 async for event in events:
                     if self._silence is not None and loop.time() > last_line:  # once per burst
                         last_line = loop.time()
@@ -519,6 +522,7 @@ class Informer(Generic[H]):
                 return
         if isinstance(error, UndecodableResponse | StaleObject):
             self._must_list = True  # what the stream said of an object is lost
+        self.problem = str(error)
         wait = max(retry_after_of(error), self._backoff.delay(self._failures, self._chance))
         self._log.warning("informer.failed", error=str(error), failures=self._failures, wait=round(wait, 3))
         await asyncio.sleep(wait)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.budgets import BudgetWindow
+    from karpenter.core.disruption.command import Command, KeptNode
     from karpenter.core.state.statenode import StateNode
     from karpenter.replay.record import Done
     from karpenter.why.answer import Inquiry
@@ -53,29 +54,33 @@ def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
     about = ", ".join(word for word in words if word)
     because = [*([f"it is {about}"] if about else []), *_bought(inquiry, node), *_runs(node)]
     price = _price(inquiry, node)
-    command = next((each for each in decision.commands if node.name in each.candidates), None)
     kept = next((each for each in decision.kept if each.node == node.name), None)
-    if not node.is_managed:
-        answer = "It stays: it has no NodeClaim, so Karpenter neither bought it nor removes it."
-    elif command is not None:
-        saved = (command.hourly_before - command.hourly_after) * HOURS_A_MONTH
-        answer = f"It would go now ({command.reason}), which saves ${saved:,.2f} a month."
-    elif kept is not None:
-        answer = f"It stays: {kept.message}."
+    command = next((each for each in decision.commands if node.name in each.candidates), None)
+    if command is None and kept is not None and node.is_managed:
         if kept.code is DisruptionCode.BUDGET:
             because.append(_next_opening(inquiry, node))
         price = kept.hourly or price
-    else:
-        answer = "It stays: disruption does not look at it."
     if price:
         because.append(f"as long as it stays it costs ${price * HOURS_A_MONTH:,.2f} a month")
     return Explanation(
         object=f"node/{node.name}",
         placed=True,
-        answer=answer,
+        answer=node_sentence(node.is_managed, command, kept),
         because=tuple(because),
         monthly=round(price * HOURS_A_MONTH, 2) if price else None,
     )
+
+
+def node_sentence(is_managed: bool, command: Command | None, kept: KeptNode | None) -> str:
+    """Return whether a node goes or stays, given the command that removes it or what keeps it."""
+    if not is_managed:
+        return "It stays: it has no NodeClaim, so Karpenter neither bought it nor removes it."
+    if command is not None:
+        saved = (command.hourly_before - command.hourly_after) * HOURS_A_MONTH
+        return f"It would go now ({command.reason}), which saves ${saved:,.2f} a month."
+    if kept is not None:
+        return f"It stays: {kept.message}."
+    return "It stays: disruption does not look at it."
 
 
 def _bought(inquiry: Inquiry, node: StateNode) -> Iterator[str]:

@@ -33,17 +33,11 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
     """Return why a pod is where it is, or what stands in its way."""
     if pod.spec.node_name:
         return _bound(inquiry, pod)
-    if pod.spec.scheduling_gates:
-        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-        return _not_decided(
-            pod, f"kube-scheduler does not look at it before its scheduling gates go: {gates}"
-        )
-    decision = inquiry.provision(inquiry.view)
-    if pod.key in decision.skipped:
-        return _not_decided(pod, "it requires a node without a NodePool, so no NodePool may serve it")
-    for ignored in decision.ignored:
-        if ignored.pod == pod.key:
-            return _not_decided(pod, ignored.message)
+    # Nothing is decided about a pod that is gated, so nothing need be asked.
+    decision = inquiry.provision(inquiry.view) if not pod.spec.scheduling_gates else None
+    reason = _why_not_decided(pod, decision)
+    if reason or decision is None:
+        return _not_decided(pod, reason)
     place = place_of(decision, pod.key)
     if place:
         return Explanation(
@@ -53,6 +47,35 @@ def explain_pod(inquiry: Inquiry, pod: Pod) -> Explanation:
             because=tuple(_because(inquiry, pod, decision)),
         )
     return _refused(inquiry, pod, decision)
+
+
+def _why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:
+    """Return why the provisioner makes no decision about a pod; empty where it does."""
+    if pod.spec.scheduling_gates:
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return f"kube-scheduler does not look at it before its scheduling gates go: {gates}"
+    if decision is None:
+        return ""
+    if pod.key in decision.skipped:
+        return "it requires a node without a NodePool, so no NodePool may serve it"
+    return next((each.message for each in decision.ignored if each.pod == pod.key), "")
+
+
+def waiting_sentence(view: ClusterView, pod: Pod, decision: ProvisioningDecision) -> str:
+    """Return where a pod that waits will run, or what keeps each NodePool from serving it."""
+    reason = _why_not_decided(pod, decision)
+    if reason:
+        return f"It waits and has no place: {reason}."
+    place = place_of(decision, pod.key)
+    if place:
+        return f"It will run on {place}."
+    refusal = next((each for each in decision.plan.refusals if each.pod == pod.key), None)
+    reasons = [
+        f"NodePool {each.pool}: {pool_sentence(view, each)}" for each in (refusal.reasons if refusal else ())
+    ]
+    reasons += [f"NodePool {each.pool.name}: {each.obstacle}" for each in decision.pools if each.obstacle]
+    told = "; ".join(reasons) or (refusal.message if refusal is not None else "no NodePool is there")
+    return f"It waits and has no place: {told}."
 
 
 def _not_decided(pod: Pod, reason: str) -> Explanation:

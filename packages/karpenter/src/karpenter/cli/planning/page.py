@@ -10,27 +10,27 @@ import os
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rich import box
+import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from karpenter.core.model.resources import CPU, MEMORY
+from karpenter.top.table import FittedColumn, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.table import Table
+
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.scheduling.problem import NewNode, Plan
+    from karpenter.top.table import Cell
 
 HOURS_A_MONTH: Final = 730
 _BAR: Final = 8
-_NARROW: Final = 105
-"""Columns below which bars are short and closer together, so that names stay whole."""
-
-_WIDE: Final = 110
-"""Columns from which on there is room for the price per month as well."""
+_LEAST_BAR: Final = 9
+"""Columns down to which a bar may shrink, its figure included."""
 
 _PIPE: Final = 120
 """Columns of a page that no terminal shows, such as in a file."""
@@ -53,18 +53,18 @@ def show(
         several = len(decision.provisioning.pools) > 1
         console.print(_machines(plan, decision.names, console.width, pools=several))
     if plan.placed:
-        console.print(_existing(plan, decision.names))
+        console.print(_existing(plan, decision.names, console.width))
     for state in decision.provisioning.pools:
         if state.obstacle and plan.refusals:
             console.print(Text(f"NodePool {state.pool.name} is not used: {state.obstacle}", style="yellow"))
     if why and plan.because:
-        console.print(_reasons("Why there", "green", plan.because.items(), decision.names))
+        console.print(_reasons("Why there", "green", plan.because.items(), decision.names, console.width))
     if plan.refusals:
         reasons = ((refusal.pod, refusal.message) for refusal in plan.refusals)
-        console.print(_reasons("Without a place", "red", reasons, decision.names))
+        console.print(_reasons("Without a place", "red", reasons, decision.names, console.width))
     if decision.skipped:
         skipped = ((refusal.pod, refusal.message) for refusal in decision.skipped)
-        console.print(_reasons("Skipped", "yellow", skipped, decision.names))
+        console.print(_reasons("Skipped", "yellow", skipped, decision.names, console.width))
     for remark in remarks:
         console.print(Text(remark, style="yellow"))
     console.print(_summary(plan))
@@ -98,40 +98,53 @@ def bar(share: float, width: int = _BAR) -> Text:
     return Text.assemble((filled.ljust(width, "·"), style), f" {share:4.0%}")
 
 
+class ShareBar(msgspec.Struct, frozen=True):
+    """The cell of a bar, which is shorter where there is little room."""
+
+    share: float
+    natural: int = _BAR + 5
+
+    def draw(self, width: int) -> Text:
+        """Return the bar in so many columns, its figure included."""
+        return bar(self.share, width - 5)
+
+
 def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> Table:
     """Return the table of new machines, with their NodePools if there are several and there is room."""
-    wide, narrow = width >= _WIDE, width < _NARROW
-    pools = pools and wide
-    table = Table(title="New machines", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    if narrow:
-        table.padding = (0, 1, 0, 0)
-    for name, justify in (("", "right"), ("instance type", "left"), ("zone", "left"), ("buy", "left")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    if pools:
-        table.add_column("pool", no_wrap=True)
-    for name in ("cpu", "memory"):
-        table.add_column(name, no_wrap=True)
-    for name in ("pods", "$/hour", "$/month") if wide else ("pods", "$/hour"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("for", overflow="fold")
+    columns = (
+        FittedColumn(right=True),
+        FittedColumn(title="instance type"),
+        FittedColumn(title="zone"),
+        FittedColumn(title="buy"),
+        FittedColumn(title="pool", drop=2),
+        FittedColumn(title="cpu", least=_LEAST_BAR, drop=3),
+        FittedColumn(title="memory", least=_LEAST_BAR, drop=4),
+        FittedColumn(title="pods", right=True, drop=1),
+        FittedColumn(title="$/hour", right=True),
+        FittedColumn(title="$/month", right=True, drop=5),
+        FittedColumn(title="for", least=16),
+    )
+    rows: list[list[Cell]] = []
     for alike in _alike(plan.new_nodes):
         first, count = alike[0], len(alike)
         bought = first.purchase
         price = bought.price * count
-        table.add_row(
-            f"{count} x" if count > 1 else "1",
-            bought.instance_type,
-            bought.zone,
-            bought.capacity_type,
-            *([first.pool] if pools else []),
-            bar(_share(alike, CPU), _BAR // 2 if narrow else _BAR),
-            bar(_share(alike, MEMORY), _BAR // 2 if narrow else _BAR),
-            str(sum(len(node.pods) for node in alike)),
-            money(price),
-            *([f"${price * HOURS_A_MONTH:,.2f}"] if wide else []),
-            _pods([pod for node in alike for pod in node.pods], names),
+        rows.append(
+            [
+                f"{count} x" if count > 1 else "1",
+                bought.instance_type,
+                bought.zone,
+                bought.capacity_type,
+                first.pool if pools else "",
+                ShareBar(_share(alike, CPU)),
+                ShareBar(_share(alike, MEMORY)),
+                str(sum(len(node.pods) for node in alike)),
+                money(price),
+                f"${price * HOURS_A_MONTH:,.2f}",
+                _pods([pod for node in alike for pod in node.pods], names),
+            ]
         )
-    return table
+    return fitted(columns, rows, width, title="New machines")
 
 
 def _alike(nodes: Iterable[NewNode]) -> list[list[NewNode]]:
@@ -164,28 +177,26 @@ def _pods(pods: list[str], names: dict[str, str]) -> str:
     return f"{shown} and {others} more" if others > 0 else shown
 
 
-def _existing(plan: Plan, names: dict[str, str]) -> Table:
-    table = Table(title="On existing nodes", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("node", no_wrap=True)
-    table.add_column("pods", justify="right")
-    table.add_column("")
-    for node, pods in plan.placed.items():
-        table.add_row(node, str(len(pods)), _pods(list(pods), names))
-    return table
+def _existing(plan: Plan, names: dict[str, str], width: int) -> Table:
+    columns = (FittedColumn(title="node"), FittedColumn(title="pods", right=True), FittedColumn(least=16))
+    rows = [[node, str(len(pods)), _pods(list(pods), names)] for node, pods in plan.placed.items()]
+    return fitted(columns, rows, width, title="On existing nodes")
 
 
-def _reasons(title: str, style: str, reasons: Iterable[tuple[str, str]], names: dict[str, str]) -> Table:
+def _reasons(
+    title: str, style: str, reasons: Iterable[tuple[str, str]], names: dict[str, str], width: int
+) -> Table:
     """Return a table of pods and sentences, pods of one sentence together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for pod, reason in reasons:
         groups[reason].append(pod)
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("pods", justify="right", style=style)
-    table.add_column("")
-    table.add_column("why", overflow="fold")
-    for reason, pods in groups.items():
-        table.add_row(str(len(pods)), _pods(pods, names), reason)
-    return table
+    columns = (
+        FittedColumn(title="pods", right=True, style=style),
+        FittedColumn(least=12),
+        FittedColumn(title="why", least=30),
+    )
+    rows = [[str(len(pods)), _pods(pods, names), reason] for reason, pods in groups.items()]
+    return fitted(columns, rows, width, title=title)
 
 
 def _summary(plan: Plan) -> Text:
@@ -216,9 +227,9 @@ def _summary(plan: Plan) -> Text:
 def show_disruption(decision: DisruptionDecision, console: Console) -> None:
     """Print what would go, what takes its place, and what holds the rest."""
     if decision.commands:
-        console.print(_commands(decision))
+        console.print(_commands(decision, console.width))
     if decision.kept:
-        console.print(_kept(decision))
+        console.print(_kept(decision, console.width))
     before = sum(command.hourly_before for command in decision.commands)
     after = sum(command.hourly_after for command in decision.commands)
     gone = sum(len(command.candidates) for command in decision.commands)
@@ -240,36 +251,45 @@ def show_disruption(decision: DisruptionDecision, console: Console) -> None:
         )
 
 
-def _commands(decision: DisruptionDecision) -> Table:
-    table = Table(title="Machines that would go", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("why", no_wrap=True)
-    table.add_column("nodes", overflow="fold")
-    table.add_column("in their place", overflow="fold")
-    for name in ("pods moved", "$/hour before", "after"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _commands(decision: DisruptionDecision, width: int) -> Table:
+    columns = (
+        FittedColumn(title="why"),
+        FittedColumn(title="nodes", least=12),
+        FittedColumn(title="in their place", least=12),
+        FittedColumn(title="pods moved", right=True, drop=1),
+        FittedColumn(title="$/hour before", right=True, drop=3),
+        FittedColumn(title="after", right=True, drop=4),
+        FittedColumn(title="saves $/month", right=True, drop=2),
+    )
+    rows = []
     for command in decision.commands:
         bought = Counter(
             f"{n.purchase.instance_type} {n.purchase.zone} {n.purchase.capacity_type}"
             for n in command.replacements
         )
-        table.add_row(
-            command.reason,
-            _pods(list(command.candidates), {}),
-            ", ".join(f"{count} x {name}" for name, count in bought.items()) or "nothing",
-            str(command.pods_moved),
-            money(command.hourly_before),
-            money(command.hourly_after),
+        rows.append(
+            [
+                command.reason,
+                _pods(list(command.candidates), {}),
+                ", ".join(f"{count} x {name}" for name, count in bought.items()) or "nothing",
+                str(command.pods_moved),
+                money(command.hourly_before),
+                money(command.hourly_after),
+                f"${command.saving * HOURS_A_MONTH:,.2f}",
+            ]
         )
-    return table
+    return fitted(columns, rows, width, title="Machines that would go")
 
 
-def _kept(decision: DisruptionDecision) -> Table:
-    table = Table(title="Machines that stay", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("node", no_wrap=True)
-    table.add_column("$/month", justify="right", no_wrap=True)
-    table.add_column("held by", no_wrap=True)
-    table.add_column("", overflow="fold")
+def _kept(decision: DisruptionDecision, width: int) -> Table:
+    columns = (
+        FittedColumn(title="node"),
+        FittedColumn(title="$/month", right=True, drop=1),
+        FittedColumn(title="held by", drop=2),
+        FittedColumn(least=30),
+    )
+    rows = []
     for kept in sorted(decision.kept, key=lambda each: (-each.hourly, each.node)):
         price = f"${kept.hourly * HOURS_A_MONTH:,.2f}" if kept.hourly else "?"
-        table.add_row(kept.node, price, kept.code, kept.message)
-    return table
+        rows.append([kept.node, price, kept.code, kept.message])
+    return fitted(columns, rows, width, title="Machines that stay")

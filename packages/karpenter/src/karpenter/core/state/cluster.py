@@ -351,14 +351,15 @@ StateListener: TypeAlias = "Callable[[StateEvent, Resource | NodeClass | None], 
 class ClusterState:
     """The cluster as the informers have reported it, with one writer."""
 
-    def __init__(self, *, serves: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, *, serves: Iterable[tuple[str, str]] | None) -> None:
         """
         Start empty.
 
         `serves` names the group and kind of each node class of our provider. NodePools and NodeClaims of
-        other node classes belong to another Karpenter and are ignored.
+        other node classes belong to another Karpenter and are ignored. None stands for every node class,
+        for a reader that decides nothing.
         """
-        self._serves = frozenset(serves)
+        self._serves = frozenset(serves) if serves is not None else None
         self._objects: dict[str, dict[Any, Any]] = {}
         self._copies: dict[str, Mapping[Any, Any]] = {}
         self._changed: set[str] = set()
@@ -474,6 +475,8 @@ class ClusterState:
         return self._index.claims_by_provider(provider_id)
 
     def _is_ours(self, item: Resource | NodeClass) -> bool:
+        if self._serves is None:
+            return True
         if isinstance(item, NodeClaim):
             ref = item.spec.node_class_ref
         elif isinstance(item, NodePool):

@@ -1,0 +1,291 @@
+"""``karpenter top``: the nodes of any cluster as bars, what they cost, and what would become of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import structlog
+
+from karpenter import __version__
+from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.files import files_option
+from karpenter.cli.output import output_option_with, render
+from karpenter.cli.plan import catalog_named, moment_of, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from karpenter.cli.output import Output
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.operator.options import Settings
+    from karpenter.top.advice import Advice
+    from karpenter.top.feed import Adviser, TopFeed, TopMonitor
+    from karpenter.top.snapshot import TopOptions, TopSnapshot
+
+_FLAGS: Final = frozenset(
+    {
+        "attribution",
+        "context",
+        "disable-pricing",
+        "extra-labels",
+        "kubeconfig",
+        "node-selector",
+        "node-sort",
+        "once",
+        "resources",
+        "style",
+        "version",
+    }
+)
+"""The flags that may have one dash: those of eks-node-viewer, and ``once``, which ``-o nce`` is not."""
+
+_PIPE: Final = 120
+_MISSING: Final = "textual"
+
+
+class _OneDashCommand(click.Command):
+    """A command whose flags may begin with one dash, as those of programs in Go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        return super().parse_args(ctx, [each for arg in args for each in _two_dashes(arg)])
+
+
+def _two_dashes(argument: str) -> list[str]:
+    name, equals, value = argument.lstrip("-").partition("=")
+    if not argument.startswith("-") or name not in _FLAGS:
+        return [argument]
+    if name in {"attribution", "disable-pricing", "version"} and equals:
+        return [f"--{name}"] if value.lower() in {"1", "t", "true"} else []
+    return [f"--{name}{equals}{value}"]
+
+
+@click.command(
+    cls=_OneDashCommand,
+    epilog="Examples:\n\n"
+    "  karpenter top --once -f examples/top\n\n"
+    "  karpenter top --context production --resources cpu,memory\n\n"
+    "  karpenter top --node-sort price=dsc --node-selector team=web\n\n"
+    "  karpenter top --extra-labels team,eks-node-viewer/node-age",
+)
+@files_option(required=False, text="Show the cluster of these manifests instead of a live one")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
+@click.option("--kubeconfig", metavar="FILE", help="The kubeconfig; several may be joined with colons.")
+@click.option("--node-selector", metavar="LABELS", help="Only nodes and NodeClaims with these labels.")
+@click.option(
+    "--node-sort",
+    metavar="NAME=asc|dsc",
+    help="By creation, name, price, cpu, memory, pods, pool, zone, type or a label.  [default: creation=dsc]",
+)
+@click.option("--resources", metavar="NAMES", help="A bar for each of these resources.  [default: cpu]")
+@click.option(
+    "--extra-labels",
+    metavar="LABELS",
+    help="A column for each of these labels; some are computed, see the guide.",
+)
+@click.option("--style", metavar="COLOURS", help="Good, ok and bad.  [default: #04B575,#FFFF00,#FF0000]")
+@click.option("--disable-pricing", is_flag=True, default=None, help="Show no prices.")
+@click.option(
+    "--catalog",
+    default="",
+    metavar="FILE|NAME",
+    help="Where prices come from.  [default: the built-in catalogue of the nodes' region]",
+)
+@click.option("--no-plan", is_flag=True, help="Do not ask what would become of nodes and pods.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
+@click.option("--now", metavar="RFC3339", help="The moment, with -f.  [default: this moment]")
+@click.option("--once", is_flag=True, help="Print what the screen shows, once.")
+@output_option_with("text", "json", "yaml")
+@click.option("--attribution", is_flag=True, help="Print which libraries the screen is made with.")
+@click.option("-v", "--version", "show_version", is_flag=True, help="Print the version.")
+def top(  # noqa: PLR0917  click hands over options by name
+    paths: tuple[str, ...],
+    catalog: str,
+    no_plan: bool,
+    given: tuple[str, ...],
+    now: str | None,
+    once: bool,
+    output: Output,
+    attribution: bool,
+    show_version: bool,
+    **flags: Any,
+) -> None:
+    """
+    Show the nodes of any cluster: how full they are, what they cost, what would go and why it stays.
+
+    Reads and watches, and changes nothing. Needs neither Karpenter in the cluster nor an account of
+    AWS: prices are those of the built-in catalogue. With -o json or --once it prints once; otherwise
+    it shows a screen until q is pressed.
+
+    Settings that are not given are taken from ~/.eks-node-viewer, if that file is there.
+    """
+    if attribution or show_version:
+        click.echo(_attribution() if attribution else _version())
+        return
+    values, options = _options(flags)
+    settings = settings_of(given)
+    if catalog:
+        catalog_named(catalog)
+    moment = moment_of(now)  # refused before anything is read
+    clock = partial(moment_of, None) if now is None else lambda: moment
+    adviser = None if no_plan else _adviser(settings)
+    feed = _from_files(paths) if paths else None
+
+    async def find() -> TopMonitor:
+        from karpenter.top.feed import TopMonitor  # noqa: PLC0415  help must answer at once
+
+        return TopMonitor(feed or await _live(values), adviser, catalog=catalog, clock=clock)
+
+    if not once and output.form == "text":
+        _check_screen()
+        asyncio.run(_screen(find, options))
+        return
+    if feed is None:
+        note("Reading the cluster.")
+    snapshot = asyncio.run(_once(find, options))
+    notes(f"note: {each}" for each in snapshot.notes)
+    if output.form == "text":
+        _print(snapshot, options)
+    else:
+        from karpenter.top.snapshot import snapshot_data  # noqa: PLC0415  as above
+
+        click.echo(render(snapshot_data(snapshot, options), output.form), nl=False)
+
+
+def _options(flags: dict[str, Any]) -> tuple[dict[str, str], TopOptions]:
+    """Return the value of every flag, wherever it comes from, and what they say about the screen."""
+    from karpenter.top.config import FILE, TopConfigError, options_of, resolve  # noqa: PLC0415  as above
+
+    named = {name.replace("_", "-"): value for name, value in flags.items()}
+    named["disable-pricing"] = "true" if named["disable-pricing"] else None
+    try:
+        text = (Path.home() / FILE).read_text("utf-8", errors="replace")
+    except (OSError, RuntimeError):
+        text = ""
+    try:
+        values = resolve(named, os.environ, text)
+        return values, options_of(values)
+    except TopConfigError as error:
+        raise CommandError(str(error)) from None
+
+
+def _adviser(settings: Settings) -> Adviser:
+    """Return what asks ``karpenter plan --disruption`` about a view."""
+    from karpenter.cli.planning.decision import decide  # noqa: PLC0415  as above
+    from karpenter.top.advice import advise  # noqa: PLC0415  as above
+
+    def ask(view: ClusterView, catalog: Catalog, now: datetime) -> Advice:
+        found = decide(view, catalog, settings, now, disruption=True)
+        return advise(view, found.provisioning, found.disruption)
+
+    return ask
+
+
+def _from_files(paths: tuple[str, ...]) -> TopFeed:
+    from karpenter.cli.planning.input import read_input  # noqa: PLC0415  as above
+    from karpenter.top.feed import StaticFeed  # noqa: PLC0415  as above
+
+    found = read_input(paths)
+    if found.problems:
+        raise CommandError(*found.problems)
+    return StaticFeed(found.view, found.skipped)
+
+
+async def _live(values: dict[str, str]) -> TopFeed:
+    from karpenter.base.clock import SystemClock  # noqa: PLC0415  as above
+    from karpenter.kube.client import Client  # noqa: PLC0415  as above
+    from karpenter.kube.http import HttpTransport  # noqa: PLC0415  as above
+    from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415  as above
+    from karpenter.top.feed import LiveFeed  # noqa: PLC0415  as above
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    found = await find_cluster(
+        environ=os.environ,
+        clock=SystemClock(),
+        kubeconfig=values["kubeconfig"],
+        context=values["context"],
+    )
+    return LiveFeed(Client(HttpTransport(found.endpoint, found.credentials), chance=Random()))  # noqa: S311  retries
+
+
+async def _once(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) -> TopSnapshot:
+    from karpenter.kube.errors import KubeError  # noqa: PLC0415  as above
+
+    monitor = None
+    try:
+        monitor = await find()
+        await monitor.start()
+        await monitor.advise()
+        return monitor.take(options)
+    except KubeError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        if monitor is not None:
+            await monitor.stop()
+
+
+async def _screen(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) -> None:
+    from karpenter.kube.errors import KubeError  # noqa: PLC0415  as above
+    from karpenter.top.screen import show  # noqa: PLC0415  needs the extra
+
+    try:
+        problem = await show(await find(), options)
+    except KubeError as error:
+        raise CommandError(str(error)) from error
+    if problem:
+        raise CommandError(problem)
+
+
+def _check_screen() -> None:
+    """Refuse a screen where there is no terminal, or no library for it."""
+    try:
+        import textual  # noqa: F401, PLC0415  an extra
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != _MISSING:
+            raise
+        raise CommandError(
+            "the screen needs textual, which is not installed here",
+            hint="pip install 'karpenter[top]', or print once with --once",
+        ) from None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandError(
+            "the screen needs a terminal, and this is none", hint="print once with --once or -o json"
+        )
+
+
+def _print(snapshot: TopSnapshot, options: TopOptions) -> None:
+    from rich.console import Console  # noqa: PLC0415  as above
+
+    from karpenter.top.text import whole_page  # noqa: PLC0415  as above
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPE
+    console.print(whole_page(snapshot, options, console.width))
+
+
+def _version() -> str:
+    return f"karpenter top version {__version__}\ncommit: \nbuilt at: \nbuilt by: "
+
+
+def _attribution() -> str:
+    lines = []
+    for name in ("click", "kubernetes-asyncio", "msgspec", "numpy", "rich", "textual"):
+        try:
+            about: Any = metadata.metadata(name)
+        except metadata.PackageNotFoundError:
+            continue
+        licence = about.get("License-Expression") or (about.get("License") or "").partition("\n")[0]
+        lines.append(f"{name} {about['Version']}: {licence or 'see its package'}")
+    return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""
+What would become of the nodes and of the pods that wait, and what Karpenter did last.
+
+The decisions are those of ``karpenter plan --disruption`` about the same view; the sentences are those of
+``karpenter why``. Where there is no NodePool, a pod that waits has the words of kube-scheduler instead.
+What Karpenter did last is read from its Events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.core.state.statenode import state_nodes
+from karpenter.top.model import waiting_pods
+from karpenter.why.nodes import node_sentence
+from karpenter.why.pods import waiting_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karpenter.api.cluster import Event
+    from karpenter.api.pod import Pod
+    from karpenter.core.disruption.disrupt import DisruptionDecision
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from karpenter.core.state.cluster import ClusterView
+
+MOST_PENDING: Final = 200
+"""Pods that wait of which the reason is looked for; a long queue is of a few workloads."""
+
+KARPENTER: Final = "karpenter"
+"""The component that Karpenter's Events name."""
+
+_OLD: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class NodeAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a node would go now, and why or why not."""
+
+    goes: bool
+    code: str
+    """The reason of the command, or what holds the node; empty for nodes that are not Karpenter's."""
+
+    sentence: str
+
+
+class PendingPod(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of one workload that wait for the same reason."""
+
+    pod: str
+    """The first of them."""
+
+    count: int
+    sentence: str
+    placed: bool = False
+    """Whether a place is known for them."""
+
+
+class LastDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that Karpenter did or refused, as an Event says it."""
+
+    at: datetime | None
+    reason: str
+    object: str
+    message: str
+    warning: bool = False
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator would decide about a cluster."""
+
+    nodes: Mapping[str, NodeAdvice] = {}
+    pending: tuple[PendingPod, ...] = ()
+    saving: float = 0.0
+    """Dollars per hour that go with the nodes that would go now."""
+
+    least: float | None = None
+    """Dollars per hour below which no plan for the pods of the nodes that may go can fall, where proven."""
+
+    held: float = 0.0
+    """Dollars per hour of the nodes that may go."""
+
+    @property
+    def going(self) -> int:
+        """How many nodes would go now."""
+        return sum(each.goes for each in self.nodes.values())
+
+
+def advise(
+    view: ClusterView, provisioning: ProvisioningDecision, disruption: DisruptionDecision | None
+) -> Advice:
+    """Return what becomes of each node and of each pod that waits."""
+    nodes: dict[str, NodeAdvice] = {}
+    commands = disruption.commands if disruption is not None else ()
+    by_name = {name: command for command in commands for name in command.candidates}
+    kept = {each.node: each for each in disruption.kept} if disruption is not None else {}
+    for node in state_nodes(view):
+        command, held = by_name.get(node.name), kept.get(node.name)
+        code = str(command.reason if command is not None else held.code if held is not None else "")
+        nodes[node.name] = NodeAdvice(
+            goes=command is not None and node.is_managed,
+            code=code if node.is_managed else "",
+            sentence=node_sentence(node.is_managed, command, held),
+        )
+    bound = disruption.bound if disruption is not None else None
+    return Advice(
+        nodes=nodes,
+        pending=pending_pods(view, provisioning),
+        saving=sum(command.saving for command in commands),
+        least=min(bound.least, bound.hourly) if bound is not None and bound.nodes else None,
+        held=bound.hourly if bound is not None else 0.0,
+    )
+
+
+def pending_pods(view: ClusterView, provisioning: ProvisioningDecision | None) -> tuple[PendingPod, ...]:
+    """Return the pods that wait, those of one workload and reason together; first those without a place."""
+    decided = provisioning if view.pools else None
+    waiting = waiting_pods(view)
+    placed = _placed(decided) if decided is not None else frozenset()
+    groups: dict[tuple[bool, str, str], list[str]] = {}
+    for pod in waiting[:MOST_PENDING]:
+        sentence = waiting_sentence(view, pod, decided) if decided is not None else _scheduler_words(pod)
+        groups.setdefault((pod.key in placed, _owner(pod), sentence), []).append(pod.key)
+    found = [
+        PendingPod(pod=keys[0], count=len(keys), sentence=sentence, placed=has_place)
+        for (has_place, _, sentence), keys in groups.items()
+    ]
+    found.sort(key=lambda each: (each.placed, -each.count))
+    rest = len(waiting) - MOST_PENDING
+    if rest > 0:
+        found.append(PendingPod(pod=waiting[MOST_PENDING].key, count=rest, sentence="Not looked at."))
+    return tuple(found)
+
+
+def _placed(decision: ProvisioningDecision) -> frozenset[str]:
+    """Return the pods that have a place in a plan."""
+    plan = decision.plan
+    new = (pod for node in plan.new_nodes for pod in node.pods)
+    return frozenset(new).union(*plan.placed.values())
+
+
+def _owner(pod: Pod) -> str:
+    owner = next((each.uid or each.name for each in pod.metadata.owner_references), "")
+    return owner or pod.key
+
+
+def _scheduler_words(pod: Pod) -> str:
+    told = next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
+    return told or "It waits; kube-scheduler has not said why."
+
+
+def last_decisions(events: Iterable[Event]) -> tuple[LastDecision, ...]:
+    """Return what Karpenter said last, the newest first, each once."""
+    found = sorted(_decisions(events), key=lambda each: each.at or _OLD, reverse=True)
+    # What is said of a node is said of its NodeClaim as well.
+    return tuple({(each.reason, each.message): each for each in reversed(found)}.values())[::-1]
+
+
+def _decisions(events: Iterable[Event]) -> Iterator[LastDecision]:
+    for event in events:
+        if KARPENTER not in (event.source.component, event.reporting_component):
+            continue
+        about = event.involved_object
+        seen = event.series.last_observed_time if event.series is not None else None
+        yield LastDecision(
+            at=seen or event.last_timestamp or event.event_time or event.first_timestamp,
+            reason=event.reason,
+            object=f"{about.kind.lower()}/{about.name}",
+            message=event.message,
+            warning=event.type == "Warning",
+        )

@@ -1,0 +1,291 @@
+"""
+Where ``karpenter top`` gets the cluster from, and how it keeps what it shows up to date.
+
+A :class:`LiveFeed` lists each kind once and then watches, as the operator does; kinds that the cluster does
+not serve or does not let us read are left out and named. A :class:`StaticFeed` is a cluster from files.
+
+:class:`TopMonitor` makes snapshots. Rows are made again only for nodes that changed. What the operator would
+decide takes seconds for a large cluster, so it is asked in a thread, only after something changed, and so
+seldom that it takes a twentieth of a core at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from karpenter.api.cluster import Event
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.kwoknodeclass import KWOKNodeClass
+from karpenter.api.labels import SPOT
+from karpenter.base.queue import Supervisor
+from karpenter.cloud.catalogs.load import AWS, load_catalog
+from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS, node_class
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.kube.errors import Forbidden, NotFound
+from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.kube.rest import Selection
+from karpenter.top.advice import KARPENTER, last_decisions
+from karpenter.top.model import RowCache
+from karpenter.top.prices import catalog_for, prices_of
+from karpenter.top.snapshot import take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from karpenter.api.meta import Resource
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.kube.client import Client
+    from karpenter.kube.informer import InformerEvent
+    from karpenter.top.advice import Advice, LastDecision
+    from karpenter.top.snapshot import TopOptions, TopSnapshot
+
+    Adviser: TypeAlias = Callable[[ClusterView, Catalog, datetime], Advice]
+
+_CLASSES: Final = (EC2NodeClass, KWOKNodeClass)
+_KINDS: Final[tuple[type[Resource], ...]] = (*ALWAYS, *FOR_OVERLAYS, *FOR_DEVICES, *_CLASSES, Event)
+_SHARE: Final = 20
+"""The time between two decisions is at least so many times what the last one took."""
+
+_LEAST_PAUSE: Final = 10.0
+_AGAIN: Final = timedelta(minutes=5)
+"""After so long a decision is made again though nothing changed: budgets open, claims grow old."""
+
+
+class TopFeed(Protocol):
+    """Where the cluster comes from."""
+
+    @property
+    def revision(self) -> int:
+        """A number that changes whenever the cluster does."""
+        ...
+
+    async def start(self) -> None:
+        """Begin; returns once the whole cluster is known."""
+        ...
+
+    async def stop(self) -> None:
+        """End."""
+        ...
+
+    def view(self) -> ClusterView:
+        """Return the cluster as it is now."""
+        ...
+
+    def decisions(self) -> Sequence[LastDecision]:
+        """Return what Karpenter did last, the newest first."""
+        ...
+
+    def notes(self) -> Sequence[str]:
+        """Return what could not be read."""
+        ...
+
+
+class StaticFeed:
+    """A cluster that does not change."""
+
+    revision = 0
+
+    def __init__(
+        self, view: ClusterView, notes: Sequence[str] = (), events: Sequence[LastDecision] = ()
+    ) -> None:
+        self._view, self._notes, self._events = view, notes, events
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> None:
+        """End."""
+
+    def view(self) -> ClusterView:
+        """Return the cluster."""
+        return self._view
+
+    def decisions(self) -> Sequence[LastDecision]:
+        """Return what Karpenter did last."""
+        return self._events
+
+    def notes(self) -> Sequence[str]:
+        """Return what could not be read."""
+        return self._notes
+
+
+class LiveFeed:
+    """A cluster that is watched."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._chance = Random()  # noqa: S311  spreads requests, hides nothing
+        self._supervisor = Supervisor(chance=self._chance)
+        self._state = ClusterState(serves=None)
+        self._events: dict[str, Event] = {}
+        self._told: tuple[LastDecision, ...] | None = None
+        self._notes: list[str] = []
+        self._informers: list[Informer[Any]] = []
+        self.revision = 0
+
+    async def start(self) -> None:
+        """Find out what may be read, list it, and watch it from then on."""
+        readable = await asyncio.gather(*(self._is_readable(kind) for kind in _KINDS))
+        for kind, may in zip(_KINDS, readable, strict=True):
+            if not may:
+                continue
+            informer = self._informer(kind)
+            informer.subscribe(self._seen if kind is Event else self._apply)
+            self._supervisor.start(f"informer/{kind.kind}", informer.run)
+            self._informers.append(informer)
+        await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
+
+    async def stop(self) -> None:
+        """End every watch, and the connection."""
+        await self._supervisor.stop()
+        await self._client.close()
+
+    def view(self) -> ClusterView:
+        """Return the cluster as it is now."""
+        return self._state.view()
+
+    def decisions(self) -> Sequence[LastDecision]:
+        """Return what Karpenter did last."""
+        if self._told is None:
+            self._told = last_decisions(self._events.values())
+        return self._told
+
+    def notes(self) -> Sequence[str]:
+        """Return what is out of date because the server does not answer, then what may not be read."""
+        lost = {each.problem for each in self._informers if each.problem}
+        return [*(f"not up to date: {each}" for each in sorted(lost)[:1]), *self._notes]
+
+    async def _is_readable(self, kind: Any) -> bool:
+        try:
+            async for _ in self._client.pages(kind, limit=1):
+                return True
+        except NotFound:
+            return False  # its definition is not installed, so there are none
+        except Forbidden as error:
+            self._notes.append(f"{kind.kind} is left out: {error}")
+            return False
+        return True
+
+    def _informer(self, kind: Any) -> Informer[Any]:
+        if kind is Event:
+            # The API server selects Events by their source: https://kubernetes.io/docs/concepts/overview/working-with-objects/field-selectors/
+            return Informer(
+                self._client, Event, chance=self._chance, selection=Selection(fields=f"source={KARPENTER}")
+            )
+        if kind in _CLASSES:
+            group = next(each.group for each in ALL_KINDS if each.struct is kind)
+            narrow = partial(node_class, group=group, kind=kind.kind)
+            return Informer(self._client, kind, narrow=narrow, chance=self._chance)
+        return Informer(self._client, kind, chance=self._chance)
+
+    def _apply(self, event: InformerEvent[Any]) -> None:
+        self.revision += 1
+        self._state.apply(
+            ObjectUpdated(event.object) if isinstance(event, InformerUpdate) else ObjectDeleted(event.object)
+        )
+
+    def _seen(self, event: InformerEvent[Event]) -> None:
+        self.revision += 1
+        self._told = None
+        if isinstance(event, InformerUpdate):
+            self._events[event.key] = event.object
+        else:
+            self._events.pop(event.key, None)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TopMonitor:
+    """Makes snapshots of a feed."""
+
+    def __init__(
+        self,
+        feed: TopFeed,
+        adviser: Adviser | None,
+        *,
+        catalog: str = "",
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        """Without a `catalog`, the built-in one that suits the cluster is taken."""
+        self._feed, self._adviser, self._clock = feed, adviser, clock
+        self.catalog_name = catalog
+        self._catalog: Catalog | None = None
+        self._rows = RowCache(prices_of(None))
+        self._advice: Advice | None = None
+        self._problem = ""
+        self._asked_about: ClusterView | None = None
+        self._asked_at = datetime.min.replace(tzinfo=UTC)
+        self._next = 0.0
+        self.ready = False
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """Changes whenever a new snapshot may differ from the last in more than ages."""
+        return self._feed.revision, id(self._advice)
+
+    async def start(self) -> None:
+        """Begin; returns once there is something to show."""
+        await self._feed.start()
+        view = self._feed.view()
+        name = self.catalog_name or await asyncio.to_thread(catalog_for, view)
+        if name:
+            self.catalog_name = name
+            self._catalog = await asyncio.to_thread(load_catalog, name)
+        self._rows = RowCache(prices_of(self._catalog, name.partition(":")[2]))
+        self.ready = True
+
+    async def stop(self) -> None:
+        """End."""
+        await self._feed.stop()
+
+    async def advise(self) -> bool:
+        """Ask what the operator would decide, if that is due; return whether it was asked."""
+        view, now = self._feed.view(), self._clock()
+        unchanged = view is self._asked_about and now - self._asked_at < _AGAIN
+        if self._adviser is None or self._catalog is None or not view.pools or unchanged:
+            return False
+        if time.monotonic() < self._next:
+            return False
+        begun = time.monotonic()
+        self._asked_about, self._asked_at = view, now
+        try:
+            self._advice = await asyncio.to_thread(self._adviser, view, self._catalog, now)
+            self._problem = ""
+        except Exception as error:  # noqa: BLE001  the rest of the screen is right without it
+            self._advice, self._problem = None, f"no decision could be made: {error}"
+        took = time.monotonic() - begun
+        self._next = time.monotonic() + max(_SHARE * took, _LEAST_PAUSE)
+        return True
+
+    def take(self, options: TopOptions, *, words: str = "") -> TopSnapshot:
+        """Return what is to be shown now."""
+        view = self._feed.view()
+        notes = [*self._feed.notes(), *([self._problem] if self._problem else [])]
+        if self.ready and self._catalog is None and options.pricing and view.nodes:
+            notes.append("no built-in catalogue suits these nodes; name one with --catalog")
+        rows = self._rows.rows(view)
+        if (
+            options.pricing
+            and self.catalog_name.startswith(AWS)
+            and any(r.capacity_type == SPOT for r in rows)
+        ):
+            notes.append("spot prices are modelled; karpenter catalog refresh reads those of this moment")
+        return take(
+            view,
+            rows,
+            options,
+            self._clock(),
+            advice=self._advice,
+            decisions=self._feed.decisions(),
+            notes=notes,
+            words=words,
+        )

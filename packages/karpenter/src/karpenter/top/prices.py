@@ -1,0 +1,81 @@
+"""
+What nodes cost, without any account: the built-in catalogue that suits a cluster, and prices from it.
+
+The catalogue is that of the region that most nodes are in, or that of the cloud in memory. Prices of spot
+are those of the catalogue, which are modelled. Reserved instances are billed at the on-demand price, and a
+node that does not say how it was bought counts at the on-demand price too. The management fee of EKS Auto
+Mode is not included. A node that says its price by a label is believed (:data:`.model.PRICE_LABEL`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from karpenter.api.labels import INSTANCE_TYPE, ON_DEMAND, REGION, SPOT, ZONE
+from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter.cloud.catalogs.load import AWS, KWOK
+from karpenter.doctor.labels import region_of
+from karpenter.top.model import FARGATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.top.model import NodeRow
+
+_FARGATE: Final = re.compile(r"(?P<cpu>[\d.]+)vCPU-(?P<memory>[\d.]+)GB")
+# Linux on x86 in us-east-1, per hour: https://aws.amazon.com/fargate/pricing/
+_FARGATE_CPU: Final = 0.04048
+_FARGATE_GB: Final = 0.004445
+
+
+def catalog_for(view: ClusterView) -> str:
+    """Return the name of the catalogue that suits a cluster; empty where none does."""
+    found = Counter(_catalogs(view))
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _catalogs(view: ClusterView) -> Iterator[str]:
+    regions = load_data().regions
+    for node in (*view.nodes.values(), *view.claims.values()):
+        labels = node.metadata.labels
+        region = labels.get(REGION) or region_of(labels.get(ZONE, ""))
+        if region in regions:
+            yield f"{AWS}:{region}"
+        elif labels.get(INSTANCE_TYPE, "").endswith(("-linux", "-windows")):
+            yield KWOK  # names such as c-4x-amd64-linux
+    for pool in view.pools.values():
+        group = pool.spec.template.spec.node_class_ref.group
+        if group == "karpenter.kwok.sh":
+            yield KWOK
+        elif group == "karpenter.k8s.aws":
+            yield AWS
+
+
+def prices_of(catalog: Catalog | None, region: str = "") -> Callable[[NodeRow], float | None]:
+    """Return the function that prices the nodes of a cluster; without a catalogue none has a price."""
+
+    def price(row: NodeRow) -> float | None:
+        if row.capacity_type == FARGATE:
+            return _fargate_price(row.instance_type, region)
+        kind = catalog.by_name.get(row.instance_type) if catalog is not None else None
+        if kind is None:
+            return None
+        way = SPOT if row.capacity_type == SPOT else ON_DEMAND
+        sold = [each for each in kind.offerings if each.capacity_type == way and each.price]
+        here = [each.price for each in sold if each.zone == row.zone]
+        return min(here or [each.price for each in sold], default=None)
+
+    return price
+
+
+def _fargate_price(size: str, region: str) -> float | None:
+    found = _FARGATE.fullmatch(size)
+    if found is None:
+        return None
+    known = load_data().regions.get(region)
+    factor = known.price_factor if known is not None else 1.0
+    return factor * (_FARGATE_CPU * float(found["cpu"]) + _FARGATE_GB * float(found["memory"]))

@@ -1,0 +1,157 @@
+"""
+Everything that ``karpenter top`` shows of one moment, as one value; and that value as JSON.
+
+The field names of the JSON are an interface; see docs/guides/top.md.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.core.model.resources import render_resources
+from karpenter.core.model.selectors import EVERYTHING, Selector
+from karpenter.top.advice import Advice, LastDecision, PendingPod, pending_pods
+from karpenter.top.model import (
+    HOURS_A_MONTH,
+    ClusterTotals,
+    NodeRow,
+    NodeSort,
+    label_text,
+    matches,
+    sorted_rows,
+    totals,
+    waiting_pods,
+)
+from karpenter.top.table import DEFAULT_STYLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karpenter.core.state.cluster import ClusterView
+
+_DIGITS: Final = 6
+_SHOWN_DECISIONS: Final = 100
+
+
+class TopOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of the nodes, and how."""
+
+    resources: tuple[str, ...] = ("cpu",)
+    extra_labels: tuple[str, ...] = ()
+    selector: Selector = EVERYTHING
+    order: NodeSort = NodeSort()
+    style: tuple[str, ...] = DEFAULT_STYLE
+    pricing: bool = True
+
+
+class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at one moment, as it is shown."""
+
+    now: datetime
+    rows: tuple[NodeRow, ...]
+    totals: ClusterTotals
+    pending: tuple[PendingPod, ...] = ()
+    advice: Advice | None = None
+    """None until the first decision is made, and where none can be."""
+
+    decisions: tuple[LastDecision, ...] = ()
+    notes: tuple[str, ...] = ()
+    words: str = ""
+    """The words that rows are filtered by."""
+
+
+def take(
+    view: ClusterView,
+    rows: Iterable[NodeRow],
+    options: TopOptions,
+    now: datetime,
+    *,
+    advice: Advice | None = None,
+    decisions: Sequence[LastDecision] = (),
+    notes: Sequence[str] = (),
+    words: str = "",
+) -> TopSnapshot:
+    """Return what is shown of a view whose nodes are these rows."""
+    chosen = [row for row in rows if options.selector.matches(row.labels) and matches(row, words)]
+    return TopSnapshot(
+        now=now,
+        rows=tuple(sorted_rows(chosen, options.order)),
+        totals=totals(chosen, waiting_pods(view)),
+        pending=advice.pending if advice is not None else pending_pods(view, None),
+        advice=advice,
+        decisions=tuple(decisions[:_SHOWN_DECISIONS]),
+        notes=tuple(notes),
+        words=words,
+    )
+
+
+def snapshot_data(snapshot: TopSnapshot, options: TopOptions) -> dict[str, Any]:
+    """Return a snapshot as plain data."""
+    sums, advice = snapshot.totals, snapshot.advice
+    return {
+        "kind": "Top",
+        "at": snapshot.now,
+        "summary": {
+            "nodes": sums.nodes,
+            "pods": {
+                "total": sums.pods,
+                "pending": sums.pending,
+                "running": sums.running,
+                "bound": sums.bound,
+            },
+            "requests": render_resources(sums.requests),
+            "allocatable": render_resources(sums.allocatable),
+            "hourly": _price(sums.hourly) if options.pricing else None,
+            "monthly": _price(sums.monthly) if options.pricing else None,
+            "unpriced": sums.unpriced,
+            "wouldGo": advice.going if advice is not None else None,
+            "monthlySaving": _price(advice.saving * HOURS_A_MONTH) if advice is not None else None,
+        },
+        "nodes": [_node(row, snapshot, options) for row in snapshot.rows],
+        "pending": [msgspec.to_builtins(each) for each in snapshot.pending],
+        "decisions": [
+            {
+                "at": each.at,
+                "reason": each.reason,
+                "object": each.object,
+                "message": each.message,
+                "type": "Warning" if each.warning else "Normal",
+            }
+            for each in snapshot.decisions
+        ],
+        "notes": list(snapshot.notes),
+    }
+
+
+def _node(row: NodeRow, snapshot: TopSnapshot, options: TopOptions) -> dict[str, Any]:
+    advice = snapshot.advice.nodes.get(row.key) if snapshot.advice is not None else None
+    price = row.price if options.pricing else None
+    return {
+        "name": row.name,
+        "instance": row.instance,
+        "nodePool": row.pool,
+        "zone": row.zone,
+        "instanceType": row.instance_type,
+        "capacityType": row.capacity_type,
+        "auto": row.auto,
+        "ready": row.ready,
+        "cordoned": row.cordoned,
+        "deleting": row.deleting,
+        "created": row.created,
+        "pods": row.pods,
+        "requests": render_resources(row.requests),
+        "allocatable": render_resources(row.allocatable),
+        "hourly": _price(price),
+        "monthly": _price(price * HOURS_A_MONTH) if price is not None else None,
+        "labels": {label: label_text(row, label, snapshot.now) for label in options.extra_labels},
+        "wouldGo": advice.goes if advice is not None else None,
+        "code": advice.code if advice is not None else None,
+        "why": advice.sentence if advice is not None else None,
+    }
+
+
+def _price(amount: float | None) -> float | None:
+    return round(amount, _DIGITS) if amount is not None else None

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.top.model import NodeRow
+from karpenter.top.prices import catalog_for, prices_of
+from tests.unit.top.clusters import claim, node, view
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param([], "", id="nothing"),
+        pytest.param(
+            [node("a", {"topology.kubernetes.io/region": "eu-west-1"})], "aws:eu-west-1", id="a region"
+        ),
+        pytest.param(
+            [node("a", {"topology.kubernetes.io/zone": "us-west-2b"})], "aws:us-west-2", id="a zone"
+        ),
+        pytest.param([node("a", {"topology.kubernetes.io/zone": "antarctica-1"})], "", id="another cloud"),
+        pytest.param(
+            [claim("a", labels={"node.kubernetes.io/instance-type": "c-4x-amd64-linux"})], "kwok", id="kwok"
+        ),
+        pytest.param(
+            [
+                node("a", {"topology.kubernetes.io/region": "eu-west-1"}),
+                node("b", {"topology.kubernetes.io/region": "us-east-1"}),
+                node("c", {"topology.kubernetes.io/region": "us-east-1"}),
+            ],
+            "aws:us-east-1",
+            id="most nodes decide",
+        ),
+    ],
+)
+def test_the_catalogue_is_that_of_the_nodes(objects: list[Any], expected: str) -> None:
+    """Labels of nodes say which built-in catalogue has their prices."""
+    assert catalog_for(view(*objects)) == expected
+
+
+def _row(way: str = "", kind: str = "m5.large", zone: str = "us-east-1a") -> NodeRow:
+    return NodeRow(name="a", instance_type=kind, capacity_type=way, zone=zone)
+
+
+def test_prices() -> None:
+    """On-demand, reserved and unknown cost the on-demand price, spot less; what is not sold has no price."""
+    price = prices_of(load_catalog("aws"))
+    assert price(_row("on-demand")) == 0.096
+    assert price(_row("reserved")) == price(_row()) == 0.096
+    spot = price(_row("spot"))
+    assert spot is not None
+    assert 0 < spot < 0.096
+    assert price(_row("on-demand", zone="elsewhere")) == 0.096
+    assert price(_row("on-demand", kind="none")) is None
+    assert prices_of(None)(_row("on-demand")) is None
+
+
+def test_fargate_costs_what_was_provisioned() -> None:
+    """So much for each vCPU and each GB; a size that cannot be read has no price."""
+    price = prices_of(None)
+    assert price(_row("fargate", "0.25vCPU-0.5GB")) == pytest.approx(0.25 * 0.04048 + 0.5 * 0.004445)
+    assert price(_row("fargate", "")) is None
