@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.meta import find_status_condition
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -252,3 +253,28 @@ async def test_buffers_get_their_room_and_say_so(sandbox: Sandbox) -> None:
         CapacityBuffer, "spare", MergePatch({"spec": {"replicas": 0}}), namespace="default"
     )
     await says("Provisioning", "False", "BufferEmpty")
+
+
+@in_sandbox(settings=BUFFERS)
+async def test_the_room_of_a_buffer_stays(sandbox: Sandbox) -> None:
+    """Nodes that hold nothing but the room of a buffer are never removed as empty."""
+    delayed = {"spec": {"nodeRegistrationDelay": "8s"}}
+    await sandbox.client.patch(KWOKNodeClass, "default", MergePatch(delayed))
+    await sandbox.create_node_pool(disruption={"consolidateAfter": "0s"})
+    for kind, body in (
+        (PodTemplate, {"metadata": {"name": "web"}, "template": {"spec": POD}}),
+        (
+            CapacityBuffer,
+            {"metadata": {"name": "spare"}, "spec": {"podTemplateRef": {"name": "web"}, "replicas": 3}},
+        ),
+    ):
+        await sandbox.client.create(kind, body, namespace="default")
+
+    async def bought() -> bool:
+        return bool(await sandbox.node_claims())
+
+    await sandbox.until(bought)
+    first = {claim.name for claim in await sandbox.node_claims()}
+    for _ in range(40):
+        await asyncio.sleep(5)
+        assert {claim.name for claim in await sandbox.node_claims()} == first

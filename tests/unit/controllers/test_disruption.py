@@ -208,6 +208,8 @@ def test_what_cannot_be_finished_is_undone(how: str) -> None:
         assert harness.store.marked == frozenset()
         labels = {"decision": "replace", "reason": "drifted", "consolidation_type": ""}
         assert harness.metrics[declared.QUEUE_FAILURES].value(**labels) == 1.0
+        (ended,) = harness.queue.take_finished()
+        assert ended.failed == set(begun.claims)
 
     asyncio.run(main())
 
@@ -328,11 +330,11 @@ def test_what_was_seen_is_part_of_the_question() -> None:
     """Pools whose pods landed elsewhere rest, and start-up counts for as long as it took lately."""
 
     async def main() -> None:
-        harness = Harness(machine("busy"), pod("web-1", "busy", cpu="3"))
+        harness = Harness(machine("busy"), pod("web-1", "busy", cpu="3", creation_timestamp=NOW))
         missed = ExpectedOutcome(
             pools=frozenset({"default"}),
             leaving=frozenset(),
-            planned={("busy", "default/ReplicaSet/gone"): 1},
+            planned={("other", "default/ReplicaSet/web"): 1},
             moved=1,
             since=NOW - timedelta(hours=1),
         )

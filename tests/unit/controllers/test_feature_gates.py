@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.pod import PodTemplate
+from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.workloads import Deployment
 from karpenter.base.queue import WorkQueue
 from karpenter.cloud.kwok.cloudprovider import REPAIRS
@@ -22,6 +23,7 @@ from karpenter.controllers.nodeoverlay import ALL, NodeOverlayController
 from karpenter.controllers.static import UNSYNCED, StaticDeprovisioning, StaticProvisioning
 from karpenter.core.effects import CreateClaim
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request
 from tests.unit.controllers.harness import CLASS, Shell, wakes
@@ -167,7 +169,7 @@ def test_what_wakes_buffers() -> None:
         shell = Shell(buffer())
         found, *_ = keeper(shell)
         assert wakes(found, buffer()) == wakes(found, TEMPLATE) == ["shop/spare"]
-        assert wakes(found, WORKLOAD) == wakes(found, node()) == []
+        assert wakes(found, WORKLOAD) == []
         elsewhere = convert({"metadata": {"name": "web", "namespace": "other"}, "template": POD}, PodTemplate)
         assert wakes(found, elsewhere) == []
         shell.put(buffer(podTemplateRef=None, **workload))
@@ -195,6 +197,32 @@ def test_a_buffer_asks_for_its_room_now_and_then() -> None:
         shell.drop(buffer())
         assert await found.reconcile("shop/spare") is None
         assert provisioner.asked == ["u", "u", "u"]
+
+    asyncio.run(main())
+
+
+def test_a_buffer_asks_again_when_room_is_taken_or_freed() -> None:
+    """A pod that is bound or gone and a node that comes or goes change what fits; other news do not."""
+    waiting = convert({"metadata": {"name": "web-1", "namespace": "shop"}, "spec": {"containers": []}}, Pod)
+    bound = msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name="node-1"))
+
+    async def main() -> None:
+        shell = Shell(buffer(2), TEMPLATE)
+        found, _, provisioner = keeper(shell)
+        await found.reconcile("shop/spare")
+        for event, before, told in (
+            (ObjectUpdated(waiting), None, False),
+            (ObjectUpdated(bound), waiting, True),
+            (ObjectUpdated(bound), bound, False),
+            (ObjectDeleted(bound), bound, True),
+            (ObjectUpdated(node()), None, True),
+            (ObjectUpdated(node()), node(), False),
+            (ObjectDeleted(node()), node(), True),
+        ):
+            asked = len(provisioner.asked)
+            for key in found.wakes(event, before):
+                await found.reconcile(key)
+            assert len(provisioner.asked) - asked == told
 
     asyncio.run(main())
 

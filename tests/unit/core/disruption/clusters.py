@@ -170,9 +170,11 @@ def decided(
 def remembered(more: dict[str, Any]) -> DisruptionMemory:
     """Return a memory with what is in `more`."""
     found: dict[str, Any] = {name: more[name] for name in ("past", "overdue") if name in more}
+    hour = timedelta(hours=1)
     if "resting" in more:
-        hour = timedelta(hours=1)
         found["resting"] = {pool: RestPeriod(hour, NOW + hour) for pool in more["resting"]}
+    if "failed" in more:
+        found["failed"] = {claim: RestPeriod(hour, NOW + hour) for claim in more["failed"]}
     if "explained" in more:
         found["explained"] = dict.fromkeys(more["explained"], NOW)
     return DisruptionMemory(**found)

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
-from karpenter.api.labels import INSTANCE_TYPE, NODES, POD_DELETION_COST
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODES, POD_DELETION_COST
+from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import Budget, PoolRequirement
 from karpenter.api.pod import PodTemplate, PodTemplateSpec
@@ -22,6 +22,7 @@ from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, kind, machine, pod, pool
 
 if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
 
 
@@ -184,6 +185,74 @@ def test_an_empty_machine_that_holds_room_for_a_buffer_stays() -> None:
     view = cluster(pool(), machine("node-1", "small"))
 
     assert held(decided(view, buffered=frozenset({"node-1"}))) == {"node-1": "CapacityBuffer"}
+
+
+def test_a_machine_whose_claim_was_made_for_a_buffer_stays() -> None:
+    """A claim is known to hold room before its node has joined, and keeps it under the name of the node."""
+    node, claim = machine("node-1", "small")
+    renamed = msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, name="default-abcde")
+    )
+    view = cluster(pool(), node, renamed)
+
+    assert held(decided(view, buffered=frozenset({"default-abcde"}))) == {"node-1": "CapacityBuffer"}
+    assert decided(view).commands[0].candidates == ("node-1",)
+
+
+def starting(name: str, size: str = "medium") -> list[Resource]:
+    """Return a machine whose node is not initialized yet."""
+    node, claim = machine(name, size)
+    labels = {key: value for key, value in node.metadata.labels.items() if key != INITIALIZED}
+    assert isinstance(claim, NodeClaim)
+    conditions = tuple(each for each in claim.status.conditions if each.type != "Initialized")
+    return [
+        msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels)),
+        msgspec.structs.replace(
+            claim,
+            metadata=msgspec.structs.replace(claim.metadata, labels=labels),
+            status=msgspec.structs.replace(claim.status, conditions=conditions),
+        ),
+    ]
+
+
+def test_nothing_is_replaced_for_pods_that_a_starting_machine_would_take() -> None:
+    """A replacement that never becomes ready gets no second one beside it."""
+    alone = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
+    beside = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"), starting("node-2", "small"))
+
+    assert len(decided(alone).commands) == 1
+    assert decided(beside).commands == ()
+    (kept, _) = decided(beside).kept
+    assert "node-2, where it would run, is not initialized yet" in kept.message
+
+
+def test_pods_that_fit_on_initialized_machines_do_not_wait_for_starting_ones() -> None:
+    """Where no replacement is needed, a starting machine is no reason to keep another."""
+    view = cluster(
+        pool(),
+        machine("node-1", "small"),
+        machine("node-3"),
+        pod("web-0", "node-1"),
+        pod("web-1", "node-3", cpu="100m"),
+        starting("node-2", "small"),
+    )
+
+    (command,) = decided(view).commands
+    assert command.replacements == ()
+    assert "node-2" not in command.moves.values()
+
+
+def test_a_machine_whose_replacement_failed_is_left_alone_for_a_while() -> None:
+    """It is neither consolidated nor replaced for drift until its rest is over; it says when that is."""
+    drifted = Condition(type="Drifted", status="True", reason="NodePoolDrifted", last_transition_time=NOW)
+    wasteful = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
+    outdated = cluster(pool(), machine("node-1", conditions=[drifted]), pod("web-0", "node-1"))
+
+    for view in (wasteful, outdated):
+        assert len(decided(view).commands) == 1
+        decision = decided(view, failed=frozenset({"node-1"}))
+        assert held(decision) == {"node-1": "Resting"}
+        assert "did not become ready; it is tried again at" in decision.kept[0].message
 
 
 def test_buffers_take_part_in_simulations() -> None:

@@ -14,6 +14,7 @@ from karpenter.core.disruption.memory import (
     DisruptionMemory,
     ExpectedOutcome,
     FinishedCommand,
+    RestPeriod,
     observe,
     record_savings,
 )
@@ -27,18 +28,17 @@ MINUTE = timedelta(minutes=1)
 
 def finished(*, landed: bool, start_up: timedelta | None = MINUTE) -> FinishedCommand:
     """Return a command that ended long ago and whose one pod should run on node-1."""
-    name = "web" if landed else "other"
     outcome = ExpectedOutcome(
         pools=frozenset({"default"}),
         leaving=frozenset(),
-        planned={("node-1", f"default/ReplicaSet/{name}"): 1},
+        planned={("node-1" if landed else "node-2", "default/ReplicaSet/web"): 1},
         moved=1,
         since=NOW - timedelta(hours=1),
     )
     return FinishedCommand(expected=outcome, start_up=start_up)
 
 
-VIEW = cluster(pool(), machine("node-1"), pod("web-0", "node-1"))
+VIEW = cluster(pool(), machine("node-1"), pod("web-0", "node-1", creation_timestamp=NOW))
 
 
 def test_a_command_that_came_out_as_planned_leaves_no_trace_but_its_start_up() -> None:
@@ -63,9 +63,33 @@ def test_a_pool_rests_longer_each_time_its_pods_land_elsewhere() -> None:
     assert memory.start_ups == ()
 
 
+def test_a_pool_that_is_gone_neither_misses_nor_rests() -> None:
+    """What becomes of the pods of a NodePool that no longer exists says nothing about savings."""
+    memory = DisruptionMemory(resting={"default": RestPeriod(MINUTE, NOW + MINUTE)})
+    gone = cluster(machine("node-1"), pod("web-0", "node-1", creation_timestamp=NOW))
+
+    found = observe(gone, memory, now=NOW, finished=[finished(landed=False)])
+
+    assert (found.missed, found.memory.resting) == ((), {})
+
+
+def test_a_claim_whose_replacement_failed_rests_longer_each_time() -> None:
+    """Five minutes, then ten; a claim that is gone is forgotten."""
+    failed = FinishedCommand(failed=frozenset({"node-1", "gone"}))
+    memory = DisruptionMemory()
+    for minutes in (5, 10):
+        memory = observe(VIEW, memory, now=NOW, finished=[failed]).memory
+        assert memory.failed == {"node-1": RestPeriod(minutes * MINUTE, NOW + minutes * MINUTE)}
+
+    assert memory.claims_at_rest(NOW) == {"node-1"}
+    assert memory.claims_at_rest(NOW + 10 * MINUTE) == frozenset()
+    assert observe(cluster(pool()), memory, now=NOW).memory.failed == {}
+
+
 def test_a_command_is_judged_only_once_it_can_be() -> None:
     """Until its pods had time to run again it is remembered."""
     early = finished(landed=False)
+    assert early.expected is not None
     outcome = msgspec.structs.replace(early.expected, since=NOW - MINUTE)
     memory = observe(VIEW, DisruptionMemory(), now=NOW, finished=[FinishedCommand(expected=outcome)]).memory
 

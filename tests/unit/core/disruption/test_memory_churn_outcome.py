@@ -49,7 +49,10 @@ def _cluster(*homes: str, more: Sequence[Pod] = ()) -> ClusterView:
         pool(),
         machine("node-1"),
         machine("node-2"),
-        *(pod(f"web-{number}", home) for number, home in enumerate(homes)),
+        *(
+            pod(f"web-{number}", "" if home == "nowhere" else home, creation_timestamp=NOW)
+            for number, home in enumerate(homes)
+        ),
         *more,
     )
 
@@ -72,12 +75,21 @@ def _planned() -> ExpectedOutcome:
         pytest.param(("node-2", "node-2", "node-2"), 1.0, id="all of them landed as planned"),
         pytest.param(("node-2", "node-2", "node-3"), 0.5, id="half of them went elsewhere"),
         pytest.param(("node-3", "node-3", "node-2"), 0.0, id="all of them went elsewhere"),
-        pytest.param(("node-3",), 0.0, id="a workload that shrank meanwhile is never worse than nothing"),
+        pytest.param(("node-3",), 0.5, id="of a workload that shrank only the pods that are there count"),
+        pytest.param(("nowhere", "nowhere", "node-2"), 0.0, id="pods that still wait have not landed"),
+        pytest.param((), 1.0, id="a workload that is gone has not landed elsewhere"),
     ],
 )
 def test_the_share_that_landed(homes: tuple[str, ...], share: float) -> None:
     """Pods are counted by workload and node, since they come back under other names."""
     assert landed_share(_planned(), _cluster(*homes)) == share
+
+
+def test_pods_that_were_elsewhere_before_are_no_miss() -> None:
+    """A replica that ran on another node all the time was not meant to move."""
+    old = pod("web-9", "node-3", creation_timestamp=NOW - MINUTE)
+
+    assert landed_share(_planned(), _cluster("node-2", more=[old])) == 1.0
 
 
 def test_pods_on_new_machines_are_expected_there() -> None:

@@ -180,10 +180,18 @@ def test_pods_of_a_buffer_are_not_nominated() -> None:
     placed = decide(pool(), existing, complete(), *room, policy=SchedulingPolicy(buffers=True))
     unplaced = decide(pool(spec={"limits": {"cpu": "0"}}), *room, policy=SchedulingPolicy(buffers=True))
 
-    assert placed.memory.buffered == {"node-1"}
+    assert placed.memory.buffered == {"node-1", "claim-1"}
     assert (placed.buffers, unplaced.buffers) == ({"default/b": True}, {"default/b": False})
     assert placed.effects == ()
     assert "FailedScheduling" not in reasons(unplaced)
+
+
+def test_a_claim_for_a_buffer_is_remembered_from_its_creation() -> None:
+    """Its node is not empty when it joins, though no decision has seen it yet."""
+    memory = ProvisioningMemory(buffered=frozenset({"node-7"}))
+
+    assert memory.with_claim(complete(), [], NOW, is_buffered=True).buffered == {"node-7", "claim-1"}
+    assert memory.with_claim(complete(), [], NOW).buffered == {"node-7"}
 
 
 def test_pods_of_a_new_claim_are_told_its_name() -> None:

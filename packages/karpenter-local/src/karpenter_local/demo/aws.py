@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karpenter_local.demo.scenes import Picture
     from karpenter_local.sandbox.sandbox import Sandbox
 
+_ROUNDING: Final = 1e-9
 _FAMILIES: Final = ("c5", "c6i", "c7i", "m5", "m6i", "m7i", "r5", "r6i", "r7i")
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge")
 TYPES: Final = (*(f"{family}.{size}" for family in _FAMILIES for size in _SIZES), "m5.metal")
@@ -62,7 +63,7 @@ def aws_scenes() -> tuple[Scene, ...]:
             "karpenter local aws release-ami",
             release,
             _all_new,
-            "every machine was replaced by one of the newer image",
+            "every machine was replaced by one of the newer image, and the bill is no higher",
             900.0,
         ),
         Scene(
@@ -85,7 +86,8 @@ def aws_scenes() -> tuple[Scene, ...]:
 
 def _all_new(now: Picture, before: Picture) -> bool:
     old = {machine.name for machine in before.machines}
-    return settled(now, _PODS) and not old & {machine.name for machine in now.machines}
+    cheap = now.hourly <= before.hourly * (1 + _ROUNDING)
+    return settled(now, _PODS) and cheap and not old & {machine.name for machine in now.machines}
 
 
 def _all_spot(now: Picture, before: Picture) -> bool:

@@ -228,7 +228,7 @@ class DisruptionController:
         nominated, buffered = self._store.nominated(now), self._buffered()
         # The budgets themselves, not their address, which may be that of another mapping by the next look.
         budgets = self._store.view().disruption_budgets
-        resting = self.memory.pools_at_rest(now)
+        resting = self.memory.pools_at_rest(now) | self.memory.claims_at_rest(now)
         return msgspec.structs.replace(
             self._context,
             nominated=nominated,
@@ -498,9 +498,9 @@ class DisruptionQueue:
                 elif await self._are_pods_succeeded(each):
                     await self._finish(each)
             case "lost":
-                await self._undo(each, "a replacement is gone")
+                await self._fail(each, "a replacement is gone")
             case "late":
-                await self._undo(each, "its replacements took too long")
+                await self._fail(each, "its replacements took too long")
 
     async def _are_pods_succeeded(self, each: CommandInProgress) -> bool:
         """Let successors of pods start where that comes first; return whether the nodes may go now."""
@@ -541,6 +541,11 @@ class DisruptionQueue:
             log.info("node.kept", node=candidate.name, command=each.text, because=stays[candidate.name])
             each.candidates = tuple(one for one in each.candidates if one is not candidate)
             await self._untaint(candidate)
+
+    async def _fail(self, each: CommandInProgress, why: str) -> None:
+        """Undo a command because of its replacements; its nodes rest before they are tried again."""
+        self._finished.append(FinishedCommand(failed=frozenset(each.claims)))
+        await self._undo(each, why)
 
     async def _undo(self, each: CommandInProgress, why: str) -> None:
         self._end_early(each, why)

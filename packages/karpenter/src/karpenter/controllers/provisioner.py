@@ -170,9 +170,12 @@ class Provisioner:
         await self._performer.perform(decision.effects)
         # The names of claims come from the API server (generateName), so all can be created at once:
         # https://kubernetes.io/docs/reference/using-api/api-concepts/
-        await asyncio.gather(*(self._create(each) for each in decision.claims))
+        virtual = decision.virtual.keys()
+        await asyncio.gather(
+            *(self._create(each, is_buffered=not virtual.isdisjoint(each.pods)) for each in decision.claims)
+        )
 
-    async def _create(self, effect: CreateClaim) -> None:
+    async def _create(self, effect: CreateClaim, *, is_buffered: bool) -> None:
         """Create one claim, unless the cluster has changed so that it may not be."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
         # Other claims may have been created since the decision, and a limit must hold for all of them:
@@ -186,7 +189,7 @@ class Provisioner:
         except KubeError as error:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
-        self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now())
+        self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
         await self._performer.perform(nomination_events(claim, pods))
 
     def _report(self, decision: ProvisioningDecision, seconds: float) -> None:

@@ -214,6 +214,7 @@ class _Pass:
             fullest_first=self._settings.strategy == "global",
         )
         self._resting = memory.pools_at_rest(now)
+        self._failed = memory.claims_at_rest(now)
         self._obstacles: Obstacles = {}
         self._stop = context.stop or (lambda: False)
         self.unreached: frozenset[str] = frozenset()
@@ -285,7 +286,17 @@ class _Pass:
 
     def _drifted(self, *, static: bool) -> list[Candidate]:
         every = (*self._survey.candidates, *self._survey.eventual)
-        return [each for each in every if each.drift and each.is_dynamic != static]
+        drifted = [each for each in every if each.drift and each.is_dynamic != static]
+        return [each for each in drifted if self._may_be_replaced(each)]
+
+    def _may_be_replaced(self, candidate: Candidate) -> bool:
+        """Whether the last replacement of a node has not failed a short while ago."""
+        rest = self._memory.failed.get(candidate.claim.name)
+        if rest is None or candidate.claim.name not in self._failed:
+            return True
+        message = f"its last replacement did not become ready; it is tried again at {rest.until:%H:%M:%S} UTC"
+        self._obstacles.setdefault(candidate.name, (DisruptionCode.RESTING, message))
+        return False
 
     def _static_drift(self) -> list[Command]:
         drifted = self._drifted(static=True)
@@ -323,7 +334,9 @@ class _Pass:
     def _underutilized(self) -> list[Command]:
         headroom = self._headroom(UNDERUTILIZED)
         ready = [
-            each for each in self._survey.candidates if not each.is_empty and self._may_be_consolidated(each)
+            each
+            for each in self._survey.candidates
+            if not each.is_empty and self._may_be_consolidated(each) and self._may_be_replaced(each)
         ]
         self._note_budget(ready, headroom)
         if self._settings.strategy == "classic":

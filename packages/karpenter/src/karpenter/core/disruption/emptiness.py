@@ -28,13 +28,18 @@ def remove_empty(
     ready = [
         each
         for each in candidates
-        if each.is_empty and each.is_dynamic and each.name not in buffered and not each.quiet
+        if each.is_empty and each.is_dynamic and not is_buffered(each, buffered) and not each.quiet
     ]
     # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/emptiness.go
     going = headroom.within(sorted(ready, key=lambda each: (-each.worth, each.name)))
     for each in ready:
         obstacles[each.name] = (DisruptionCode.BUDGET, headroom.obstacle(each))
     return [empty_command(going)] if going else []
+
+
+def is_buffered(candidate: Candidate, buffered: AbstractSet[str]) -> bool:
+    """Whether a node, or the claim that it was launched for, holds room for a CapacityBuffer."""
+    return candidate.name in buffered or candidate.claim.name in buffered
 
 
 def empty_command(going: Iterable[Candidate]) -> Command:

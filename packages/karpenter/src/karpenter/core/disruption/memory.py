@@ -304,12 +304,27 @@ def is_due(expected: ExpectedOutcome, view: ClusterView, now: datetime) -> bool:
 
 
 def landed_share(expected: ExpectedOutcome, view: ClusterView) -> float:
-    """Return the share of pods that are where they were meant to be; 1 when none was meant to be anywhere."""
+    """
+    Return the share of pods that did not land elsewhere than planned; 1 when none was meant to be anywhere.
+
+    A pod that is nowhere is no miss: its Job is done, or its workload has shrunk or is gone. A pod that came
+    since and runs on another node, or still waits for one, is.
+    """
     if not expected.moved:
         return 1.0
-    there = _counted(view)
-    missing = sum(max(0, count - there[landing]) for landing, count in expected.planned.items())
-    return max(0.0, 1 - missing / expected.moved)
+    there, missing = _counted(view), Counter[str]()
+    for (node, each), count in expected.planned.items():
+        missing[each] += max(0, count - there[node, each])
+    elsewhere = Counter(
+        workload(pod)
+        for pod in view.pods.values()
+        if is_active(pod)
+        and (pod.spec.node_name, workload(pod)) not in expected.planned
+        and pod.metadata.creation_timestamp is not None
+        and pod.metadata.creation_timestamp >= expected.since
+    )
+    missed = sum(min(count, elsewhere[each]) for each, count in missing.items())
+    return max(0.0, 1 - missed / expected.moved)
 
 
 def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPeriod | None:
@@ -358,6 +373,9 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
     resting: Mapping[str, RestPeriod] = {}
     """NodePools whose savings did not come out as planned, and until when none are looked for."""
 
+    failed: Mapping[str, RestPeriod] = {}
+    """Claims whose replacements failed, by name, and until when they are not replaced."""
+
     overdue: frozenset[str] = frozenset()
     """Drifted nodes that the last decision had no time for."""
 
@@ -390,6 +408,10 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
         """Return the NodePools in which no savings are looked for at a moment."""
         return frozenset(pool for pool, rest in self.resting.items() if now < rest.until)
 
+    def claims_at_rest(self, now: datetime) -> frozenset[str]:
+        """Return the claims that are not replaced at a moment, because that failed."""
+        return frozenset(claim for claim, rest in self.failed.items() if now < rest.until)
+
     def lately_explained(self, now: datetime) -> dict[str, datetime]:
         """Return the nodes of which users were told a short while ago why they stay, and when."""
         return {name: when for name, when in self.explained.items() if now - when < EXPLAINED}
@@ -415,9 +437,12 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinishedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command whose nodes were deleted."""
+    """A command whose nodes were deleted, or that was given up because of its replacements."""
 
-    expected: ExpectedOutcome
+    expected: ExpectedOutcome | None = None
+    failed: frozenset[str] = frozenset()
+    """The claims that were not replaced, because a replacement did not become ready."""
+
     start_up: timedelta | None = None
     """How long its replacements took to be initialized; None if it had none."""
 
@@ -447,12 +472,12 @@ def observe(
     """Return the memory with the outcomes of earlier commands; `finished` ones ended since the last look."""
     finished = tuple(finished)
     start_ups = [each.start_up for each in finished if each.start_up is not None]
-    expected = (*memory.expected, *(each.expected for each in finished))
+    expected = (*memory.expected, *(each.expected for each in finished if each.expected is not None))
     due = [each for each in expected if is_due(each, view, now)]
     resting, missed = dict(memory.resting), []
     for each in due:
         share = landed_share(each, view)
-        for pool in sorted(each.pools):
+        for pool in sorted(each.pools & view.pools.keys()):
             rest = next_rest(resting.pop(pool, None), share, now)
             if rest is not None:
                 resting[pool] = rest
@@ -464,7 +489,8 @@ def observe(
             memory,
             start_ups=(*memory.start_ups, *start_ups)[-_START_UPS:],
             expected=tuple(each for each in expected if each not in due),
-            resting=resting,
+            resting={name: rest for name, rest in resting.items() if name in view.pools},
+            failed=_after_failures(memory.failed, finished, view, now),
             savings=_after_growth(view, memory, claims, now),
             claims=claims,
             launched=memory.launched & claims,
@@ -476,6 +502,18 @@ def observe(
             name: problem for name, problem in unreadable.items() if memory.unreadable.get(name) != problem
         },
     )
+
+
+def _after_failures(
+    failed: Mapping[str, RestPeriod], finished: Iterable[FinishedCommand], view: ClusterView, now: datetime
+) -> dict[str, RestPeriod]:
+    """Return until when claims rest: longer each time that their replacements fail."""
+    found = {name: rest for name, rest in failed.items() if name in view.claims}
+    for name in sorted({name for each in finished for name in each.failed} & view.claims.keys()):
+        rest = next_rest(found.get(name), 0.0, now)
+        assert rest is not None
+        found[name] = rest
+    return found
 
 
 def unreadable_budgets(view: ClusterView) -> dict[str, str]:

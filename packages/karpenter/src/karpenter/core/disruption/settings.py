@@ -48,7 +48,7 @@ class DisruptionContext(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that are nominated for pending pods."""
 
     buffered: frozenset[str] = frozenset()
-    """Nodes that hold room for a CapacityBuffer."""
+    """Nodes, and claims of nodes that are starting, that hold room for a CapacityBuffer."""
 
     destinations: Mapping[str, str] = {}
     """The node that each pod of a command in progress moves to, by key; empty if it is a new one."""

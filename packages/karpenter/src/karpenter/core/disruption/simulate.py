@@ -325,6 +325,27 @@ class Simulator:
         `savings` keeps pods off quiet nodes; `by_price` looks for the cheapest new machines
         instead of the fewest.
         """
+        quiet = self._quiet if savings else frozenset[str]()
+        found = self._without(candidates, quiet - self._starting, by_price=by_price)
+        late = [key for key, name in found.moves.items() if name in self._starting]
+        if not late:
+            return found
+        # A starting node that the pods could use is not replaced by another, or machines would pile up where
+        # nodes never become ready; nor is anything removed for one:
+        # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/disruption/helpers.go
+        elsewhere = self._without(candidates, quiet | self._starting, by_price=by_price)
+        if not elsewhere.replacements:
+            return elsewhere
+        waits = tuple(
+            Refusal(pod=key, message=f"node {found.moves[key]}, where it would run, is not initialized yet")
+            for key in sorted(late)
+        )
+        return msgspec.structs.replace(found, stranded=(*found.stranded, *waits))
+
+    def _without(
+        self, candidates: Sequence[Candidate], quiet: frozenset[str], *, by_price: bool
+    ) -> SimulationResult:
+        """Return what becomes of the pods if these machines go and none of the pods may use `quiet` nodes."""
         cluster, base = self._cluster, self._cluster.problem
         gone = {candidate.name for candidate in candidates}
         moving = frozenset(pod.key for candidate in candidates for pod in candidate.movable)
@@ -335,7 +356,7 @@ class Simulator:
         problem = msgspec.structs.replace(
             base,
             pods=pods,
-            nodes=_quieted([base.nodes[at] for at in roomy], self._quiet if savings else self._starting),
+            nodes=_quieted([base.nodes[at] for at in roomy], quiet),
             topology_nodes=tuple(place for place in base.topology_nodes if place.name not in gone),
             bound_pods=cluster.running.of(pods, but=moving, moved=cluster.locations),
             moved=moving,

@@ -27,7 +27,7 @@ from karpenter.core.disruption.candidates import Candidate, find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import DRIFTED, EMPTY, Command
 from karpenter.core.disruption.cost import moving_cost
-from karpenter.core.disruption.emptiness import empty_command
+from karpenter.core.disruption.emptiness import empty_command, is_buffered
 from karpenter.core.disruption.events import rejection_events
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.simulate import Simulator
@@ -230,7 +230,9 @@ def _still_empty(
     command: Command, found: CandidateSurvey, headroom: Headroom, buffered: frozenset[str]
 ) -> _Valid | _Invalid:
     free = {each.name: each for each in found.candidates if each.is_empty and not each.quiet}
-    empty = [free[name] for name in command.candidates if name in free and name not in buffered]
+    empty = [
+        free[name] for name in command.candidates if name in free and not is_buffered(free[name], buffered)
+    ]
     if not empty:
         return _Invalid("churn", "none of the machines is empty and free to go any more")
     going = headroom.within(empty)

@@ -334,13 +334,16 @@ class ProvisioningMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose preferences were reported to hinder consolidation, by uid, and when."""
 
     buffered: frozenset[str] = frozenset()
-    """Nodes that hold room for a CapacityBuffer."""
+    """Nodes, and claims of nodes that are starting, that hold room for a CapacityBuffer."""
 
-    def with_claim(self, claim: NodeClaim, pods: Iterable[Pod], now: datetime) -> ProvisioningMemory:
-        """Return the memory once a claim was created for some pods."""
+    def with_claim(
+        self, claim: NodeClaim, pods: Iterable[Pod], now: datetime, *, is_buffered: bool = False
+    ) -> ProvisioningMemory:
+        """Return the memory once a claim was created for some pods, or for the room of a CapacityBuffer."""
         made = Nomination(claim.name, now)
         new = {pod.key: made for pod in pods if not is_virtual(pod)}
-        return msgspec.structs.replace(self, nominations={**self.nominations, **new})
+        buffered = self.buffered | {claim.name} if is_buffered else self.buffered
+        return msgspec.structs.replace(self, nominations={**self.nominations, **new}, buffered=buffered)
 
 
 class ProvisioningDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -456,9 +459,7 @@ def _planned(
         memory=msgspec.structs.replace(
             decision.memory,
             nominations={**decision.memory.nominations, **nominations},
-            buffered=frozenset(
-                name for name, keys in plan.placed.items() if any(is_virtual(known[key]) for key in keys)
-            ),
+            buffered=_buffered(plan, view, known),
         ),
         considered=len(built.problem.pods),
         ignored=built.refusals,
@@ -502,6 +503,13 @@ def _starting(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[st
 def _is_pending(pod: Pod) -> bool:
     """Whether a pod exists and has no node; others run on a node that goes, or stand for a buffer's room."""
     return not pod.spec.node_name and not is_virtual(pod)
+
+
+def _buffered(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> frozenset[str]:
+    """Return the nodes that hold room for a CapacityBuffer, each by its name and by that of its claim."""
+    names = {name for name, keys in plan.placed.items() if any(is_virtual(pods[key]) for key in keys)}
+    claims = {node.claim.name for node in state_nodes(view) if node.name in names and node.claim is not None}
+    return frozenset(names | claims)
 
 
 def _buffers(plan: Plan, pods: Mapping[str, Pod]) -> dict[str, bool]:
