@@ -26,7 +26,7 @@ from karpenter.cdk.rules import (
     v1_version,
     version_of,
 )
-from karpenter.chart.values import BadValue, lay_over, values_of
+from karpenter.chart.values import BadValue, values_of
 from karpenter.convert.cdk import convert_props, provisioner_of
 from karpenter.convert.documents import OldDocument, convert_documents
 from karpenter.convert.findings import ERROR, WARN, ConversionOptions, without_empty
@@ -380,11 +380,20 @@ def _values(
     given: Json, settings: Plain, version: Version, made: AddOnReferences, *, pod_identity: bool
 ) -> Plain:
     values = {**fargate_values(version, fargate=made.fargate), **settings}
-    lay_over(values, msgspec.json.decode(msgspec.json.encode(given)))
+    _merge(values, given)
     account: Plain = {**values.get("serviceAccount", {}), "create": pod_identity, "name": SERVICE_ACCOUNT}
     if not pod_identity:
         account["annotations"] = {**account.get("annotations", {}), ROLE_ANNOTATION: made.controller_role}
     return {**values, "serviceAccount": account}
+
+
+def _merge(values: Plain, given: Json) -> None:
+    """Lay values over others, level by level; nothing that was given is kept or changed."""
+    for key, value in given.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _legacy_objects(
