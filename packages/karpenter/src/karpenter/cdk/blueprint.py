@@ -165,12 +165,14 @@ class KarpenterV1AddOn(ClusterAddOn):
             AddOnError: something has no counterpart in version 1.
         """
         legacy = read_props(KarpenterProps, props, {}, identifier=KARPENTER)
-        objects, warnings = converted_props(legacy, node_role="")
+        objects, warnings = converted_props(legacy, node_role=KARPENTER)
         pools: dict[str, Any] = {}
         classes: dict[str, Any] = {}
         for each in objects:
             into = pools if each["kind"] == "NodePool" else classes
-            into[each["metadata"]["name"]] = each["spec"]
+            # The role of nodes has no name yet: a class that names none gets that of the add-on.
+            spec = {key: value for key, value in each["spec"].items() if key != "role"}
+            into[each["metadata"]["name"]] = spec
         given = {
             "node_pools": pools,
             "ec2_node_classes": classes,
