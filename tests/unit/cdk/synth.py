@@ -59,8 +59,9 @@ def _stacks(app: Any) -> dict[str, Any]:
         kubectl_layer,
     )
 
-    def blueprint(name: str, *add_ons: Any, library: Any = "aws_eks_v2") -> Any:
-        return EksBlueprint.builder().library(library).add_ons(*add_ons).build(app, name)
+    def blueprint(name: str, *add_ons: Any, library: Any = "aws_eks_v2", **cluster: Any) -> Any:
+        builder = EksBlueprint.builder().library(library).cluster_props(**cluster)
+        return builder.add_ons(*add_ons).build(app, name)
 
     def unnamed() -> Any:
         stack = Stack(app, "unnamed")
@@ -95,7 +96,7 @@ def _stacks(app: Any) -> dict[str, Any]:
         "seed-v2": blueprint("seed-v2", VpcCniAddOn(), KarpenterAddOn(SEED)),
         "bare": blueprint("bare", VpcCniAddOn(), KarpenterAddOn()),
         "blue": blueprint("blue", KarpenterV1AddOn(both, image=IMAGE, pod_identity=True)),
-        "irsa": blueprint("irsa", KarpenterV1AddOn(both, image=IMAGE)),
+        "irsa": blueprint("irsa", KarpenterV1AddOn(both, image=IMAGE), cluster_name="blue"),
         "moved": blueprint("moved", KarpenterV1AddOn.from_legacy(SEED, image=IMAGE)),
         "others": blueprint("others", ClusterAutoScalerAddOn(), AwsNodeTerminationHandlerAddOn()),
         "unnamed": unnamed(),

@@ -144,7 +144,7 @@ def test_version_1_is_the_plan_of_install(name: str) -> None:
     """Policies, roles and rules of the template are those of the installation plan, name by name."""
     stack = Synthesised(name)
     facts = InstallationFacts(
-        cluster=name,
+        cluster="blue",
         account=ACCOUNT,
         region=REGION,
         issuer=f"https://{ISSUER}",
@@ -170,7 +170,7 @@ def test_version_1_is_the_plan_of_install(name: str) -> None:
         each.name: each.pattern for each in part.rules
     }
     assert (json.loads(trust) if isinstance(trust, str) else trust) == part.controller_role.trust
-    assert stack.one("AWS::SQS::Queue")["QueueName"] == name
+    assert stack.one("AWS::SQS::Queue")["QueueName"] == "blue"
     entry = stack.one("AWS::EKS::AccessEntry")
     assert entry["Type"] == "EC2_LINUX"
 
