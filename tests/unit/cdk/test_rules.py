@@ -75,7 +75,7 @@ def test_the_order_of_add_ons(names: list[str], message: str) -> None:
         check_add_ons(listed, stack="my-stack-name")
 
     assert str(caught.value) == message
-    assert caught.value.hint
+    assert caught.value.__notes__ == [f"hint: {caught.value.hint}"]
 
 
 @pytest.mark.parametrize(

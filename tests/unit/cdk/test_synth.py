@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +24,6 @@ from tests.unit.cdk.synth import (
     templates,
 )
 from tests.unit.cdk.test_planning import SEED
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.cdk
 
@@ -207,9 +206,8 @@ def test_pools_and_classes_of_version_1() -> None:
     assert stack.after("OperatorEC2NodeClassb", "OperatorNodePoolb")
 
 
-def test_the_chart_of_this_project_is_in_the_stack(tmp_path: Path) -> None:
+def test_the_chart_of_this_project_is_in_the_stack() -> None:
     """Operator and definitions come from charts that CDK uploads; definitions come first."""
-    del tmp_path
     stack = Synthesised("blue")
     charts = stack.charts()
 
@@ -341,3 +339,23 @@ def test_templates_pass_cfn_lint(name: str) -> None:
     found = lint.lint(json.dumps(templates()[name]), config=ManualArgs(regions=[REGION]))
 
     assert {each.rule.id for each in found} <= {"W3005", "W2511"}, found
+
+
+DOCS = Path(__file__).parents[3]
+BLOCKS = re.findall(r"```python\n(.*?)```", (DOCS / "docs/guides/cdk.md").read_text("utf-8"), re.DOTALL)
+
+
+def test_the_guide_shows_the_example() -> None:
+    """The first block of the guide is the example, to the letter."""
+    assert BLOCKS[0] == (DOCS / "examples/cdk/app.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_every_block_of_the_guide_synthesises(number: int) -> None:
+    """Each block is a whole program that writes a template."""
+    need_cdk()
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(BLOCKS[number], f"block {number}", "exec"), names)  # noqa: S102  our own text
+
+    [template] = Path(names["app"].synth().directory).glob("*.template.json")
+    assert "Custom::AWSCDK-EKS-HelmChart" in template.read_text("utf-8")

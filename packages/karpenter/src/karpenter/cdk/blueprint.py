@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from aws_cdk import Annotations, Stack, aws_ec2, aws_eks, aws_eks_v2, aws_iam
 from constructs import Construct
 
-from karpenter.cdk.constructs import AccountResources, ClusterView, OperatorRelease
+from karpenter.cdk.constructs import AccountResources, CdkCluster, OperatorRelease
 from karpenter.cdk.planning import account_part, converted_props, legacy_part, v1_part
 from karpenter.cdk.props import KarpenterProps, KarpenterV1Props, read_props
 from karpenter.cdk.rules import (
@@ -45,7 +45,7 @@ class AddOnContext:
     """The cluster that add-ons are deployed to, and those that are deployed already."""
 
     def __init__(self, cluster: Cluster, *, kubernetes: str = "") -> None:
-        self.view = ClusterView(cluster, kubernetes=kubernetes)
+        self.view = CdkCluster(cluster, kubernetes=kubernetes)
         self.scheduled: dict[str, Construct] = {}
 
 
@@ -323,7 +323,6 @@ class BlueprintBuilder:
         self._library: ClusterLibrary = "aws_eks_v2"
         self._kubernetes = _KUBERNETES
         self._cluster: dict[str, Any] = {}
-        self._stack: dict[str, Any] = {}
 
     def add_ons(self, *add_ons: ClusterAddOn) -> BlueprintBuilder:
         """Add add-ons, which are deployed in this order."""
@@ -345,14 +344,9 @@ class BlueprintBuilder:
         self._cluster |= props
         return self
 
-    def stack_props(self, **props: Any) -> BlueprintBuilder:
-        """Set props of the stack, such as ``env``."""
-        self._stack |= props
-        return self
-
-    def build(self, scope: Construct, id: str) -> EksBlueprint:  # noqa: A002  what CDK calls it
+    def build(self, scope: Construct, id: str, **stack: Any) -> EksBlueprint:  # noqa: A002  what CDK calls it
         """
-        Return the stack.
+        Return the stack; more are props of a stack, such as ``env``.
 
         Raises:
             AddOnError: the add-ons cannot be deployed together, or not to this cluster.
@@ -365,7 +359,7 @@ class BlueprintBuilder:
             library=self._library,
             kubernetes=self._kubernetes,
             cluster_props=self._cluster,
-            **self._stack,
+            **stack,
         )
 
 

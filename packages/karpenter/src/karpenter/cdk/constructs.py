@@ -60,7 +60,7 @@ Cluster: TypeAlias = aws_eks.Cluster | aws_eks_v2.Cluster
 _CRDS: Final = "karpenter-crd"
 
 
-class ClusterView:
+class CdkCluster:
     """A cluster of either library, and what add-ons need to know of it."""
 
     def __init__(self, cluster: Cluster, *, kubernetes: str = "") -> None:
@@ -137,7 +137,7 @@ class ClusterView:
 class AccountResources(Construct):
     """Roles, policies, queue and rules of an installation plan."""
 
-    def __init__(self, scope: Construct, name: str, *, view: ClusterView, part: AccountPart) -> None:
+    def __init__(self, scope: Construct, name: str, *, view: CdkCluster, part: AccountPart) -> None:
         super().__init__(scope, name)
         self._view, self._part = view, part
         self._named = not Token.is_unresolved(view.name)
@@ -309,7 +309,7 @@ class OperatorRelease(Construct):
         scope: Construct,
         name: str,
         *,
-        view: ClusterView,
+        view: CdkCluster,
         part: ClusterPart,
         timeout: int,
         crds: bool,
@@ -414,7 +414,7 @@ class EC2NodeClassConstruct(Construct):
         role: str = "",
     ) -> None:
         super().__init__(scope, id)
-        view = ClusterView(cluster)
+        view = CdkCluster(cluster)
         made = AddOnReferences(
             cluster=view.name,
             endpoint="",
@@ -455,7 +455,7 @@ class NodePoolConstruct(Construct):
                 f"NodePool {name or id.lower()}: nodeClassRef names {named}, node_class is {node_class.name}"
             )
         self.name: str = body["metadata"]["name"]
-        view = ClusterView(cluster)
+        view = CdkCluster(cluster)
         self.manifest = view.manifest(self, "Manifest", body)
         view.after_operator(self.manifest)
         if node_class is not None:

@@ -84,6 +84,8 @@ class AddOnError(ValueError):
     def __init__(self, problem: str, *, hint: str = "") -> None:
         super().__init__(problem)
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
 
 
 class ListedAddOn(msgspec.Struct, frozen=True, kw_only=True):
