@@ -101,7 +101,7 @@ class DeployedStack:
             for logical, physical in self.ids.items()
             if logical.rstrip("0123456789ABCDEF").endswith(part)
         ]
-        return found
+        return str(found)
 
     def objects(self) -> list[dict[str, Any]]:
         """Return NodePools and EC2NodeClasses of the stack, as CloudFormation would hand them over."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from karpenter import __version__
 from karpenter.api.ec2nodeclass import (
     AMISelectorTerm,
     EC2NodeClassSpec,
@@ -26,6 +27,9 @@ from karpenter.cdk.planning import (
 )
 from karpenter.cdk.props import KarpenterProps, KarpenterV1Props, read_props, spec_of
 from karpenter.cdk.rules import AddOnError
+from karpenter.chart.chart import manifests
+from karpenter.chart.tree import Release
+from karpenter.chart.values import values_of
 from karpenter.install.resources import AwsAuthMapping, EksAccessEntry, IamPolicy, IamRole, SqsQueue
 from tests.unit.install.test_plan import FACTS, only, plan
 
@@ -143,7 +147,7 @@ def test_without_both_tags_there_is_no_provisioner(kept: tuple[str, ...]) -> Non
 def test_provisioner_specs_are_requirements() -> None:
     """The map that requirements were before means In for each of its labels."""
     specs = {"kubernetes.io/arch": ["amd64", "arm64"], "topology.kubernetes.io/zone": ["us-east-1c"]}
-    tags = {"subnetTags": {"a": "b"}, "securityGroupTags": {"a": "b"}}
+    tags: dict[str, Any] = {"subnetTags": {"a": "b"}, "securityGroupTags": {"a": "b"}}
     [body] = legacy(provisionerSpecs=specs, ttlSecondsAfterEmpty=30, **tags).objects
 
     assert body["spec"]["requirements"] == [
@@ -416,6 +420,23 @@ def test_an_image_without_registry_is_a_warning() -> None:
     assert part.warnings == ()
     assert part.values["controller"] == {"image": {"repository": "registry.example/karpenter"}}
     assert part.chart.repository == ""
+
+
+def test_the_pods_of_the_documentation() -> None:
+    """They are in the namespace, have the name, and carry the label by which the documentation finds them."""
+    part = stable(namespace="karpenter", values={"fullnameOverride": "blueprints-addon-karpenter"})
+    release = Release(
+        namespace=part.namespace,
+        chart_version=__version__,
+        app_version=__version__,
+        values=values_of([dict(part.values)], []),
+    )
+    [body] = [each for each in manifests(release, definitions=False) if each["kind"] == "Deployment"]
+
+    assert body["metadata"]["name"] == "blueprints-addon-karpenter"
+    assert body["metadata"]["namespace"] == "karpenter"
+    assert body["spec"]["template"]["metadata"]["labels"]["karpenter"] == "controller"
+    assert body["spec"]["template"]["spec"]["serviceAccountName"] == "blueprints-addon-karpenter"
 
 
 def test_another_chart_for_version_1() -> None:

@@ -523,7 +523,9 @@ def test_without_cdk_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
     with pytest.raises(ImportError) as node:
         from karpenter.cdk import NodePool  # noqa: F401, PLC0415
 
-    assert str(library.value) == "karpenter.cdk needs aws-cdk-lib; hint: pip install 'karpenter[cdk]'"
+    assert str(library.value) == (
+        "karpenter.cdk needs aws-cdk-lib 2.275 or later; hint: pip install 'karpenter[cdk]'"
+    )
     assert str(node.value) == "karpenter.cdk needs node, on which CDK runs; hint: install Node.js 22 or later"
     with pytest.raises(AttributeError):
         _ = karpenter.cdk.nothing

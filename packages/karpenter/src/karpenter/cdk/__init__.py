@@ -46,6 +46,7 @@ __all__ = [
     "kubectl_layer",
 ]
 
+_LIBRARY: Final = "karpenter.cdk needs aws-cdk-lib 2.275 or later; hint: pip install 'karpenter[cdk]'"
 _CONSTRUCTS: Final = {"EC2NodeClass": "EC2NodeClassConstruct", "NodePool": "NodePoolConstruct"}
 
 
@@ -53,9 +54,11 @@ def __getattr__(name: str) -> Any:
     """Load what needs CDK when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if find_spec("aws_cdk") is None or find_spec("constructs") is None:
-        raise ImportError("karpenter.cdk needs aws-cdk-lib; hint: pip install 'karpenter[cdk]'")
+    if find_spec("aws_cdk") is None:
+        raise ImportError(_LIBRARY)
     if shutil.which("node") is None:
         raise ImportError("karpenter.cdk needs node, on which CDK runs; hint: install Node.js 22 or later")
+    if find_spec("aws_cdk.aws_eks_v2") is None:  # too old, or only a package of kubectl beside it
+        raise ImportError(_LIBRARY)
     module = "constructs" if name in _CONSTRUCTS else "blueprint"
     return getattr(importlib.import_module(f"karpenter.cdk.{module}"), _CONSTRUCTS.get(name, name))

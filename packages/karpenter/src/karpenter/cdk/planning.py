@@ -502,8 +502,11 @@ def v1_part(props: KarpenterV1Props, made: AddOnReferences) -> ClusterPart:
     version = v1_version(props)
     settings = _settings(version, made)
     warnings = []
-    if ours and props.image:
-        settings["controller"] = {"image": {"repository": props.image}}
+    if ours:
+        # By this label the documentation of the blueprints finds the pods whose logs to read.
+        settings["podLabels"] = {"karpenter": "controller"}
+        if props.image:
+            settings["controller"] = {"image": {"repository": props.image}}
     values = _values(props.values, settings, version, made, pod_identity=props.pod_identity)
     if ours:
         try:
