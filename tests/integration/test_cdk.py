@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.manifests import render_documents
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.workloads import Deployment
+from karpenter.cdk.planning import converted_props
+from karpenter.cdk.props import KarpenterProps, read_props
 from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.install.account import read_facts
 from karpenter.install.options import InstallationOptions
 from karpenter.install.resources import KubernetesObject
+from karpenter.kube.rest import MergePatch
 from tests.integration.installing import CLUSTER, in_bare_aws
+from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
 from tests.integration.test_install import scale
 from tests.unit.cdk.synth import need_cdk, templates
+from tests.unit.cdk.test_planning import SEED
 from tests.unit.cloud.aws.policy.authorizing import Gate
 from tests.unit.cloud.aws.policy.evaluator import uses
 
 if TYPE_CHECKING:
     from karpenter.install.options import InstallationFacts
+    from karpenter_local.sandbox.sandbox import Sandbox
     from tests.integration.installing import BareSandbox
 
 pytestmark = [pytest.mark.cdk, pytest.mark.usefixtures("untraced")]
@@ -213,3 +222,27 @@ def test_a_cluster_that_cloudformation_names() -> None:
         assert not world.aws.call("sqs", "ListQueues").get("QueueUrls")
 
     in_bare_aws(test)()
+
+
+@in_aws(cluster="blueprint-construct-dev", region="us-west-2")
+async def test_the_props_of_the_documentation(sandbox: Sandbox) -> None:
+    """Ten pods run on the type, off the zone and behind the taint that the props of the documentation name."""
+    discovery = {"karpenter.sh/discovery": "blueprint-construct-dev"}
+    tags = {"subnetTags": discovery, "securityGroupTags": discovery}
+    props = read_props(KarpenterProps, SEED, {**tags, "version": "1.0.6"}, identifier="KarpenterAddOn")
+    objects, _ = converted_props(props, node_role="KarpenterNodeRole-blueprint-construct-dev")
+    # There is no AL2 image for the Kubernetes that the site runs.
+    objects[0]["spec"]["amiSelectorTerms"] = [{"alias": "al2023@latest"}]
+    await apply_manifest(sandbox, render_documents(objects))
+    await apply_manifest(sandbox, (SEEDS / "inflate.yaml").read_text("utf-8"))
+    tolerations = [{"key": "workload", "operator": "Exists"}]
+    change = {"spec": {"replicas": 10, "template": {"spec": {"tolerations": tolerations}}}}
+    await sandbox.client.patch(Deployment, "inflate", MergePatch(change), namespace="default")
+    await sandbox.until_running(10)
+    nodes = await sandbox.nodes()
+
+    assert {node.metadata.labels[INSTANCE_TYPE] for node in nodes} == {"m5.2xlarge"}
+    assert "us-west-2c" not in {node.metadata.labels["topology.kubernetes.io/zone"] for node in nodes}
+    assert {("workload", "test", "NoSchedule")} <= {
+        (each.key, each.value, each.effect) for node in nodes for each in node.spec.taints
+    }
