@@ -226,7 +226,7 @@ def test_a_cluster_that_cloudformation_names() -> None:
 
 @in_aws(cluster="blueprint-construct-dev", region="us-west-2")
 async def test_the_props_of_the_documentation(sandbox: Sandbox) -> None:
-    """Ten pods run on the type, off the zone and behind the taint that the props of the documentation name."""
+    """Ten pods run on the type, off the zone and behind the taint that the documented props name."""
     discovery = {"karpenter.sh/discovery": "blueprint-construct-dev"}
     tags = {"subnetTags": discovery, "securityGroupTags": discovery}
     props = read_props(KarpenterProps, SEED, {**tags, "version": "1.0.6"}, identifier="KarpenterAddOn")
