@@ -22,6 +22,7 @@ _PROPS: Final = frozenset(
         "amiFamily",
         "consolidation",
         "interruptionHandling",
+        "limits",
         "provisionerSpecs",
         "requirements",
         "securityGroupTags",
@@ -61,7 +62,7 @@ def convert_props(plain: Plain, options: ConversionOptions, *, profile: str) -> 
             "name the queue in the chart's settings.interruptionQueue; the objects here do not make one",
             "interruptionHandling",
         )
-    outcome = convert_provisioner(_provisioner(plain), options, profile=profile, class_name=_NAME)
+    outcome = convert_provisioner(provisioner_of(plain), options, profile=profile, class_name=_NAME)
     findings.found += [each for each in outcome.findings if each.code not in {"Kind", "InlineProvider"}]
     assert outcome.node_class is not None
     documents = (
@@ -105,8 +106,9 @@ def _spelled(requirement: Plain) -> Plain:
     return {"key": requirement["key"], "op": requirement["operator"], "vals": requirement.get("values", [])}
 
 
-def _provisioner(plain: Plain) -> Plain:
-    copied = ("consolidation", "taints", "ttlSecondsAfterEmpty", "ttlSecondsUntilExpired", "weight")
+def provisioner_of(plain: Plain) -> Plain:
+    """Return the Provisioner that the add-on made of its props, without its apiVersion and kind."""
+    copied = ("consolidation", "limits", "taints", "ttlSecondsAfterEmpty", "ttlSecondsUntilExpired", "weight")
     provider = {
         "amiFamily": plain.get("amiFamily"),
         "subnetSelector": plain["subnetTags"],
