@@ -2,8 +2,8 @@
 What every test run needs: whether the real control plane and helm are there, and logs set up by no test.
 
 Tests marked ``controlplane`` run when its binaries are found, tests marked ``helm`` when helm is; otherwise
-they are left out, and the run says so. Tests marked ``tour``, ``browser``, ``cdk``, ``prometheus`` or
-``terminal`` run only when asked for, as by ``-m tour``.
+they are left out, and the run says so. Tests marked ``tour``, ``browser``, ``cdk``, ``prometheus``,
+``terminal`` or ``terraform`` run only when asked for, as by ``-m tour``.
 
 Laws are tried with the same examples in every run, so that a change is judged by what it changes.
 ``pytest tests/property --hypothesis-profile=thorough`` looks for new ones, thousands for each law.
@@ -62,7 +62,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for marker, is_missing in (
         ("controlplane", _missing()),
         ("helm", find_helm() is None),
-        *((marker, marker not in asked) for marker in ("tour", "browser", "cdk", "prometheus", "terminal")),
+        *(
+            (marker, marker not in asked)
+            for marker in ("tour", "browser", "cdk", "prometheus", "terminal", "terraform")
+        ),
     ):
         needing = [item for item in items if item.get_closest_marker(marker)]
         if needing and is_missing:

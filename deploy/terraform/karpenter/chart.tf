@@ -26,7 +26,7 @@ locals {
   }
 }
 
-# Helm never upgrades definitions that a chart holds beside its templates: they are a chart of their own.
+# Helm never upgrades what a chart has in its folder crds: the definitions are a chart of their own.
 resource "helm_release" "crds" {
   name             = "karpenter-crd"
   chart            = "${local.charts}/karpenter-crd"

@@ -98,8 +98,9 @@ class HclWriter:
         return "\n".join(["[", *(f"{pad}{one}," for one in each), f"{_STEP * depth}]"])
 
     def _items(self, items: Mapping[str, Any], depth: int) -> list[str]:
-        """Return a line, or several, for each item; those beside each other have their signs in one column."""
-        pad, found = _STEP * depth, []
+        """Return the lines of items; beside each other, those of one line have their signs in one column."""
+        pad = _STEP * depth
+        found: list[str] = []
         pending: list[tuple[str, str]] = []
 
         def flush() -> None:

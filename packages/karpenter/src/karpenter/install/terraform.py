@@ -196,6 +196,7 @@ def _blocks(plan: InstallationPlan) -> Iterator[HclBlock]:
 
 def _single(plan: InstallationPlan, resource: Any) -> Iterator[HclBlock]:
     tags = {MARKER: plan.facts.cluster}
+    body: dict[str, Any]
     match resource:
         case OpenIDConnectProvider():
             body = {"url": resource.url, "client_id_list": [resource.audience], "tags": tags}
@@ -206,7 +207,9 @@ def _single(plan: InstallationPlan, resource: Any) -> Iterator[HclBlock]:
             yield _resource("aws_iam_policy", label, {"name": resource.name, "policy": policy, "tags": tags})
         case IamInstanceProfile():
             role = HclExpression("aws_iam_role.node.name")
-            yield _resource("aws_iam_instance_profile", "node", {"name": resource.name, "role": role, "tags": tags})
+            yield _resource(
+                "aws_iam_instance_profile", "node", {"name": resource.name, "role": role, "tags": tags}
+            )
         case SqsQueue():
             yield _resource(
                 "aws_sqs_queue",
@@ -254,7 +257,9 @@ def _role(plan: InstallationPlan, role: IamRole) -> Iterator[HclBlock]:
     trust = HclCall("jsonencode", role.trust)
     yield _resource("aws_iam_role", label, {"name": role.name, "assume_role_policy": trust, "tags": tags})
     if role.attached:
-        names = [(arn.rpartition("/")[2].removesuffix(f"-{plan.facts.cluster}"), arn) for arn in role.attached]
+        names = [
+            (arn.rpartition("/")[2].removesuffix(f"-{plan.facts.cluster}"), arn) for arn in role.attached
+        ]
         body = {
             "for_each": dict(names),
             "role": HclExpression(f"aws_iam_role.{label}.name"),
@@ -321,7 +326,7 @@ def _release(release: HelmRelease, needed: Iterable[str]) -> Iterator[HclBlock]:
         "helm_release",
         "crds",
         {"name": f"{release.name}-crd", "chart": f"{_HERE}/charts/karpenter-crd", **place},
-        "Helm never upgrades definitions that a chart holds beside its templates: they are a chart of their own.",
+        "Helm never upgrades what a chart has in its folder crds: the definitions are a chart of their own.",
     )
     yield _resource(
         "helm_release",
@@ -418,7 +423,10 @@ def module_files() -> dict[str, str]:
     blocks += [_as_module(each) for each in merged if each is not None]
     plan = _module_plan("irsa")
     known = {**_references(plan), **_MODULE_KNOWN}
-    known[plan.names.node_role], known[plan.names.controller_role] = "local.node_role", "local.controller_role"
+    known[plan.names.node_role], known[plan.names.controller_role] = (
+        "local.node_role",
+        "local.controller_role",
+    )
     provider = next(each for each in plan.resources if isinstance(each, OpenIDConnectProvider))
     known[provider.arn] = "local.oidc_provider_arn"
     found = _files(blocks, HclWriter(known))

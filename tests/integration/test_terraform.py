@@ -1,0 +1,145 @@
+"""
+Terraform itself, with the AWS provider, on the embedded AWS: the module and what `karpenter render` prints.
+
+Needs the program ``terraform`` (or ``tofu``, named by TERRAFORM) and the provider hashicorp/aws: from the
+registry, or from the folder that TERRAFORM_MIRROR names. The releases of charts are left out, because they
+need the provider hashicorp/helm and a cluster; their values are held to the plan by the unit tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.install.account import AccountApi, read_facts
+from karpenter.install.observe import observe
+from karpenter.install.options import InstallationOptions
+from karpenter.install.plan import make_plan
+from karpenter.install.resources import AwsAuthMapping, HelmRelease, KubernetesObject, ServiceLinkedRole
+from karpenter.install.terraform import terraform_files
+from karpenter_local.aws.room import ClusterEndpoint
+from karpenter_local.aws.site import ClusterAccount
+from tests.unit.cloud.aws.world import embedded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karpenter.install.plan import InstallationPlan
+
+pytestmark = pytest.mark.terraform
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "terraform"
+MODULE = FOLDER / "karpenter"
+PROGRAM = os.environ.get("TERRAFORM") or shutil.which("terraform") or shutil.which("tofu")
+PROVIDER = 'provider "aws" {\n  skip_metadata_api_check = true\n}\n'
+HELM = re.compile(r"    helm = \{.*?\n    \}\n|provider \"helm\" \{.*?\n\}\n", re.DOTALL)
+
+
+@pytest.fixture
+def site() -> Iterator[ClusterAccount]:
+    """Return a bare account with a cluster."""
+    made = ClusterAccount(
+        embedded(), cluster="blue", kubernetes="1.33", types=("m5.large",), bare=True, tagged=False
+    )
+    made.serve(ClusterEndpoint(cluster="blue", endpoint="https://blue.example", authority="Q0E="))
+    yield made
+    made.close()
+
+
+def terraform(folder: Path, *words: str, environment: dict[str, str] | None = None) -> str:
+    """Run Terraform and return what it prints."""
+    if PROGRAM is None:
+        pytest.skip("no terraform and no tofu on the PATH")
+    given = {**os.environ, **(environment or {}), "TF_IN_AUTOMATION": "1"}
+    if mirror := os.environ.get("TERRAFORM_MIRROR"):
+        settings = folder / "terraform.rc"
+        settings.write_text(
+            f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
+        )
+        given["TF_CLI_CONFIG_FILE"] = str(settings)
+    done = subprocess.run(  # noqa: S603  the program that was asked for
+        [PROGRAM, *words, "-no-color"], cwd=folder, env=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def without_charts(folder: Path) -> None:
+    """Leave out what needs the provider of Helm."""
+    for path in folder.rglob("chart.tf"):
+        path.unlink()
+    for path in folder.rglob("*.tf"):
+        path.write_text(HELM.sub("", path.read_text("utf-8")), encoding="utf-8")
+
+
+def planned(site: ClusterAccount, identity: Any) -> tuple[InstallationPlan, AccountApi]:
+    """Return what `karpenter install` would make there."""
+    options = InstallationOptions(cluster="blue", identity=identity)
+    aws = AccountApi(site.client)
+    return make_plan(options, read_facts(aws, options, region=site.account.region)), aws
+
+
+def differences(site: ClusterAccount, identity: Any) -> list[str]:
+    """Return what of the plan is missing in the account, or is otherwise."""
+    plan, aws = planned(site, identity)
+    elsewhere = (HelmRelease, KubernetesObject, AwsAuthMapping, ServiceLinkedRole)
+    found = []
+    for each in plan.resources:
+        if not isinstance(each, elsewhere):
+            state = observe(aws, each)
+            found += [f"{each.title}: {state.state} {state.differences}"] if state.state != "exists" else []
+    return found
+
+
+def test_every_file_is_formatted() -> None:
+    """`terraform fmt` has nothing to change below deploy/terraform."""
+    terraform(FOLDER, "fmt", "-check", "-recursive", "-diff")
+
+
+def test_the_module_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) -> None:
+    """The module makes all that the plan has; a second plan is empty, and destroy leaves nothing."""
+    shutil.copytree(MODULE, tmp_path / "karpenter")
+    without_charts(tmp_path)
+    plan, _ = planned(site, "pod-identity")
+    ids = {"subnet_ids": plan.facts.subnets, "security_group_ids": plan.facts.security_groups}
+    lists = "".join(f"  {name} = {list(each)}\n".replace("'", '"') for name, each in ids.items())
+    module = f'module "karpenter" {{\n  source       = "./karpenter"\n  cluster_name = "blue"\n{lists}}}\n'
+    (tmp_path / "main.tf").write_text(PROVIDER + module, encoding="utf-8")
+    terraform(tmp_path, "init")
+    terraform(tmp_path, "apply", "-auto-approve", environment=site.environment)
+
+    assert differences(site, "pod-identity") == []
+    terraform(tmp_path, "plan", "-detailed-exitcode", environment=site.environment)
+    terraform(tmp_path, "destroy", "-auto-approve", environment=site.environment)
+    assert all(": missing " in each for each in differences(site, "pod-identity"))
+
+
+def test_what_is_rendered_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) -> None:
+    """The Terraform of one cluster with IRSA makes all that its plan has, and a second plan is empty."""
+    plan, _ = planned(site, "irsa")
+    for name, text in terraform_files(plan).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    without_charts(tmp_path)
+    (tmp_path / "provider.tf").write_text(PROVIDER, encoding="utf-8")
+    terraform(tmp_path, "init")
+    terraform(tmp_path, "apply", "-auto-approve", environment=site.environment)
+
+    assert differences(site, "irsa") == []
+    terraform(tmp_path, "plan", "-detailed-exitcode", environment=site.environment)
+
+
+@pytest.mark.parametrize("name", ["karpenter/modules/managed-node-group", "patterns/karpenter-mng"])
+def test_every_folder_is_valid(name: str, tmp_path: Path) -> None:
+    """`terraform validate` accepts every folder, but for the releases of charts."""
+    shutil.copytree(FOLDER, tmp_path / "terraform")
+    without_charts(tmp_path)
+    folder = tmp_path / "terraform" / name
+    terraform(folder, "init")
+
+    assert "The configuration is valid" in terraform(folder, "validate")
