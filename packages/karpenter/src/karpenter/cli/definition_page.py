@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.cli.definition_check import ADDED, CHANGED, REMOVED, UNCHANGED
 from karpenter.cli.output import table
-from karpenter.cli.planning.page import HOURS_A_MONTH, counted, money
+from karpenter.cli.planning.page import counted, money
+from karpenter.definition.check import ADDED, CHANGED, HOURS_A_MONTH, REMOVED, UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from karpenter.cli.definition_check import DefinitionCheck, FieldChange, MachineCheck, PoolCheck
+    from karpenter.definition.check import DefinitionCheck, FieldChange, MachineCheck, PoolCheck
 
 _SHOWN: Final = 50
 _SIGNS: Final = {ADDED: "+", REMOVED: "-", CHANGED: "~", UNCHANGED: "="}
@@ -36,6 +36,7 @@ def text(found: DefinitionCheck) -> str:
         )
     lines += ["", *(f"{name} stays: {message}" for name, message in _held(found))]
     lines += [f"no place for pod {each}" for each in found.unscheduled]
+    lines += [f"{each.severity}: {each.object}: {each.message}; fix: {each.fix}" for each in found.findings]
     return "\n".join([*lines, *_summary(found)])
 
 
@@ -71,6 +72,15 @@ def markdown(found: DefinitionCheck) -> str:
         lines += ["", "#### What is in the way", "", *(f"- `{name}`: {message}" for name, message in held)]
     if found.unscheduled:
         lines += ["", "#### Pods without a place", "", *(f"- {each}" for each in found.unscheduled)]
+    if found.findings:
+        lines += ["", "#### What the doctor says", ""]
+        lines += _markdown(
+            ("", "object", "field", "what", "what helps"),
+            [
+                (each.severity, f"`{each.object}`", f"`{each.field}`", each.message, each.fix)
+                for each in found.findings
+            ],
+        )
     return "\n".join(lines)
 
 
