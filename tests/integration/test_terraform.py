@@ -134,7 +134,10 @@ def test_what_is_rendered_on_the_embedded_aws(site: ClusterAccount, tmp_path: Pa
     terraform(tmp_path, "plan", "-detailed-exitcode", environment=site.environment)
 
 
-@pytest.mark.parametrize("name", ["karpenter/modules/managed-node-group", "patterns/karpenter-mng"])
+@pytest.mark.parametrize(
+    "name",
+    ["karpenter/modules/managed-node-group", "karpenter/modules/fargate-profile", "patterns/karpenter-mng"],
+)
 def test_every_folder_is_valid(name: str, tmp_path: Path) -> None:
     """`terraform validate` accepts every folder, but for the releases of charts."""
     shutil.copytree(FOLDER, tmp_path / "terraform")

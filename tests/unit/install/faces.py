@@ -142,8 +142,8 @@ def of_script(text: str) -> Face:  # noqa: C901, PLR0912  one case for each comm
                 found["association", *key] = options["role-arn"]
             case "ec2", "create-tags":
                 ids = words[words.index("--resources") + 1 : words.index("--tags")]
-                key, value = (part.partition("=")[2] for part in options["tags"].split(","))
-                found |= {("tag", one, key): value for one in ids}
+                tag = dict(part.split("=", 1) for part in options["tags"].split(","))
+                found |= {("tag", one, tag["Key"]): tag["Value"] for one in ids}
     return found
 
 

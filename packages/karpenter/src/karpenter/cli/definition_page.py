@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from karpenter.definition.check import DefinitionCheck, FieldChange, MachineCheck, PoolCheck
 
+_COLUMNS: Final = 80
 _SHOWN: Final = 50
 _SIGNS: Final = {ADDED: "+", REMOVED: "-", CHANGED: "~", UNCHANGED: "="}
 _LONGEST: Final = 60
@@ -36,7 +38,10 @@ def text(found: DefinitionCheck) -> str:
         )
     lines += ["", *(f"{name} stays: {message}" for name, message in _held(found))]
     lines += [f"no place for pod {each}" for each in found.unscheduled]
-    lines += [f"{each.severity}: {each.object}: {each.message}; fix: {each.fix}" for each in found.findings]
+    lines += [
+        textwrap.fill(str(each), _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+        for each in found.findings
+    ]
     return "\n".join([*lines, *_summary(found)])
 
 

@@ -27,12 +27,13 @@ from karpenter.doctor.facts import (
     parse_version,
     values_at,
 )
-from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, Symptom, listed
+from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, listed, on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.doctor.facts import DoctorFacts
+    from karpenter.doctor.rule import Symptom
 
 _EKS: Final = re.compile(r"terraform-aws-modules/eks/aws(?!.*modules/karpenter)")
 _KARPENTER: Final = re.compile(r"terraform-aws-modules/eks/aws.*modules/karpenter$")
@@ -285,12 +286,6 @@ def _release(facts: DoctorFacts) -> TerraformBlock | None:
     return next((each for each in releases if str(each.body.get("chart", "")).endswith("karpenter")), None)
 
 
-def _on(block: TerraformBlock, message: str, field: str, fix: str = "", severity: str = "") -> Symptom:
-    return Symptom(
-        subject=block.subject, source=block.source, field=field, message=message, fix=fix, severity=severity
-    )
-
-
 def _placement(facts: DoctorFacts) -> Iterator[Symptom]:
     release = _release(facts)
     if release is None:
@@ -307,15 +302,17 @@ def _placement(facts: DoctorFacts) -> Iterator[Symptom]:
     ]
     if wanted and groups and not fitting:
         text = ", ".join(f"{key}={value}" for key, value in wanted.items())
-        yield _on(
-            release, f"selects nodes with {text}, and no node group has that label", "values.nodeSelector"
+        yield on(
+            release,
+            f"selects nodes with {text}, and no node group has that label",
+            field="values.nodeSelector",
         )
     keys = [each.get("key") for each in list_at(values, "tolerations")]
     for group in fitting if wanted and None not in keys else []:
         for taint in group.taints:
             if taint not in keys:
                 message = f"does not tolerate the taint {taint} of node group {group.name}"
-                yield _on(release, message, "values.tolerations")
+                yield on(release, message, field="values.tolerations")
 
 
 def _coredns(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -336,7 +333,7 @@ def _coredns(facts: DoctorFacts) -> Iterator[Symptom]:
     missing = {taint for group in groups for taint in group.taints if taint not in tolerated}
     if missing:
         message = f"every node group has a taint, and CoreDNS does not tolerate {listed(missing)}"
-        yield _on(place[0], message, place[1])
+        yield on(place[0], message, field=place[1])
 
 
 def _agent(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -349,7 +346,7 @@ def _agent(facts: DoctorFacts) -> Iterator[Symptom]:
     if uses and AGENT not in addons and not any(each.brings_agent for each in modules):
         place = next(iter((*_from(facts, _EKS), *_of_type(facts, "aws_eks_cluster"), *uses)))
         field = "cluster_addons" if place.type == "module" else ""
-        yield _on(place, f"the operator uses pod identity, without the add-on {AGENT}", field)
+        yield on(place, f"the operator uses pod identity, without the add-on {AGENT}", field=field)
 
 
 def _identity(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -357,7 +354,7 @@ def _identity(facts: DoctorFacts) -> Iterator[Symptom]:
     places = [(each.block, each.namespace) for each in _karpenter_modules(facts) if not each.tells_chart]
     for module in _karpenter_modules(facts):
         if not module.associates and not module.irsa:
-            yield _on(module.block, "gives the operator no role", "create_pod_identity_association")
+            yield on(module.block, "gives the operator no role", field="create_pod_identity_association")
     places += [
         (each, str(each.body.get("namespace", "")))
         for each in _of_type(facts, "aws_eks_pod_identity_association")
@@ -366,7 +363,7 @@ def _identity(facts: DoctorFacts) -> Iterator[Symptom]:
     for block, mine in places:
         if release is not None and "${" not in mine and str(release.body.get("namespace", mine)) != mine:
             message = f"the role is for namespace {mine}, and the chart goes to {release.body['namespace']}"
-            yield _on(block, message, "namespace", f'set namespace = "{release.body["namespace"]}"')
+            yield on(block, message, field="namespace", fix=f'set namespace = "{release.body["namespace"]}"')
 
 
 def _discovery(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -379,18 +376,18 @@ def _discovery(facts: DoctorFacts) -> Iterator[Symptom]:
     for each in _from(facts, _VPC):
         tags = "".join(str(each.body.get(f"{tier}_subnet_tags", "")) for tier in ("private", "intra"))
         if DISCOVERY not in tags + str(each.body.get("tags", "")):
-            yield _on(each, f"no subnet is tagged {DISCOVERY}", "private_subnet_tags")
+            yield on(each, f"no subnet is tagged {DISCOVERY}", field="private_subnet_tags")
     subnets = _of_type(facts, "aws_subnet")
     if subnets and not ("subnet" in tagged or "subnet_ids" in given or _tags(subnets)):
-        yield _on(subnets[0], f"no subnet is tagged {DISCOVERY}", "tags")
+        yield on(subnets[0], f"no subnet is tagged {DISCOVERY}", field="tags")
     for module in _from(facts, _EKS):
         fields = ("node_security_group_tags", "cluster_security_group_additional_rules", "tags")
         if not any(DISCOVERY in str(module.body.get(field, "")) for field in fields):
-            yield _on(module, f"no security group is tagged {DISCOVERY}", "node_security_group_tags")
+            yield on(module, f"no security group is tagged {DISCOVERY}", field="node_security_group_tags")
     groups = _tags(_of_type(facts, "aws_security_group")) or "security_group" in tagged
     for each in _of_type(facts, "aws_eks_cluster"):
         if not groups and "security_group_ids" not in given:
-            yield _on(each, f"no security group is tagged {DISCOVERY}", "vpc_config")
+            yield on(each, f"no security group is tagged {DISCOVERY}", field="vpc_config")
 
 
 def _tags(blocks: list[TerraformBlock]) -> bool:
@@ -408,28 +405,28 @@ def _role_name(facts: DoctorFacts) -> Iterator[Symptom]:
             if not module.node_role:
                 message = f"gets a suffix that nothing knows, and EC2NodeClass {each.subject} names {role}"
                 field = "node_iam_role_use_name_prefix"
-                yield _on(module.block, f"the name of the node role {message}", field, fix)
+                yield on(module.block, f"the name of the node role {message}", field=field, fix=fix)
             elif "${" not in module.node_role and role != module.node_role:
                 message = f"the node role is called {module.node_role}, and {each.subject} names {role}"
-                yield _on(module.block, message, module.role_fix, fix)
+                yield on(module.block, message, field=module.role_fix, fix=fix)
     made = [each for each in _of_type(facts, "aws_iam_role") if "ec2." in str(each.body)]
     names = [str(each.body.get("name", "${")) for each in made]
     for each, role in stated if made and not modules and not any("${" in name for name in names) else []:
         if role not in names:
             message = f"{each.subject} names {role}, and Terraform makes {listed(names)} for nodes"
-            yield _on(made[0], message, "name", f'set name = "{role}"')
+            yield on(made[0], message, field="name", fix=f'set name = "{role}"')
 
 
 def _access(facts: DoctorFacts) -> Iterator[Symptom]:
     entries = _of_type(facts, "aws_eks_access_entry")
     for module in _karpenter_modules(facts):
         if not module.makes_entry and not entries:
-            yield _on(module.block, "nothing lets nodes into the cluster", "create_access_entry")
+            yield on(module.block, "nothing lets nodes into the cluster", field="create_access_entry")
     for each in entries:
         people = each.body.get("type", "STANDARD") == "STANDARD"
         if people and "karpenter" in str(each.body).lower():
             message = "is STANDARD, which lets people in and not nodes"
-            yield _on(each, message, "type", 'set type = "EC2_LINUX"')
+            yield on(each, message, field="type", fix='set type = "EC2_LINUX"')
 
 
 def _queue(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -445,18 +442,18 @@ def _queue(facts: DoctorFacts) -> Iterator[Symptom]:
     ]
     makers += [(each, f"{each.subject}.name") for each in _of_type(facts, "aws_sqs_queue")]
     for block, name in makers if readable and not queue else []:
-        yield _on(
+        yield on(
             release,
             f"{block.subject} makes a queue, and the operator is not told",
-            "values.settings.interruptionQueue",
-            f"set it to ${{{name}}}",
-            WARNING,
+            field="values.settings.interruptionQueue",
+            fix=f"set it to ${{{name}}}",
+            severity=WARNING,
         )
     for module in _karpenter_modules(facts):
         if not module.makes_queue and module.block.subject in str(queue):
             message = "makes no queue, and the operator is told one"
             fix = "remove enable_spot_termination = false"
-            yield _on(module.block, message, "enable_spot_termination", fix)
+            yield on(module.block, message, field="enable_spot_termination", fix=fix)
 
 
 def _permissions(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -468,7 +465,7 @@ def _permissions(facts: DoctorFacts) -> Iterator[Symptom]:
             message = (
                 "version 21 of the module does not know it: its permissions are always those of version 1"
             )
-            yield _on(module, message, "enable_v1_permissions", "remove it")
+            yield on(module, message, field="enable_v1_permissions", fix="remove it")
         elif (
             _major(module) == _LAST_WITH_IRSA
             and given is not True
@@ -476,7 +473,7 @@ def _permissions(facts: DoctorFacts) -> Iterator[Symptom]:
             and version >= (1, 0, 0)
         ):
             message = f"is not set, and the chart is {release.body.get('version') if release else ''}"
-            yield _on(module, message, "enable_v1_permissions", "set enable_v1_permissions = true")
+            yield on(module, message, field="enable_v1_permissions", fix="set enable_v1_permissions = true")
 
 
 _PATTERN: Final = "https://aws-ia.github.io/terraform-aws-eks-blueprints/patterns/karpenter-mng/"
