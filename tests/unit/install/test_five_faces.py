@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+import yaml
 
 from karpenter.install.cloudformation import render_cloudformation
 from karpenter.install.options import InstallationOptions
 from karpenter.install.plan import make_plan
+from karpenter.install.resources import KubernetesObject
 from karpenter.install.script import render_script
 from karpenter.install.terraform import module_files, terraform_files
+from tests.helm import Helm
 from tests.unit.install.faces import (
     COMBINATIONS,
     hcl,
@@ -126,3 +129,16 @@ def test_the_chart_is_told_what_the_plan_tells_it() -> None:
     assert "${aws_iam_role_policy_attachment.controller}" in releases["karpenter"]["depends_on"]
     assert releases["nodepools"]["depends_on"] == ["${helm_release.karpenter}"]
     assert 'kind = "NodePool"' in releases["nodepools"]["values"][0]
+
+
+@pytest.mark.helm
+def test_the_chart_of_nodepools_holds_the_plan(tmp_path: Path) -> None:
+    """Helm renders the chart beside the module to the NodePool and the EC2NodeClass of the plan."""
+    objects = [each.body for each in plan().resources if isinstance(each, KubernetesObject) and each.once]
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"objects": objects}), encoding="utf-8")
+    printed = Helm(tmp_path).ok("template", "karpenter-nodepools", MODULE / "nodepools", "--values", values)
+    found = {each["kind"]: each for each in yaml.safe_load_all(printed)}
+
+    assert found == {each["kind"]: each for each in objects}
+    assert "0 chart(s) failed" in Helm(tmp_path).ok("lint", MODULE / "nodepools")

@@ -28,7 +28,7 @@ PAGE: Final = "docs/reference/doctor.md"
 """The page that explains every rule; the name of a rule is its anchor."""
 
 
-class Placed(Protocol):
+class SymptomPlace(Protocol):
     """Whatever can be found to be wrong: it has a name, and a file where it is from one."""
 
     @property
@@ -104,7 +104,7 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.severity}: {place}: {self.message}; fix: {self.fix} ({self.anchor})"
 
 
-def on(place: Placed, message: str, *, field: str = "", fix: str = "", severity: str = "") -> Symptom:
+def on(place: SymptomPlace, message: str, *, field: str = "", fix: str = "", severity: str = "") -> Symptom:
     """Return a symptom of an object, a chart, a role or a block of Terraform."""
     return Symptom(
         subject=place.subject,

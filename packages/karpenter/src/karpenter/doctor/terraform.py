@@ -176,7 +176,7 @@ def _values(release: TerraformBlock) -> Plain:
     return merged
 
 
-class KarpenterModule(msgspec.Struct, frozen=True, kw_only=True):
+class TerraformModule(msgspec.Struct, frozen=True, kw_only=True):
     """What a module for Karpenter makes: that of terraform-aws-modules, or ours of deploy/terraform."""
 
     block: TerraformBlock
@@ -196,7 +196,7 @@ class KarpenterModule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it installs the chart itself, with the queue that it makes."""
 
 
-class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
+class TerraformNodeGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that are there without the operator."""
 
     block: TerraformBlock
@@ -215,12 +215,12 @@ def _from(facts: DoctorFacts, source: re.Pattern[str]) -> list[TerraformBlock]:
     return [each for each in _of_type(facts, "module") if source.search(str(each.body.get("source", "")))]
 
 
-def _karpenter_modules(facts: DoctorFacts) -> Iterator[KarpenterModule]:
+def _karpenter_modules(facts: DoctorFacts) -> Iterator[TerraformModule]:
     for each in _from(facts, _KARPENTER):
         body, cluster = each.body, str(each.body.get("cluster_name", ""))
         prefixed = body.get("node_iam_role_use_name_prefix", True) is not False
         name = str(body.get("node_iam_role_name") or f"Karpenter-{cluster}")
-        yield KarpenterModule(
+        yield TerraformModule(
             block=each,
             # Off by default in version 20, on in 21:
             # https://github.com/terraform-aws-modules/terraform-aws-eks/blob/master/docs/UPGRADE-21.0.md
@@ -239,7 +239,7 @@ def _karpenter_modules(facts: DoctorFacts) -> Iterator[KarpenterModule]:
     for each in _from(facts, _OURS):
         body = each.body
         by_pods = body.get("identity", "pod-identity") == "pod-identity"
-        yield KarpenterModule(
+        yield TerraformModule(
             block=each,
             associates=by_pods,
             irsa=not by_pods,
@@ -263,17 +263,21 @@ def _addons(module: TerraformBlock) -> Plain:
     return mapping_at(module.body, "addons") or mapping_at(module.body, "cluster_addons")
 
 
-def _node_groups(facts: DoctorFacts) -> Iterator[NodeGroup]:
+def _node_groups(facts: DoctorFacts) -> Iterator[TerraformNodeGroup]:
     for module in _from(facts, _EKS):
         for name, group in mapping_at(module.body, "eks_managed_node_groups").items():
             if isinstance(group, dict):
                 labels = mapping_at(group, "labels")
-                yield NodeGroup(block=module, name=name, labels=labels, taints=_taints(group.get("taints")))
+                yield TerraformNodeGroup(
+                    block=module, name=name, labels=labels, taints=_taints(group.get("taints"))
+                )
     for each in _of_type(facts, "aws_eks_node_group"):
         labels, taints = mapping_at(each.body, "labels"), _taints(each.body.get("taint"))
-        yield NodeGroup(block=each, name=each.name, labels=labels, taints=taints)
+        yield TerraformNodeGroup(block=each, name=each.name, labels=labels, taints=taints)
     for each in _from(facts, _CONTROLLER_NODES):
-        yield NodeGroup(block=each, name=each.name, labels={CONTROLLER: "true"}, taints=(CONTROLLER,))
+        yield TerraformNodeGroup(
+            block=each, name=each.name, labels={CONTROLLER: "true"}, taints=(CONTROLLER,)
+        )
 
 
 def _taints(plain: Any) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ _DESTROY_SECONDS: Final = 900
 
 # aws: access entries and pod identity are in 5.33, and an OIDC provider needs no thumbprint from 5.81 on.
 # https://github.com/hashicorp/terraform-provider-aws/blob/main/CHANGELOG.md
+# helm: destroying a release waits until its objects are gone, on which the order of destruction rests.
+# https://github.com/hashicorp/terraform-provider-helm/blob/main/helm/resource_helm_release.go
 VERSIONS: Final = """\
 terraform {
   required_version = ">= 1.5"
@@ -79,7 +81,7 @@ terraform {
     }
     helm = {
       source  = "hashicorp/helm"
-      version = ">= 2.9"
+      version = ">= 3.0"
     }
   }
 }
