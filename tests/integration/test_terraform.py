@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from karpenter.install.account import AccountApi, read_facts
 from karpenter.install.observe import observe
@@ -134,15 +135,44 @@ def test_what_is_rendered_on_the_embedded_aws(site: ClusterAccount, tmp_path: Pa
     terraform(tmp_path, "plan", "-detailed-exitcode", environment=site.environment)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["karpenter/modules/managed-node-group", "karpenter/modules/fargate-profile", "patterns/karpenter-mng"],
-)
-def test_every_folder_is_valid(name: str, tmp_path: Path) -> None:
-    """`terraform validate` accepts every folder, but for the releases of charts."""
+def test_the_pattern_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) -> None:
+    """The pattern makes a cluster from nothing, in which karpenter.yaml finds all that it names."""
     shutil.copytree(FOLDER, tmp_path / "terraform")
     without_charts(tmp_path)
-    folder = tmp_path / "terraform" / name
+    folder = tmp_path / "terraform" / "patterns" / "karpenter-mng"
+    terraform(folder, "init")
+    terraform(folder, "apply", "-auto-approve", environment=site.environment)
+    ec2, eks, name = site.client("ec2"), site.client("eks"), "ex-karpenter-mng"
+    group = eks.describe_nodegroup(clusterName=name, nodegroupName="karpenter")["nodegroup"]
+    by_group = [{"Name": "tag:eks:nodegroup-name", "Values": ["karpenter"]}]
+    nodes = [
+        each
+        for found in ec2.describe_instances(Filters=by_group)["Reservations"]
+        for each in found["Instances"]
+    ]
+    coredns = eks.describe_addon(clusterName=name, addonName="coredns")["addon"]["configurationValues"]
+    (node_class, _) = yaml.safe_load_all((folder / "karpenter.yaml").read_text("utf-8"))
+    ((key, value),) = node_class["spec"]["subnetSelectorTerms"][0]["tags"].items()
+    selected = [{"Name": f"tag:{key}", "Values": [value]}]
+
+    assert len(nodes) == 2
+    assert group["labels"] == {"karpenter.sh/controller": "true"}
+    assert [(each["key"], each["effect"]) for each in group["taints"]] == [
+        ("karpenter.sh/controller", "NO_SCHEDULE")
+    ]
+    assert "karpenter.sh/controller" in coredns
+    assert "eks-pod-identity-agent" in eks.list_addons(clusterName=name)["addons"]
+    assert len(ec2.describe_subnets(Filters=selected)["Subnets"]) == 3
+    assert len(ec2.describe_security_groups(Filters=selected)["SecurityGroups"]) == 1
+    assert site.client("iam").get_role(RoleName=node_class["spec"]["role"])["Role"]["RoleName"] == name
+    (association,) = eks.list_pod_identity_associations(clusterName=name)["associations"]
+    assert (association["namespace"], association["serviceAccount"]) == ("karpenter", "karpenter")
+
+
+@pytest.mark.parametrize("name", ["managed-node-group", "fargate-profile"])
+def test_every_part_is_valid(name: str, tmp_path: Path) -> None:
+    """`terraform validate` accepts the parts of the module by themselves."""
+    folder = shutil.copytree(MODULE / "modules" / name, tmp_path / name)
     terraform(folder, "init")
 
     assert "The configuration is valid" in terraform(folder, "validate")
