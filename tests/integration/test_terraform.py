@@ -39,6 +39,9 @@ FOLDER = ROOT / "deploy" / "terraform"
 MODULE = FOLDER / "karpenter"
 PROGRAM = os.environ.get("TERRAFORM") or shutil.which("terraform") or shutil.which("tofu")
 PROVIDER = 'provider "aws" {\n  skip_metadata_api_check = true\n}\n'
+UNREACHABLE = re.compile(
+    r"[Ff]ailed to (query|resolve|install) (available )?provider|[Cc]ould not (query|connect)"
+)
 HELM = re.compile(r"    helm = \{.*?\n    \}\n|provider \"helm\" \{.*?\n\}\n", re.DOTALL)
 
 
@@ -67,7 +70,10 @@ def terraform(folder: Path, *words: str, environment: dict[str, str] | None = No
     done = subprocess.run(  # noqa: S603  the program that was asked for
         [PROGRAM, *words, "-no-color"], cwd=folder, env=given, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    if words[0] == "init" and done.returncode and UNREACHABLE.search(said):
+        pytest.skip("no AWS provider: the registry does not answer, and TERRAFORM_MIRROR names no folder")
+    assert done.returncode == 0, said
     return done.stdout
 
 
