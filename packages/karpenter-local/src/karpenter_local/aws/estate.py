@@ -184,7 +184,8 @@ class ClusterResources:
         """Make a subnet of the cluster."""
         made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
         subnet = str(made["Subnet"]["SubnetId"])
-        self._tag(subnet, Name=f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}")
+        name = f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}"
+        self._tag(subnet, Name=name, **{"kubernetes.io/role/internal-elb": "1"})
         self.subnets.append(subnet)
         return subnet
 
