@@ -109,7 +109,7 @@ class HclWriter:
             pending.clear()
 
         for name, value in items.items():
-            key = name if _NAME.fullmatch(name) else self._key(name)
+            key = self._key(name)
             text = self.value(value, depth)
             if "\n" in text:
                 flush()
@@ -120,8 +120,11 @@ class HclWriter:
         return found
 
     def _key(self, name: str) -> str:
-        # A key that is an expression needs parentheses, or it would be taken for a name.
         text = self.text(name)
+        # `{ for` begins a comprehension. https://developer.hashicorp.com/terraform/language/expressions/for
+        if text == f'"{name}"' and _NAME.fullmatch(name) and name != "for":
+            return name
+        # A key that is an expression needs parentheses, or it would be taken for a name.
         return text if text.startswith('"') else f"({text})"
 
 
