@@ -2,12 +2,13 @@
 Terraform itself, with the AWS provider, on the embedded AWS: the module and what `karpenter render` prints.
 
 Needs the program ``terraform`` (or ``tofu``, named by TERRAFORM) and the provider hashicorp/aws: from the
-registry, or from the folder that TERRAFORM_MIRROR names. The releases of charts are left out, because they
-need the provider hashicorp/helm and a cluster; their values are held to the plan by the unit tests.
+registry, or from the folder that TERRAFORM_MIRROR names. Releases of charts would need the provider
+hashicorp/helm and a cluster: here they are resources that keep what they are given, which is then compared.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ import yaml
 from karpenter.install.account import AccountApi, read_facts
 from karpenter.install.observe import observe
 from karpenter.install.options import InstallationOptions
-from karpenter.install.plan import make_plan
+from karpenter.install.plan import make_plan, set_values
 from karpenter.install.resources import AwsAuthMapping, HelmRelease, KubernetesObject, ServiceLinkedRole
 from karpenter.install.terraform import terraform_files
 from karpenter_local.aws.room import ClusterEndpoint
@@ -42,6 +43,7 @@ PROVIDER = 'provider "aws" {\n  skip_metadata_api_check = true\n}\n'
 UNREACHABLE = re.compile(
     r"[Ff]ailed to (query|resolve|install) (available )?provider|[Cc]ould not (query|connect)"
 )
+RELEASE = re.compile(r'resource "helm_release" "(?P<name>\w+)" \{\n(?P<body>.*?)\n\}\n', re.DOTALL)
 HELM = re.compile(r"    helm = \{.*?\n    \}\n|provider \"helm\" \{.*?\n\}\n", re.DOTALL)
 
 
@@ -77,12 +79,41 @@ def terraform(folder: Path, *words: str, environment: dict[str, str] | None = No
     return done.stdout
 
 
-def without_charts(folder: Path) -> None:
-    """Leave out what needs the provider of Helm."""
-    for path in folder.rglob("chart.tf"):
-        path.unlink()
+def without_helm(folder: Path) -> None:
+    """Let releases of charts be resources of Terraform itself, which keep what a release is given."""
     for path in folder.rglob("*.tf"):
-        path.write_text(HELM.sub("", path.read_text("utf-8")), encoding="utf-8")
+        text = HELM.sub("", path.read_text("utf-8"))
+        path.write_text(
+            RELEASE.sub(_kept, text).replace("helm_release.", "terraform_data."), encoding="utf-8"
+        )
+
+
+def _kept(block: re.Match[str]) -> str:
+    """Return the resource that keeps a release: all that is no argument of Terraform itself is its input."""
+    fields = re.split(r"\n(?=  \w)", block["body"])
+    own = [each for each in fields if each.split()[0] in {"count", "depends_on"}]
+    given = "\n".join(each for each in fields if each not in own)
+    own_text = "\n".join(own)
+    return f'resource "terraform_data" "{block["name"]}" {{\n{own_text}\n  input = {{\n{given}\n  }}\n}}\n'
+
+
+def releases(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what the releases of charts were given, by the names of their resources."""
+    state = json.loads(terraform(folder, "show", "-json"))["values"]["root_module"]
+    parts = (state, *state.get("child_modules", ()))
+    found = [each for part in parts for each in part.get("resources", ())]
+    return {each["name"]: each["values"]["input"] for each in found if each["type"] == "terraform_data"}
+
+
+def compare_releases(given: dict[str, dict[str, Any]], plan: InstallationPlan) -> None:
+    """Hold what the releases of charts were given to the plan."""
+    objects = [each.body for each in plan.resources if isinstance(each, KubernetesObject) and each.once]
+    values = [yaml.safe_load(each) for each in given["karpenter"]["values"]]
+
+    assert values == [set_values(plan.release)]
+    assert {each["namespace"] for each in given.values()} == {plan.release.namespace}
+    assert [yaml.safe_load(each)["objects"] for each in given["nodepools"]["values"]] == [objects]
+    assert (Path(given["karpenter"]["chart"]).name, given["karpenter"]["name"]) == ("karpenter", "karpenter")
 
 
 def planned(site: ClusterAccount, identity: Any) -> tuple[InstallationPlan, AccountApi]:
@@ -112,7 +143,7 @@ def test_every_file_is_formatted() -> None:
 def test_the_module_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) -> None:
     """The module makes all that the plan has; a second plan is empty, and destroy leaves nothing."""
     shutil.copytree(MODULE, tmp_path / "karpenter")
-    without_charts(tmp_path)
+    without_helm(tmp_path)
     plan, _ = planned(site, "pod-identity")
     ids = {"subnet_ids": plan.facts.subnets, "security_group_ids": plan.facts.security_groups}
     lists = "".join(f"  {name} = {list(each)}\n".replace("'", '"') for name, each in ids.items())
@@ -122,6 +153,7 @@ def test_the_module_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) ->
     terraform(tmp_path, "apply", "-auto-approve", environment=site.environment)
 
     assert differences(site, "pod-identity") == []
+    compare_releases(releases(tmp_path), plan)
     terraform(tmp_path, "plan", "-detailed-exitcode", environment=site.environment)
     terraform(tmp_path, "destroy", "-auto-approve", environment=site.environment)
     assert all(": missing " in each for each in differences(site, "pod-identity"))
@@ -132,19 +164,20 @@ def test_what_is_rendered_on_the_embedded_aws(site: ClusterAccount, tmp_path: Pa
     plan, _ = planned(site, "irsa")
     for name, text in terraform_files(plan).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    without_charts(tmp_path)
+    without_helm(tmp_path)
     (tmp_path / "provider.tf").write_text(PROVIDER, encoding="utf-8")
     terraform(tmp_path, "init")
     terraform(tmp_path, "apply", "-auto-approve", environment=site.environment)
 
     assert differences(site, "irsa") == []
+    compare_releases(releases(tmp_path), plan)
     terraform(tmp_path, "plan", "-detailed-exitcode", environment=site.environment)
 
 
 def test_the_pattern_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) -> None:
     """The pattern makes a cluster from nothing, in which karpenter.yaml finds all that it names."""
     shutil.copytree(FOLDER, tmp_path / "terraform")
-    without_charts(tmp_path)
+    without_helm(tmp_path)
     folder = tmp_path / "terraform" / "patterns" / "karpenter-mng"
     terraform(folder, "init")
     terraform(folder, "apply", "-auto-approve", environment=site.environment)
@@ -171,6 +204,12 @@ def test_the_pattern_on_the_embedded_aws(site: ClusterAccount, tmp_path: Path) -
     assert len(ec2.describe_subnets(Filters=selected)["Subnets"]) == 3
     assert len(ec2.describe_security_groups(Filters=selected)["SecurityGroups"]) == 1
     assert site.client("iam").get_role(RoleName=node_class["spec"]["role"])["Role"]["RoleName"] == name
+    values = [yaml.safe_load(each) for each in releases(folder)["karpenter"]["values"]]
+    assert values[1]["nodeSelector"] == {"karpenter.sh/controller": "true"}
+    assert [each["key"] for each in values[1]["tolerations"]] == [
+        "CriticalAddonsOnly",
+        "karpenter.sh/controller",
+    ]
     (association,) = eks.list_pod_identity_associations(clusterName=name)["associations"]
     assert (association["namespace"], association["serviceAccount"]) == ("karpenter", "karpenter")
 
