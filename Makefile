@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
-QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal)
+QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
 
-.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak fuzz crds chart terraform settings metrics doctor controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -61,6 +61,9 @@ long: $(VENV)/.ready ## Run what make test runs a part of: more simulated runs, 
 	$(BIN)/pytest -n $(JOBS) -m long tests
 	$(BIN)/pytest -n $(JOBS) --hypothesis-profile=steady tests/property
 
+infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS; needs terraform and its AWS provider
+	$(BIN)/pytest -n 0 -m terraform tests/integration/test_terraform.py
+
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
 
@@ -81,6 +84,9 @@ crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 
 chart: $(VENV)/.ready ## Write the charts anew from the objects that are applied
 	$(BIN)/python -m karpenter.chart charts/karpenter charts/karpenter-crd
+
+terraform: $(VENV)/.ready ## Write the Terraform module anew from the plan of an installation
+	$(BIN)/python -m karpenter.install.terraform deploy/terraform/karpenter
 
 settings: $(VENV)/.ready ## Write the reference of settings anew
 	$(BIN)/python -m karpenter.chart.reference > docs/reference/settings.md

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
+from karpenter.definition.objects import render_definition
+from karpenter.definition.reading import read_definition
 from karpenter.kube.rest import MergePatch
 from karpenter_local.aws.commands import Impair, Interrupt, Kill, Lag, Limit, ReleaseAmi, SellOutOfferings
 from tests.integration.sandboxes import SEEDS, apply_manifest, in_aws
@@ -75,16 +79,56 @@ async def test_manifests_of_a_tutorial(sandbox: Sandbox) -> None:
     assert tags["eksdemo.io/version"] == "v0.16.0"
 
 
-@in_aws(cluster="eks-cluster", region="eu-west-1")
-async def test_manifest_of_a_cluster_definition(sandbox: Sandbox) -> None:
-    """A pool of a third one, in the region that it names, buys what it allows there."""
-    (_, node_class) = (SEEDS / "hand-install.yaml").read_text().split("---")
-    await apply_manifest(sandbox, node_class)
-    await follow(sandbox, "cluster-definition.yaml")
-
+@in_aws(cluster="blue", region="eu-west-1")
+async def test_a_cluster_definition_becomes_nodes(sandbox: Sandbox) -> None:
+    """Both pools of a third guide's definition, as they are written, lead to nodes as they say."""
+    plain = yaml.safe_load((SEEDS.parent / "definitions" / "cluster.yaml").read_text())
+    listed = yaml.safe_load((SEEDS / "cluster-definition.yaml").read_text())["spec"]["template"]["spec"]
+    plain["karpenter"]["node_pools"]["listed"] = {
+        "limits": {"cpu": 111},
+        "requirements": listed["requirements"],
+    }
+    definition = read_definition(plain).definition
+    assert definition is not None
+    await apply_manifest(sandbox, yaml.safe_dump_all(render_definition(definition, cluster_name="blue")))
+    await apply_manifest(sandbox, (SEEDS / "inflate.yaml").read_text())
+    await scale(sandbox, 2)
+    await sandbox.until_running(2)
+    first = {node.name for node in await sandbox.nodes()}
     for node in await sandbox.nodes():
         assert node.metadata.labels[CAPACITY_TYPE] == "on-demand"
         assert node.metadata.labels[ZONE].startswith("eu-west-1")
+        assert node.metadata.labels["karpenter.sh/nodepool"] == "listed"
+
+    taint = {"key": "role", "value": "foo", "effect": "NoSchedule"}
+    pods = {"tolerations": [{**taint, "operator": "Equal"}], "nodeSelector": {"foo": "bar"}}
+    change = MergePatch({"spec": {"template": {"spec": pods}}})
+    await sandbox.client.patch(Deployment, "inflate", change, namespace="default")
+
+    async def moved() -> bool:
+        return bool({node.name for node in await sandbox.nodes()} - first)
+
+    await sandbox.until(moved)
+    (node, *_) = [each for each in await sandbox.nodes() if each.name not in first]
+    labels = node.metadata.labels
+    assert (labels["foo"], node.metadata.annotations["foo"]) == ("bar", "bar")
+    assert ("role", "foo", "NoSchedule") in [(each.key, each.value, each.effect) for each in node.spec.taints]
+    assert labels["karpenter.k8s.aws/instance-category"] == "c"
+    ec2 = sandbox.aws.site.clients.by_name["ec2"]
+    machine = ec2.describe_instances(InstanceIds=[node.spec.provider_id.rpartition("/")[2]])
+    tags = machine["Reservations"][0]["Instances"][0]["Tags"]
+    assert {"Key": "maintainer", "Value": "skyscrapers"} in tags
+    templates = [
+        ec2.describe_launch_template_versions(LaunchTemplateId=each["LaunchTemplateId"])
+        for each in ec2.describe_launch_templates()["LaunchTemplates"]
+    ]
+    disks = [
+        each["LaunchTemplateVersions"][0]["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]
+        for each in templates
+    ]
+    assert (100, "gp3", True) in [
+        (each["VolumeSize"], each["VolumeType"], each.get("Encrypted")) for each in disks
+    ]
 
 
 @in_aws()

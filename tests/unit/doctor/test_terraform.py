@@ -151,3 +151,176 @@ def test_what_is_not_terraform() -> None:
     """A file that cannot be read is named, with the line."""
     with pytest.raises(TerraformUnreadable, match=r"broken\.tf: line 2: not Terraform"):
         read_terraform({"broken.tf": 'module "eks" {\n  name = = 1\n}\n'}, folder="mng")
+
+
+PATTERN = Path(__file__).parents[3] / "deploy" / "terraform" / "patterns" / "karpenter-mng"
+PATTERN_TEXT = "\n".join(path.read_text("utf-8") for path in sorted(PATTERN.glob("*.tf")))
+PATTERN_OBJECTS = (PATTERN / "karpenter.yaml").read_text("utf-8")
+PLAIN = """
+resource "aws_eks_node_group" "karpenter" {
+  labels = { "karpenter.sh/controller" = "true" }
+  taint {
+    key    = "karpenter.sh/controller"
+    effect = "NO_SCHEDULE"
+  }
+}
+resource "aws_eks_addon" "coredns" {
+  addon_name           = "coredns"
+  configuration_values = jsonencode({ tolerations = [{ key = "karpenter.sh/controller" }] })
+}
+resource "aws_eks_addon" "agent" {
+  addon_name = "eks-pod-identity-agent"
+}
+resource "aws_eks_pod_identity_association" "karpenter" {
+  service_account = "karpenter"
+  namespace       = "karpenter"
+}
+resource "aws_iam_role" "node" {
+  name               = "ex-mng"
+  assume_role_policy = jsonencode({ Principal = { Service = "ec2.amazonaws.com" } })
+}
+resource "aws_sqs_queue" "interruption" {
+  name = "mng"
+}
+resource "aws_subnet" "private" {
+  tags = { "karpenter.sh/discovery" = "ex-mng" }
+}
+resource "aws_eks_cluster" "this" {
+  name = "mng"
+}
+resource "aws_security_group" "node" {
+  tags = { "karpenter.sh/discovery" = "ex-mng" }
+}
+resource "helm_release" "karpenter" {
+  name      = "karpenter"
+  chart     = "./charts/karpenter"
+  namespace = "karpenter"
+  values = [
+    <<-EOT
+    nodeSelector:
+      karpenter.sh/controller: 'true'
+    settings:
+      interruptionQueue: mng
+    tolerations:
+      - key: karpenter.sh/controller
+        operator: Exists
+    EOT
+  ]
+}
+"""
+
+
+def findings(text: str, objects: str, *pairs: tuple[str, str], name: str) -> list[tuple[str, str]]:
+    """Return what the rules about Terraform find in a text, parts of it replaced."""
+    blocks = read_terraform({"main.tf": changed(text, *pairs)}, folder=name)
+    known = facts(objects, terraform=blocks, charts=None, cluster="")
+    return [(e.rule, e.message) for e in diagnose(known).findings if e.rule.startswith("terraform-")]
+
+
+@pytest.mark.parametrize(
+    ("pair", "rule", "message"),
+    [
+        pytest.param(("", ""), "", "", id="as it is"),
+        pytest.param(
+            ("node_role_name = local.name", 'node_role_name = "nodes"'),
+            "role-name",
+            "the node role is called nodes, and EC2NodeClass/default names ex-karpenter-mng",
+            id="another name of the role",
+        ),
+        pytest.param(
+            (', "eks-pod-identity-agent"', ""),
+            "pod-identity-agent",
+            "the operator uses pod identity, without the add-on eks-pod-identity-agent",
+            id="no agent",
+        ),
+        pytest.param(
+            ("  # Nodes are ready", "  create_coredns = false\n  # Nodes are ready"),
+            "coredns",
+            "every node group has a taint, and CoreDNS does not tolerate karpenter.sh/controller",
+            id="no CoreDNS",
+        ),
+        pytest.param(
+            ('    "karpenter.sh/discovery" = local.name\n', ""),
+            "discovery-tags",
+            "no subnet is tagged karpenter.sh/discovery",
+            id="subnets without the tag",
+        ),
+        pytest.param(
+            ('  key         = "karpenter.sh/discovery"\n', '  key         = "other"\n'),
+            "discovery-tags",
+            "no security group is tagged karpenter.sh/discovery",
+            id="a security group without the tag",
+        ),
+        pytest.param(
+            ("  create_nodepool = false", "  create_access_entry = false"),
+            "access-entry",
+            "nothing lets nodes into the cluster",
+            id="no access entry",
+        ),
+    ],
+)
+def test_our_own_pattern(pair: tuple[str, str], rule: str, message: str) -> None:
+    """The pattern in deploy/terraform is sound, and every part that it needs is missed."""
+    pairs = [pair] if pair[0] else []
+
+    assert findings(PATTERN_TEXT, PATTERN_OBJECTS, *pairs, name="karpenter-mng") == (
+        [(f"terraform-{rule}", message)] if rule else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("pair", "rule", "message"),
+    [
+        pytest.param(("", ""), "", "", id="as it is"),
+        pytest.param(
+            ('{ "karpenter.sh/controller" = "true" }', "{}"),
+            "placement",
+            "selects nodes with karpenter.sh/controller=true, and no node group has that label",
+            id="no label",
+        ),
+        pytest.param(
+            ("      - key: karpenter.sh/controller\n", "      - key: other\n"),
+            "placement",
+            "does not tolerate the taint karpenter.sh/controller of node group karpenter",
+            id="no toleration",
+        ),
+        pytest.param(
+            ('[{ key = "karpenter.sh/controller" }]', "[]"),
+            "coredns",
+            "every node group has a taint, and CoreDNS does not tolerate karpenter.sh/controller",
+            id="CoreDNS without a toleration",
+        ),
+        pytest.param(
+            ('"eks-pod-identity-agent"', '"kube-proxy"'),
+            "pod-identity-agent",
+            "the operator uses pod identity, without the add-on eks-pod-identity-agent",
+            id="no agent",
+        ),
+        pytest.param(
+            (
+                '  namespace       = "karpenter"\n',
+                '  namespace       = "kube-system"\n',
+            ),
+            "identity",
+            "the role is for namespace kube-system, and the chart goes to karpenter",
+            id="another namespace",
+        ),
+        pytest.param(
+            ('name               = "ex-mng"', 'name               = "nodes"'),
+            "role-name",
+            "EC2NodeClass/default names ex-mng, and Terraform makes nodes for nodes",
+            id="another role",
+        ),
+        pytest.param(
+            ("      interruptionQueue: mng\n", "      clusterName: mng\n"),
+            "queue",
+            "aws_sqs_queue.interruption makes a queue, and the operator is not told",
+            id="a queue that is not told",
+        ),
+    ],
+)
+def test_resources_without_a_module(pair: tuple[str, str], rule: str, message: str) -> None:
+    """Plain aws_* resources are judged as those of modules are."""
+    pairs = [pair] if pair[0] else []
+
+    assert findings(PLAIN, MINE, *pairs, name="mng") == ([(f"terraform-{rule}", message)] if rule else [])

@@ -35,6 +35,20 @@ def test_a_bare_cluster_can_be_installed_on() -> None:
     assert client.list_access_entries(clusterName="blue")["accessEntries"] == []
 
 
+def test_a_cluster_that_is_made_gets_a_security_group() -> None:
+    """It has the tag that only AWS sets, and is told with the VPC of the subnets; nodes are in it."""
+    ec2 = shared_site().client("ec2")
+    subnets = ec2.describe_subnets()["Subnets"]
+    asked = {"subnetIds": [each["SubnetId"] for each in subnets[:2]], "endpointPublicAccess": False}
+    trusted = "arn:aws:iam::000000000001:role/cluster"
+    made = eks().create_cluster(name="green", roleArn=trusted, resourcesVpcConfig=asked)["cluster"]
+    network = made["resourcesVpcConfig"]
+    (group,) = ec2.describe_security_groups(GroupIds=[network["clusterSecurityGroupId"]])["SecurityGroups"]
+
+    assert (network["vpcId"], network["endpointPublicAccess"]) == (subnets[0]["VpcId"], False)
+    assert {"Key": "aws:eks:cluster-name", "Value": "green"} in group["Tags"]
+
+
 def test_an_access_entry_lives() -> None:
     """An entry for nodes is made with their groups and names, listed, and deleted."""
     principal = role("entry")

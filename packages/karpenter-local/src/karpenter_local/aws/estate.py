@@ -23,7 +23,7 @@ from karpenter_local.aws.account import zones_of
 from karpenter_local.aws.eks import let_nodes_in
 from karpenter_local.aws.eventbridge import subscribe
 from karpenter_local.aws.iam import has_spot_role, make_spot_role
-from karpenter_local.aws.nodegroups import POLICIES
+from karpenter_local.aws.nodegroups import CLUSTER_GROUP, POLICIES
 from karpenter_local.aws.releases import FIRST, images_of, released
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class ClusterResources:
 
     def build(self) -> None:
         """Make everything."""
-        vpc = self._network()
-        self._make_cluster(vpc)
+        self._network()
+        self._make_cluster()
         if not self.bare:
             self._install()
         for image, (name, arch) in IN_GUIDES.items():
@@ -112,8 +112,8 @@ class ClusterResources:
         self.release_images()
         self.account.publish = self._publish_for
 
-    def _network(self) -> str:
-        """Make a VPC with its subnets and security groups, and return its id."""
+    def _network(self) -> None:
+        """Make a VPC with its subnets and security groups."""
         vpc = str(self._ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])
         for number, zone in enumerate(self.zones):
             self.add_subnet(vpc, zone, f"10.0.{number * 32}.0/19")
@@ -125,11 +125,9 @@ class ClusterResources:
                 self._add_public_subnet(vpc, zone, f"10.0.{96 + number * 32}.0/19")
         self.groups = [self._group(vpc, "nodes"), self._group(vpc, "pods")]
         backend: Any = ec2_backends[self.account.number][self.account.region]
-        # Only AWS itself may set such a tag; it does so on the group that EKS makes.
-        backend.tags[self.groups[0]]["aws:eks:cluster-name"] = self.cluster
-        return vpc
+        backend.tags[self.groups[0]][CLUSTER_GROUP] = self.cluster
 
-    def _make_cluster(self, vpc: str) -> None:
+    def _make_cluster(self) -> None:
         self._eks.create_cluster(
             name=self.cluster,
             version=self.kubernetes,
@@ -138,14 +136,7 @@ class ClusterResources:
             kubernetesNetworkConfig={"serviceIpv4Cidr": "10.100.0.0/16"},
         )
         made = self._cluster()
-        made.resources_vpc_config |= {
-            "vpcId": vpc,
-            "clusterSecurityGroupId": self.groups[0],
-            "securityGroupIds": [],
-            "endpointPublicAccess": True,
-            "endpointPrivateAccess": True,
-            "publicAccessCidrs": ["0.0.0.0/0"],
-        }
+        made.resources_vpc_config["endpointPrivateAccess"] = True
         self.let_in_by("API_AND_CONFIG_MAP")
         made.upgrade_policy = {"supportType": "STANDARD"}
         number = sha256(f"{self.account.number}/{self.account.region}/{self.cluster}".encode()).hexdigest()
@@ -193,7 +184,8 @@ class ClusterResources:
         """Make a subnet of the cluster."""
         made = self._ec2.create_subnet(VpcId=vpc, AvailabilityZone=zone, CidrBlock=block)
         subnet = str(made["Subnet"]["SubnetId"])
-        self._tag(subnet, Name=f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}")
+        name = f"eksctl-{self.cluster}-cluster/SubnetPrivate{zone.replace('-', '').upper()}"
+        self._tag(subnet, Name=name, **{"kubernetes.io/role/internal-elb": "1"})
         self.subnets.append(subnet)
         return subnet
 

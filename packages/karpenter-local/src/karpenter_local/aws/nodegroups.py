@@ -3,7 +3,8 @@ Managed node groups: EKS keeps as many instances as a group wants, and they join
 
 moto notes node groups and launches nothing. Here a group that is made launches instances in its subnets, zone
 by zone, from the AL2023 image of its version, with an instance profile for its role and an access entry for
-it; one that is deleted or made smaller ends them. :func:`install` puts that in place of what moto does.
+it; one that is deleted or made smaller ends them. A cluster that is made gets the security group that nodes
+are in. :func:`install` puts that in place of what moto does.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ POLICIES: Final = (
 
 _GROUP: Final = "eks:nodegroup-name"
 _CLUSTER: Final = "eks:cluster-name"
+CLUSTER_GROUP: Final = "aws:eks:cluster-name"
+"""The tag of the security group that EKS makes for a cluster; only AWS itself may set such a tag."""
+
 _EFFECTS: Final = {
     "NO_SCHEDULE": "NoSchedule",
     "NO_EXECUTE": "NoExecute",
@@ -142,6 +146,38 @@ def _user_data(cluster: Any, group: Any, image: str) -> str:
     return render_user_data(family_of("AL2023"), told)
 
 
+def _create_cluster(self: Any, name: str, *more: Any, **named: Any) -> Any:
+    cluster = _PLAIN["create_cluster"](self, name, *more, **named)
+    ec2: Any = ec2_backends[self.account_id][self.region_name]
+    network = cluster.resources_vpc_config
+    vpc = ec2.get_subnet(network["subnetIds"][0]).vpc_id if network.get("subnetIds") else ""
+    if vpc and self.account_id in ACCOUNTS:
+        cluster.resources_vpc_config = {
+            "securityGroupIds": [],
+            "endpointPublicAccess": True,
+            "endpointPrivateAccess": False,
+            "publicAccessCidrs": ["0.0.0.0/0"],
+            **network,
+            "vpcId": vpc,
+            "clusterSecurityGroupId": _security_group(ec2, vpc, name),
+        }
+    return cluster
+
+
+def _security_group(ec2: Any, vpc: str, cluster: str) -> str:
+    """
+    Return the group that EKS makes for a cluster; that of a cluster that was built beside it exists already.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
+    """
+    for group in ec2.groups[vpc].values():
+        if ec2.tags[group.id].get(CLUSTER_GROUP) == cluster:
+            return str(group.id)
+    made = ec2.create_security_group(f"eks-cluster-sg-{cluster}", "The nodes of a cluster", vpc_id=vpc)
+    ec2.tags[made.id][CLUSTER_GROUP] = cluster
+    return str(made.id)
+
+
 def _create_nodegroup(self: Any, cluster_name: str, *more: Any, **named: Any) -> Any:
     group = _PLAIN["create_nodegroup"](self, cluster_name, *more, **named)
     account = ACCOUNTS.get(self.account_id)
@@ -188,8 +224,9 @@ def _update_nodegroup_config(
 
 @cache
 def install() -> None:
-    """Put our node groups in place of moto's."""
+    """Put our clusters and node groups in place of moto's."""
     changed = {
+        "create_cluster": _create_cluster,
         "create_nodegroup": _create_nodegroup,
         "delete_nodegroup": _delete_nodegroup,
         "update_nodegroup_config": _update_nodegroup_config,

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from karpenter.api.ec2nodeclass import EC2NodeClassSpec
+from karpenter.api.meta import Wire, to_plain
 from karpenter.api.nodepool import NodePoolSpec
-from karpenter.api.wire import Wire, to_plain
 from karpenter.cdk.rules import AddOnError
 
 Plain = dict[str, Any]

@@ -178,19 +178,36 @@ def check_command(  # noqa: PLR0917  click hands over options by name
     """
     Check a cluster definition, and show what a change of it would do.
 
-    Every pool is held against its schema and rules and against what is on sale. With --from it is shown what
-    changes; with -f which machines would be replaced for it, in which order, what holds the others, and what
-    that costs a month. Runs the operator's own decisions and changes nothing.
+    Every pool is held against its schema and rules, those of `karpenter doctor` among them, and against
+    what is on sale. With --from it is shown what changes; with -f which machines would be replaced for it,
+    in which order, what holds the others, and what that costs a month. Runs the operator's own decisions
+    and changes nothing.
 
     Exits 0 when the definition can be used, 1 with --strict if something is in the way, 2 when it cannot.
     """
     # Rendering a definition does not pay for loading the solver.
-    from karpenter.cli.definition_check import examine  # noqa: PLC0415
     from karpenter.cli.definition_page import markdown, text  # noqa: PLC0415
+    from karpenter.cli.plan import catalog_named, moment_of  # noqa: PLC0415
+    from karpenter.cli.planning.decision import decide  # noqa: PLC0415
+    from karpenter.cli.planning.input import read_input  # noqa: PLC0415
+    from karpenter.definition.check import examine, regional  # noqa: PLC0415
+    from karpenter.operator.options import parse_settings  # noqa: PLC0415
 
     new = objects_of(definition_path, cluster_name)
-    old = objects_of(old_path, cluster_name) if old_path else None
-    found = examine(new, old=old, paths=paths, catalog=catalog, now=now)
+    moment, settings = moment_of(now), parse_settings({})
+    there = read_input(paths) if paths else None
+    if there is not None and there.problems:
+        raise CommandError(*there.problems)
+    notes(there.skipped if there is not None else ())
+    view = there.view if there is not None else None
+    found = examine(
+        new,
+        old=objects_of(old_path, cluster_name) if old_path else None,
+        view=view,
+        catalog=catalog_named(regional(catalog, new, view)),
+        planner=lambda view, types: decide(view, types, settings, moment).plan,
+        now=moment,
+    )
     if output.form == "json":
         click.echo(render(found, "json"), nl=False)
     else:

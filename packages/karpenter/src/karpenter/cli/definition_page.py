@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.cli.definition_check import ADDED, CHANGED, REMOVED, UNCHANGED
 from karpenter.cli.output import table
-from karpenter.cli.planning.page import HOURS_A_MONTH, counted, money
+from karpenter.cli.planning.page import counted, money
+from karpenter.definition.check import ADDED, CHANGED, HOURS_A_MONTH, REMOVED, UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from karpenter.cli.definition_check import DefinitionCheck, FieldChange, MachineCheck, PoolCheck
+    from karpenter.definition.check import DefinitionCheck, FieldChange, MachineCheck, PoolCheck
 
+_COLUMNS: Final = 80
 _SHOWN: Final = 50
 _SIGNS: Final = {ADDED: "+", REMOVED: "-", CHANGED: "~", UNCHANGED: "="}
 _LONGEST: Final = 60
@@ -36,6 +38,10 @@ def text(found: DefinitionCheck) -> str:
         )
     lines += ["", *(f"{name} stays: {message}" for name, message in _held(found))]
     lines += [f"no place for pod {each}" for each in found.unscheduled]
+    lines += [
+        textwrap.fill(str(each), _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+        for each in found.findings
+    ]
     return "\n".join([*lines, *_summary(found)])
 
 
@@ -71,6 +77,15 @@ def markdown(found: DefinitionCheck) -> str:
         lines += ["", "#### What is in the way", "", *(f"- `{name}`: {message}" for name, message in held)]
     if found.unscheduled:
         lines += ["", "#### Pods without a place", "", *(f"- {each}" for each in found.unscheduled)]
+    if found.findings:
+        lines += ["", "#### What the doctor says", ""]
+        lines += _markdown(
+            ("", "object", "field", "what", "what helps"),
+            [
+                (each.severity, f"`{each.object}`", f"`{each.field}`", each.message, each.fix)
+                for each in found.findings
+            ],
+        )
     return "\n".join(lines)
 
 

@@ -24,7 +24,7 @@ from karpenter.doctor.rules import RULES, diagnose
 from karpenter.doctor.terraform import TerraformUnreadable, charts_in, read_terraform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from karpenter.cli.output import Output
     from karpenter.doctor.facts import TerraformBlock
@@ -207,11 +207,12 @@ def _with_terraform(facts: DoctorFacts, folder: Path) -> DoctorFacts:
     )
 
 
-def _version_in(blocks: Iterable[TerraformBlock]) -> str | None:
+def _version_in(blocks: Sequence[TerraformBlock]) -> str | None:
     """Return the version of Kubernetes that Terraform states."""
-    found = (
-        str(each.body.get("cluster_version") or each.body.get("kubernetes_version") or "") for each in blocks
-    )
+    fields = ("cluster_version", "kubernetes_version")
+    stated = [each.body.get(name) for each in blocks for name in fields]
+    stated += [each.body.get("version") for each in blocks if each.type == "aws_eks_cluster"]
+    found = (str(each or "") for each in stated)
     return next((text for text in found if text and "${" not in text), None)
 
 

@@ -57,6 +57,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "plan": CommandEntry(
         "karpenter.cli.plan:plan", "Show which machines would be launched for pods, offline."
     ),
+    "render": CommandEntry("karpenter.cli.render:render", "Print an installation as Terraform or the like."),
     "replay": CommandEntry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": CommandEntry("karpenter.cli.run:run", "Run the operator."),
     "simulate": CommandEntry("", "Run the operator through simulated days, with faults."),

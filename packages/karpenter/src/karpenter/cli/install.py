@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from karpenter.cli.output import Output
     from karpenter.install.account import AccountApi
+    from karpenter.install.options import InstallationOptions
     from karpenter.install.plan import InstallationPlan
 
 _EXAMPLES = (
@@ -183,7 +184,7 @@ def install(
     that died goes on where it stopped.
 
     With -o aws-cli it prints a script, with -o cloudformation the templates that make the
-    same; neither changes anything.
+    same; neither changes anything. `karpenter render` prints Terraform.
     """
     asked = options.pop("yes"), options.pop("no_wait"), options.pop("wait_seconds"), options.pop("no_helm")
     with in_our_words():
@@ -215,8 +216,23 @@ def plan_for(aws: AccountApi, region: str, options: dict[str, Any]) -> Installat
         InstallationError: it cannot be done there.
     """
     from karpenter.install.account import read_facts  # noqa: PLC0415  loads the SDK
-    from karpenter.install.options import CHARTS, InstallationOptions  # noqa: PLC0415  likewise
     from karpenter.install.plan import make_plan  # noqa: PLC0415  likewise
+
+    asked = options_of(options)
+    facts = read_facts(
+        aws, asked, region=region, subnets=options["subnets"], security_groups=options["security_groups"]
+    )
+    return make_plan(asked, facts)
+
+
+def options_of(options: dict[str, Any]) -> InstallationOptions:
+    """
+    Return what the options of the command line ask for.
+
+    Raises:
+        CommandError: an option cannot be used.
+    """
+    from karpenter.install.options import CHARTS, InstallationOptions  # noqa: PLC0415  only who installs
 
     if options["use_previous"]:
         for name in ("version", "chart_version"):
@@ -231,7 +247,7 @@ def plan_for(aws: AccountApi, region: str, options: dict[str, Any]) -> Installat
             raise CommandError(
                 f"--{name.replace('_', '-')}: {error}", hint="such as 30s, 10m, 720h or Never"
             ) from error
-    asked = InstallationOptions(
+    return InstallationOptions(
         cluster=options["cluster"],
         naming=options["naming"],
         namespace=options["namespace"],
@@ -250,10 +266,6 @@ def plan_for(aws: AccountApi, region: str, options: dict[str, Any]) -> Installat
         values=tuple(_values(options["paths"])),
         sets=tuple(options["sets"]),
     )
-    facts = read_facts(
-        aws, asked, region=region, subnets=options["subnets"], security_groups=options["security_groups"]
-    )
-    return make_plan(asked, facts)
 
 
 def note_about_chart(plan: InstallationPlan) -> None:

@@ -91,6 +91,14 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[PolicyText, ...] = ()
     """Documents of its own policies, those that AWS manages excepted."""
 
+    source: str = ""
+    """No file: the account has it."""
+
+    @property
+    def subject(self) -> str:
+        """What it is called in messages."""
+        return f"role/{self.name}"
+
 
 class EksFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What EKS says about the cluster."""
@@ -168,6 +176,10 @@ class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     fargate: tuple[FargateSelector, ...] | None = None
     queues: dict[str, QueueFacts | None] | None = None
     event_rules: tuple[EventRuleFacts, ...] | None = None
+
+    def role(self, name: str) -> RoleFacts | None:
+        """Return a role by its name or its ARN; None where it does not exist, or is not known."""
+        return (self.roles or {}).get(role_name(name))
 
 
 class LogText(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,13 +95,13 @@ def _irsa_trust(facts: DoctorFacts) -> Iterator[Symptom]:
     operator, eks = operator_of(facts), facts.aws.eks
     if operator is None or eks is None or not operator.role or not eks.issuer:
         return
-    role = (facts.aws.roles or {}).get(role_name(operator.role))
+    role = facts.aws.role(operator.role)
     if role is None:
         return
     problem = _untrusted(role, operator, eks.issuer)
     if problem:
-        yield Symptom(
-            subject=f"role/{role.name}",
+        yield on(
+            role,
             field="AssumeRolePolicyDocument",
             message=problem,
             fix=f"trust {eks.issuer} with aud {AUDIENCE} and sub {_subject(operator)}",
@@ -136,9 +136,8 @@ def _controller_role_missing(facts: DoctorFacts) -> Iterator[Symptom]:
     arn, roles = controller_role(facts), facts.aws.roles or {}
     operator = operator_of(facts)
     if operator is not None and arn and role_name(arn) in roles and roles[role_name(arn)] is None:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             field="serviceAccount.annotations",
             message=f"the role {role_name(arn)} does not exist",
         )
@@ -175,7 +174,7 @@ def _pod_identity_trust(facts: DoctorFacts) -> Iterator[Symptom]:
     operator = operator_of(facts)
     if operator is None or operator.role:
         return
-    role = (facts.aws.roles or {}).get(role_name(controller_role(facts)))
+    role = facts.aws.role(controller_role(facts))
     if role is None:
         return
     actions: set[str] = set()
@@ -185,8 +184,8 @@ def _pod_identity_trust(facts: DoctorFacts) -> Iterator[Symptom]:
             actions |= set(each.actions)
     missing = {"sts:AssumeRole", "sts:TagSession"} - actions
     if missing and "sts:*" not in actions:
-        yield Symptom(
-            subject=f"role/{role.name}",
+        yield on(
+            role,
             field="AssumeRolePolicyDocument",
             message=f"does not allow {listed(missing)} to {POD_IDENTITY}",
             fix=f"allow sts:AssumeRole and sts:TagSession to the service {POD_IDENTITY}",
@@ -218,7 +217,7 @@ def _nodes_roles(facts: DoctorFacts) -> Iterator[RoleFacts]:
             (facts.aws.instance_profiles or {}).get(at(each.plain, "spec.instanceProfile", "")) or ()
         )
     for name in sorted(names):
-        role = (facts.aws.roles or {}).get(name)
+        role = facts.aws.role(name)
         if role is not None:
             yield role
 
@@ -232,8 +231,8 @@ def _node_role_trust(facts: DoctorFacts) -> Iterator[Symptom]:
             for service in at({"p": each.principal}, "p.Service", ())
         ]
         if not any(service.startswith("ec2.amazonaws.com") for service in services):
-            yield Symptom(
-                subject=f"role/{role.name}",
+            yield on(
+                role,
                 field="AssumeRolePolicyDocument",
                 message="does not trust ec2.amazonaws.com, so no instance can have it",
             )
@@ -243,8 +242,8 @@ def _node_role_policies(facts: DoctorFacts) -> Iterator[Symptom]:
     for role in _nodes_roles(facts):
         for purpose, severity, names in NODE_POLICIES:
             if not any(name in role.attached for name in names) and not role.policies:
-                yield Symptom(
-                    subject=f"role/{role.name}",
+                yield on(
+                    role,
                     message=f"lets nodes not {purpose}: {names[0]} is not attached",
                     fix=f"aws iam attach-role-policy --role-name {role.name} --policy-arn "
                     f"arn:aws:iam::aws:policy/{names[0]}",
@@ -272,8 +271,8 @@ def _node_access(facts: DoctorFacts) -> Iterator[Symptom]:
     reads_map = eks is None or eks.auth_mode != "API"
     for role in _nodes_roles(facts):
         if role.name not in entries and not (reads_map and role.name in mapped):
-            yield Symptom(
-                subject=f"role/{role.name}",
+            yield on(
+                role,
                 message="nodes with this role cannot join: there is neither an access entry nor a mapping in "
                 "aws-auth",
                 fix=f"aws eks create-access-entry --cluster-name {facts.cluster} --principal-arn {role.arn} "
@@ -321,7 +320,7 @@ def _aws_auth_groups(facts: DoctorFacts) -> Iterator[Symptom]:
 
 
 def _pass_role(facts: DoctorFacts) -> Iterator[Symptom]:
-    role = (facts.aws.roles or {}).get(role_name(controller_role(facts)))
+    role = facts.aws.role(controller_role(facts))
     if role is None or not role.policies:
         return
     documents = [repaired_document(each.text) or {} for each in role.policies]
@@ -334,7 +333,7 @@ def _pass_role(facts: DoctorFacts) -> Iterator[Symptom]:
         for resource in each.resources
     ]
     for name, classes in node_roles(facts).items():
-        node = (facts.aws.roles or {}).get(name)
+        node = facts.aws.role(name)
         if node is not None and not any(fnmatchcase(node.arn, pattern) for pattern in allowed):
             for each in classes:
                 yield on(

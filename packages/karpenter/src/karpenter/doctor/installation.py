@@ -100,9 +100,8 @@ def _kubernetes_version(facts: DoctorFacts) -> Iterator[Symptom]:
         return
     minor = kubernetes[:2]
     if operator.ours and minor < LEAST_KUBERNETES_OF_OURS:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             message=f"version {__version__} needs Kubernetes {spelled(LEAST_KUBERNETES_OF_OURS)} or later, "
             f"not {spelled(minor)}",
             fix=f"upgrade the cluster to {spelled(LEAST_KUBERNETES_OF_OURS)} or later",
@@ -111,31 +110,22 @@ def _kubernetes_version(facts: DoctorFacts) -> Iterator[Symptom]:
         return
     since, least = LEAST_KUBERNETES
     if operator.version >= since and minor < least:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             message=f"Karpenter {spelled(operator.version)} does not run on Kubernetes {spelled(minor)}",
             fix=f"upgrade the cluster to {spelled(least)} or later, or stay below Karpenter {spelled(since)}",
         )
     wanted = LEAST.get(minor) or (max(LEAST.values()) if minor > max(LEAST) else (0, 0, 0))
     if operator.version < wanted:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             message=f"Karpenter {spelled(operator.version)} does not support Kubernetes {spelled(minor)}",
             fix=f"upgrade Karpenter to {spelled(wanted)} or later before the cluster",
         )
 
 
 def _chart(chart: HelmChart, what: str, message: str, fix: str, severity: str = "") -> Symptom:
-    return Symptom(
-        subject=chart.subject,
-        source=chart.source,
-        field=chart.fields.get(what, what),
-        message=message,
-        fix=fix,
-        severity=severity,
-    )
+    return on(chart, message, field=chart.fields.get(what, what), fix=fix, severity=severity)
 
 
 def _chart_version_prefix(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -214,9 +204,8 @@ def _version_feature(facts: DoctorFacts) -> Iterator[Symptom]:
                     fix=f"upgrade Karpenter to {spelled(since)} or later, or leave {path} out",
                 )
     if operator is not None and version is not None and version < QUEUE_SINCE and operator.queue:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             field="settings.interruptionQueue",
             message=f"came with {spelled(QUEUE_SINCE)}, and {spelled(version)} is installed",
             fix="upgrade, or install AWS Node Termination Handler",
@@ -243,9 +232,8 @@ def _dns_policy(facts: DoctorFacts) -> Iterator[Symptom]:
     for selector in facts.aws.fargate or ():
         if selector.namespace == operator.namespace and selector.labels.items() <= labels.items():
             version = spelled(operator.version) if operator.version is not None else __version__
-            yield Symptom(
-                subject=operator.subject,
-                source=operator.source,
+            yield on(
+                operator,
                 field="dnsPolicy",
                 message=f"is {operator.dns_policy} in version {version} on Fargate: the operator needs "
                 "CoreDNS, which may need a node of the operator",
@@ -351,17 +339,15 @@ def _cluster_name(facts: DoctorFacts) -> Iterator[Symptom]:
     if operator is None or "${" in operator.cluster_name:
         return
     if not operator.cluster_name:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             field="settings.clusterName",
             message="is not set",
             fix=f"set it to {facts.cluster or 'the name of the EKS cluster'}",
         )
     elif facts.cluster and operator.cluster_name != facts.cluster:
-        yield Symptom(
-            subject=operator.subject,
-            source=operator.source,
+        yield on(
+            operator,
             field="settings.clusterName",
             message=f"is {operator.cluster_name}, and the cluster is {facts.cluster}",
             fix=f"set it to {facts.cluster}",

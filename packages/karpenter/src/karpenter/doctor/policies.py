@@ -15,7 +15,7 @@ from karpenter.cloud.aws.policy.lint import (
     missing_actions,
     repaired_document,
 )
-from karpenter.doctor.facts import controller_role, queue_name, role_name
+from karpenter.doctor.facts import controller_role, queue_name
 from karpenter.doctor.rule import ERROR, INFO, WARNING, DoctorRule, Symptom, listed
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _QUEUE: Final = "sqs:"
 
 def policy_texts(facts: DoctorFacts) -> tuple[PolicyText, ...] | None:
     """Return the policies that are judged: those that were given, and those of the operator's role."""
-    role = (facts.aws.roles or {}).get(role_name(controller_role(facts)))
+    role = facts.aws.role(controller_role(facts))
     attached = role.policies if role is not None else ()
     if facts.policies is None and not attached:
         return None

@@ -7,14 +7,11 @@ The topics (:mod:`.installation`, :mod:`.identity`, ...) write rules; :mod:`.rul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
 from karpenter.doctor.facts import DoctorFacts
-
-if TYPE_CHECKING:
-    from karpenter.api.manifests import Document
 
 ERROR: Final = "error"
 """Something does not work, or will not."""
@@ -29,6 +26,20 @@ SEVERITIES: Final = (ERROR, WARNING, INFO)
 
 PAGE: Final = "docs/reference/doctor.md"
 """The page that explains every rule; the name of a rule is its anchor."""
+
+
+class SymptomPlace(Protocol):
+    """Whatever can be found to be wrong: it has a name, and a file where it is from one."""
+
+    @property
+    def subject(self) -> str:
+        """What it is called in messages."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The file; empty where it is from none."""
+        ...
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +104,11 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.severity}: {place}: {self.message}; fix: {self.fix} ({self.anchor})"
 
 
-def on(document: Document, message: str, *, field: str = "", fix: str = "", severity: str = "") -> Symptom:
-    """Return a symptom of an object."""
+def on(place: SymptomPlace, message: str, *, field: str = "", fix: str = "", severity: str = "") -> Symptom:
+    """Return a symptom of an object, a chart, a role or a block of Terraform."""
     return Symptom(
-        subject=document.subject,
-        source=document.source,
+        subject=place.subject,
+        source=place.source,
         field=field,
         message=message,
         fix=fix,

@@ -3,7 +3,8 @@ A folder of Terraform: what it states about the cluster and the operator, and wh
 
 Reads text and runs nothing. Values that are literals, locals, or the name of the folder are known; any other
 expression stays as its text, and rules that would need its value say nothing. The modules that are known are
-those of terraform-aws-modules/eks, version 20 and later. Needs python-hcl2, the extra ``terraform``.
+those of terraform-aws-modules/eks, version 20 and later, and ours; resources are read where there is no
+module. Needs python-hcl2, the extra ``terraform``.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from karpenter.api.manifests import read_document
 from karpenter.api.meta import InvalidObject
 from karpenter.doctor.facts import (
     HelmChart,
+    Plain,
     TerraformBlock,
     at,
     list_at,
@@ -23,14 +27,25 @@ from karpenter.doctor.facts import (
     parse_version,
     values_at,
 )
-from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, Symptom, listed
+from karpenter.doctor.rule import ERROR, WARNING, DoctorRule, listed, on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.doctor.facts import DoctorFacts, Plain
+    from karpenter.doctor.facts import DoctorFacts
+    from karpenter.doctor.rule import Symptom
 
-EKS_MODULE: Final = "terraform-aws-modules/eks/aws"
+_EKS: Final = re.compile(r"terraform-aws-modules/eks/aws(?!.*modules/karpenter)")
+_KARPENTER: Final = re.compile(r"terraform-aws-modules/eks/aws.*modules/karpenter$")
+_VPC: Final = re.compile(r"^terraform-aws-modules/vpc/aws")
+_OURS: Final = re.compile(r"(^|/)terraform/karpenter(\?|$)|^\.\.?/(.*/)?karpenter$")
+_CONTROLLER_NODES: Final = re.compile(r"karpenter/modules/managed-node-group(\?|$)")
+_LAST_WITH_IRSA: Final = 20
+"""The last major version of terraform-aws-modules/eks that knew the ways of before Karpenter 1."""
+
+CONTROLLER: Final = "karpenter.sh/controller"
+"""The label and the taint of nodes for the operator."""
+
 DISCOVERY: Final = "karpenter.sh/discovery"
 AGENT: Final = "eks-pod-identity-agent"
 
@@ -161,15 +176,81 @@ def _values(release: TerraformBlock) -> Plain:
     return merged
 
 
-def _modules(facts: DoctorFacts, *, karpenter: bool) -> Iterator[TerraformBlock]:
-    for each in facts.terraform or ():
-        source = str(each.body.get("source", ""))
-        if (
-            each.type == "module"
-            and EKS_MODULE in source
-            and source.endswith("modules/karpenter") == karpenter
-        ):
-            yield each
+class TerraformModule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a module for Karpenter makes: that of terraform-aws-modules, or ours of deploy/terraform."""
+
+    block: TerraformBlock
+    associates: bool
+    """Whether it gives the operator a role by pod identity."""
+
+    irsa: bool
+    brings_agent: bool
+    namespace: str
+    node_role: str
+    """The name of the role of nodes; empty where it has a suffix that nothing knows."""
+
+    role_fix: str
+    makes_entry: bool
+    makes_queue: bool
+    tells_chart: bool
+    """Whether it installs the chart itself, with the queue that it makes."""
+
+
+class TerraformNodeGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that are there without the operator."""
+
+    block: TerraformBlock
+    name: str
+    labels: Plain
+    taints: tuple[str, ...]
+    """Their keys."""
+
+
+def _of_type(facts: DoctorFacts, *types: str) -> list[TerraformBlock]:
+    return [each for each in facts.terraform or () if each.type in types]
+
+
+def _from(facts: DoctorFacts, source: re.Pattern[str]) -> list[TerraformBlock]:
+    """Return the modules from a source."""
+    return [each for each in _of_type(facts, "module") if source.search(str(each.body.get("source", "")))]
+
+
+def _karpenter_modules(facts: DoctorFacts) -> Iterator[TerraformModule]:
+    for each in _from(facts, _KARPENTER):
+        body, cluster = each.body, str(each.body.get("cluster_name", ""))
+        prefixed = body.get("node_iam_role_use_name_prefix", True) is not False
+        name = str(body.get("node_iam_role_name") or f"Karpenter-{cluster}")
+        yield TerraformModule(
+            block=each,
+            # Off by default in version 20, on in 21:
+            # https://github.com/terraform-aws-modules/terraform-aws-eks/blob/master/docs/UPGRADE-21.0.md
+            associates=body.get("create_pod_identity_association", _major(each) > _LAST_WITH_IRSA) is True,
+            irsa=body.get("enable_irsa") is True,
+            brings_agent=False,
+            namespace=str(body.get("namespace", "kube-system")),
+            node_role="" if prefixed else name,
+            role_fix="node_iam_role_use_name_prefix = false and node_iam_role_name"
+            if prefixed
+            else "node_iam_role_name",
+            makes_entry=body.get("create_access_entry") is not False,
+            makes_queue=body.get("enable_spot_termination", True) is not False,
+            tells_chart=False,
+        )
+    for each in _from(facts, _OURS):
+        body = each.body
+        by_pods = body.get("identity", "pod-identity") == "pod-identity"
+        yield TerraformModule(
+            block=each,
+            associates=by_pods,
+            irsa=not by_pods,
+            brings_agent=body.get("create_pod_identity_agent") is not False,
+            namespace=str(body.get("namespace", "kube-system")),
+            node_role=str(body.get("node_role_name") or f"KarpenterNodeRole-{body.get('cluster_name', '')}"),
+            role_fix="node_role_name",
+            makes_entry=body.get("create_access_entry") is not False,
+            makes_queue=True,
+            tells_chart=True,
+        )
 
 
 def _major(module: TerraformBlock) -> int:
@@ -182,30 +263,31 @@ def _addons(module: TerraformBlock) -> Plain:
     return mapping_at(module.body, "addons") or mapping_at(module.body, "cluster_addons")
 
 
-def _groups(module: TerraformBlock) -> dict[str, Plain]:
-    found = mapping_at(module.body, "eks_managed_node_groups")
-    return {name: group for name, group in found.items() if isinstance(group, dict)}
+def _node_groups(facts: DoctorFacts) -> Iterator[TerraformNodeGroup]:
+    for module in _from(facts, _EKS):
+        for name, group in mapping_at(module.body, "eks_managed_node_groups").items():
+            if isinstance(group, dict):
+                labels = mapping_at(group, "labels")
+                yield TerraformNodeGroup(
+                    block=module, name=name, labels=labels, taints=_taints(group.get("taints"))
+                )
+    for each in _of_type(facts, "aws_eks_node_group"):
+        labels, taints = mapping_at(each.body, "labels"), _taints(each.body.get("taint"))
+        yield TerraformNodeGroup(block=each, name=each.name, labels=labels, taints=taints)
+    for each in _from(facts, _CONTROLLER_NODES):
+        yield TerraformNodeGroup(
+            block=each, name=each.name, labels={CONTROLLER: "true"}, taints=(CONTROLLER,)
+        )
 
 
-def _taints(group: Plain) -> list[Plain]:
-    found = group.get("taints")
-    listed_taints = (
-        list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
-    )
-    return [each for each in listed_taints if isinstance(each, dict)]
+def _taints(plain: Any) -> tuple[str, ...]:
+    found = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list) else []
+    return tuple(str(each.get("key")) for each in found if isinstance(each, dict))
 
 
 def _release(facts: DoctorFacts) -> TerraformBlock | None:
-    return next(
-        (e for e in facts.terraform or () if e.type == "helm_release" and e.body.get("chart") == "karpenter"),
-        None,
-    )
-
-
-def _on(block: TerraformBlock, message: str, field: str, fix: str = "", severity: str = "") -> Symptom:
-    return Symptom(
-        subject=block.subject, source=block.source, field=field, message=message, fix=fix, severity=severity
-    )
+    releases = _of_type(facts, "helm_release")
+    return next((each for each in releases if str(each.body.get("chart", "")).endswith("karpenter")), None)
 
 
 def _placement(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -216,72 +298,76 @@ def _placement(facts: DoctorFacts) -> Iterator[Symptom]:
     wanted = {
         str(k): str(v) for k, v in mapping_at(values, "nodeSelector").items() if k != "kubernetes.io/os"
     }
-    groups = [
-        (module, name, g)
-        for module in _modules(facts, karpenter=False)
-        for name, g in _groups(module).items()
-    ]
+    groups = list(_node_groups(facts))
     fitting = [
-        (name, group)
-        for _, name, group in groups
-        if wanted.items() <= {k: str(v).lower() for k, v in mapping_at(group, "labels").items()}.items()
+        each
+        for each in groups
+        if wanted.items() <= {k: str(v).lower() for k, v in each.labels.items()}.items()
     ]
     if wanted and groups and not fitting:
         text = ", ".join(f"{key}={value}" for key, value in wanted.items())
-        yield _on(
-            release, f"selects nodes with {text}, and no node group has that label", "values.nodeSelector"
+        yield on(
+            release,
+            f"selects nodes with {text}, and no node group has that label",
+            field="values.nodeSelector",
         )
-    for name, group in fitting if wanted else []:
-        for taint in _taints(group):
-            keys = [each.get("key") for each in list_at(values, "tolerations")]
-            if taint.get("key") not in keys and None not in keys:
-                message = f"does not tolerate the taint {taint.get('key')} of node group {name}"
-                yield _on(release, message, "values.tolerations")
+    keys = [each.get("key") for each in list_at(values, "tolerations")]
+    for group in fitting if wanted and None not in keys else []:
+        for taint in group.taints:
+            if taint not in keys:
+                message = f"does not tolerate the taint {taint} of node group {group.name}"
+                yield on(release, message, field="values.tolerations")
 
 
 def _coredns(facts: DoctorFacts) -> Iterator[Symptom]:
-    for module in _modules(facts, karpenter=False):
-        groups = _groups(module)
-        taints = {str(each.get("key")) for group in groups.values() for each in _taints(group)}
-        if not groups or not all(_taints(group) for group in groups.values()):
-            continue
-        coredns = _addons(module).get("coredns")
-        tolerated = str(at(coredns, "configuration_values", "")) if isinstance(coredns, dict) else ""
-        missing = [each for each in taints if each not in tolerated]
-        if missing:
-            yield _on(
-                module,
-                f"every node group has a taint, and CoreDNS does not tolerate {listed(missing)}",
-                "cluster_addons.coredns" if "cluster_addons" in module.body else "addons.coredns",
-            )
+    groups = list(_node_groups(facts))
+    if not groups or not all(group.taints for group in groups):
+        return
+    tolerated, place = "", (groups[0].block, "")
+    for module in _from(facts, _EKS):
+        field = "cluster_addons.coredns" if "cluster_addons" in module.body else "addons.coredns"
+        tolerated += str(at(_addons(module), "coredns.configuration_values", ""))
+        place = (module, field)
+    for each in _of_type(facts, "aws_eks_addon"):
+        if each.body.get("addon_name") == "coredns":
+            tolerated += str(each.body.get("configuration_values", ""))
+            place = (each, "configuration_values")
+    for each in _from(facts, _CONTROLLER_NODES):
+        tolerated += CONTROLLER if each.body.get("create_coredns") is not False else ""
+    missing = {taint for group in groups for taint in group.taints if taint not in tolerated}
+    if missing:
+        message = f"every node group has a taint, and CoreDNS does not tolerate {listed(missing)}"
+        yield on(place[0], message, field=place[1])
 
 
 def _agent(facts: DoctorFacts) -> Iterator[Symptom]:
-    uses = [each for each in _modules(facts, karpenter=True) if _has_association(each)]
-    addons = {
-        str(each.body.get("addon_name")) for each in facts.terraform or () if each.type == "aws_eks_addon"
-    }
-    for module in _modules(facts, karpenter=False):
-        if uses and AGENT not in _addons(module) and AGENT not in addons:
-            yield _on(module, f"the operator uses pod identity, without the add-on {AGENT}", "cluster_addons")
-
-
-def _has_association(module: TerraformBlock) -> bool:
-    # Off by default in version 20, on in 21:
-    # https://github.com/terraform-aws-modules/terraform-aws-eks/blob/master/docs/UPGRADE-21.0.md
-    return module.body.get("create_pod_identity_association", _major(module) > 20) is True  # noqa: PLR2004
+    modules = list(_karpenter_modules(facts))
+    uses = [each.block for each in modules if each.associates]
+    uses += _of_type(facts, "aws_eks_pod_identity_association")
+    # A literal, or one of a set that for_each goes through.
+    addons = " ".join(str(each.body) for each in _of_type(facts, "aws_eks_addon"))
+    addons += " ".join(str(list(_addons(each))) for each in _from(facts, _EKS))
+    if uses and AGENT not in addons and not any(each.brings_agent for each in modules):
+        place = next(iter((*_from(facts, _EKS), *_of_type(facts, "aws_eks_cluster"), *uses)))
+        field = "cluster_addons" if place.type == "module" else ""
+        yield on(place, f"the operator uses pod identity, without the add-on {AGENT}", field=field)
 
 
 def _identity(facts: DoctorFacts) -> Iterator[Symptom]:
-    for module in _modules(facts, karpenter=True):
-        if not _has_association(module) and module.body.get("enable_irsa") is not True:
-            yield _on(module, "gives the operator no role", "create_pod_identity_association")
     release = _release(facts)
-    for module in _modules(facts, karpenter=True):
-        mine = str(module.body.get("namespace", "kube-system"))
+    places = [(each.block, each.namespace) for each in _karpenter_modules(facts) if not each.tells_chart]
+    for module in _karpenter_modules(facts):
+        if not module.associates and not module.irsa:
+            yield on(module.block, "gives the operator no role", field="create_pod_identity_association")
+    places += [
+        (each, str(each.body.get("namespace", "")))
+        for each in _of_type(facts, "aws_eks_pod_identity_association")
+        if release is not None and "karpenter" in str(each.body).lower()
+    ]
+    for block, mine in places:
         if release is not None and "${" not in mine and str(release.body.get("namespace", mine)) != mine:
             message = f"the role is for namespace {mine}, and the chart goes to {release.body['namespace']}"
-            yield _on(module, message, "namespace", f'set namespace = "{release.body["namespace"]}"')
+            yield on(block, message, field="namespace", fix=f'set namespace = "{release.body["namespace"]}"')
 
 
 def _discovery(facts: DoctorFacts) -> Iterator[Symptom]:
@@ -289,83 +375,109 @@ def _discovery(facts: DoctorFacts) -> Iterator[Symptom]:
     selecting = [each for each in classes if DISCOVERY in str(at(each.plain, "spec", {}))]
     if classes and not selecting:
         return
-    for each in facts.terraform or ():
-        source = str(each.body.get("source", ""))
-        if each.type == "module" and source.startswith("terraform-aws-modules/vpc/aws"):
-            tags = str(each.body.get("private_subnet_tags", "")) + str(each.body.get("intra_subnet_tags", ""))
-            if DISCOVERY not in tags + str(each.body.get("tags", "")):
-                yield _on(each, f"no subnet is tagged {DISCOVERY}", "private_subnet_tags")
-    for module in _modules(facts, karpenter=False):
+    tagged = " ".join(str(e.body) for e in _of_type(facts, "aws_ec2_tag") if DISCOVERY in str(e.body))
+    given = {key for module in _from(facts, _OURS) for key in module.body}
+    for each in _from(facts, _VPC):
+        tags = "".join(str(each.body.get(f"{tier}_subnet_tags", "")) for tier in ("private", "intra"))
+        if DISCOVERY not in tags + str(each.body.get("tags", "")):
+            yield on(each, f"no subnet is tagged {DISCOVERY}", field="private_subnet_tags")
+    subnets = _of_type(facts, "aws_subnet")
+    if subnets and not ("subnet" in tagged or "subnet_ids" in given or _tags(subnets)):
+        yield on(subnets[0], f"no subnet is tagged {DISCOVERY}", field="tags")
+    for module in _from(facts, _EKS):
         fields = ("node_security_group_tags", "cluster_security_group_additional_rules", "tags")
         if not any(DISCOVERY in str(module.body.get(field, "")) for field in fields):
-            yield _on(module, f"no security group is tagged {DISCOVERY}", "node_security_group_tags")
+            yield on(module, f"no security group is tagged {DISCOVERY}", field="node_security_group_tags")
+    groups = _tags(_of_type(facts, "aws_security_group")) or "security_group" in tagged
+    for each in _of_type(facts, "aws_eks_cluster"):
+        if not groups and "security_group_ids" not in given:
+            yield on(each, f"no security group is tagged {DISCOVERY}", field="vpc_config")
+
+
+def _tags(blocks: list[TerraformBlock]) -> bool:
+    """Return whether one of these has the tag."""
+    return any(DISCOVERY in str(each.body) for each in blocks)
 
 
 def _role_name(facts: DoctorFacts) -> Iterator[Symptom]:
-    for module in _modules(facts, karpenter=True):
-        cluster = str(module.body.get("cluster_name", ""))
-        name = str(module.body.get("node_iam_role_name") or f"Karpenter-{cluster}")
-        prefixed = module.body.get("node_iam_role_use_name_prefix", True) is not False
-        for each in facts.classes():
-            role = at(each.plain, "spec.role", "")
-            if not role or "${" in role:
-                continue
-            if prefixed:
+    stated = [(each, str(at(each.plain, "spec.role", ""))) for each in facts.classes()]
+    stated = [(each, role) for each, role in stated if role and "${" not in role]
+    modules = list(_karpenter_modules(facts))
+    for module in modules:
+        for each, role in stated:
+            fix = f'set {module.role_fix} = "{role}"'
+            if not module.node_role:
                 message = f"gets a suffix that nothing knows, and EC2NodeClass {each.subject} names {role}"
-                fix = f'set node_iam_role_use_name_prefix = false and node_iam_role_name = "{role}"'
-                yield _on(
-                    module, f"the name of the node role {message}", "node_iam_role_use_name_prefix", fix
-                )
-            elif "${" not in name and role != name:
-                message = f"the node role is called {name}, and {each.subject} names {role}"
-                yield _on(module, message, "node_iam_role_name", f'set node_iam_role_name = "{role}"')
+                field = "node_iam_role_use_name_prefix"
+                yield on(module.block, f"the name of the node role {message}", field=field, fix=fix)
+            elif "${" not in module.node_role and role != module.node_role:
+                message = f"the node role is called {module.node_role}, and {each.subject} names {role}"
+                yield on(module.block, message, field=module.role_fix, fix=fix)
+    made = [each for each in _of_type(facts, "aws_iam_role") if "ec2." in str(each.body)]
+    names = [str(each.body.get("name", "${")) for each in made]
+    for each, role in stated if made and not modules and not any("${" in name for name in names) else []:
+        if role not in names:
+            message = f"{each.subject} names {role}, and Terraform makes {listed(names)} for nodes"
+            yield on(made[0], message, field="name", fix=f'set name = "{role}"')
 
 
 def _access(facts: DoctorFacts) -> Iterator[Symptom]:
-    entries = [each for each in facts.terraform or () if each.type == "aws_eks_access_entry"]
-    for module in _modules(facts, karpenter=True):
-        if module.body.get("create_access_entry") is False and not entries:
-            yield _on(module, "nothing lets nodes into the cluster", "create_access_entry")
+    entries = _of_type(facts, "aws_eks_access_entry")
+    for module in _karpenter_modules(facts):
+        if not module.makes_entry and not entries:
+            yield on(module.block, "nothing lets nodes into the cluster", field="create_access_entry")
     for each in entries:
         people = each.body.get("type", "STANDARD") == "STANDARD"
         if people and "karpenter" in str(each.body).lower():
             message = "is STANDARD, which lets people in and not nodes"
-            yield _on(each, message, "type", 'set type = "EC2_LINUX"')
+            yield on(each, message, field="type", fix='set type = "EC2_LINUX"')
 
 
 def _queue(facts: DoctorFacts) -> Iterator[Symptom]:
     release = _release(facts)
-    for module in _modules(facts, karpenter=True):
-        makes = module.body.get("enable_spot_termination", True) is not False
-        if release is None:
-            continue
-        queue = at(_values(release), "settings.interruptionQueue")
-        if makes and not queue:
-            yield _on(
-                release,
-                f"{module.subject} makes a queue, and the operator is not told",
-                "values.settings.interruptionQueue",
-                f"set it to ${{{module.subject}.queue_name}}",
-                WARNING,
-            )
-        if not makes and queue and module.subject in str(queue):
+    if release is None:
+        return
+    queue = at(_values(release), "settings.interruptionQueue")
+    readable = all("${" not in str(each) or ":" in str(each) for each in values_at(release.body, "values"))
+    makers = [
+        (each.block, f"{each.block.subject}.queue_name")
+        for each in _karpenter_modules(facts)
+        if each.makes_queue
+    ]
+    makers += [(each, f"{each.subject}.name") for each in _of_type(facts, "aws_sqs_queue")]
+    for block, name in makers if readable and not queue else []:
+        yield on(
+            release,
+            f"{block.subject} makes a queue, and the operator is not told",
+            field="values.settings.interruptionQueue",
+            fix=f"set it to ${{{name}}}",
+            severity=WARNING,
+        )
+    for module in _karpenter_modules(facts):
+        if not module.makes_queue and module.block.subject in str(queue):
             message = "makes no queue, and the operator is told one"
-            yield _on(module, message, "enable_spot_termination", "remove enable_spot_termination = false")
+            fix = "remove enable_spot_termination = false"
+            yield on(module.block, message, field="enable_spot_termination", fix=fix)
 
 
 def _permissions(facts: DoctorFacts) -> Iterator[Symptom]:
     release = _release(facts)
     version = parse_version(str(release.body.get("version", ""))) if release is not None else None
-    for module in _modules(facts, karpenter=True):
+    for module in _from(facts, _KARPENTER):
         given = module.body.get("enable_v1_permissions")
-        if _major(module) > 20 and given is not None:  # noqa: PLR2004  the version that dropped it
+        if _major(module) > _LAST_WITH_IRSA and given is not None:
             message = (
                 "version 21 of the module does not know it: its permissions are always those of version 1"
             )
-            yield _on(module, message, "enable_v1_permissions", "remove it")
-        elif _major(module) == 20 and given is not True and version is not None and version >= (1, 0, 0):  # noqa: PLR2004
+            yield on(module, message, field="enable_v1_permissions", fix="remove it")
+        elif (
+            _major(module) == _LAST_WITH_IRSA
+            and given is not True
+            and version is not None
+            and version >= (1, 0, 0)
+        ):
             message = f"is not set, and the chart is {release.body.get('version') if release else ''}"
-            yield _on(module, message, "enable_v1_permissions", "set enable_v1_permissions = true")
+            yield on(module, message, field="enable_v1_permissions", fix="set enable_v1_permissions = true")
 
 
 _PATTERN: Final = "https://aws-ia.github.io/terraform-aws-eks-blueprints/patterns/karpenter-mng/"

@@ -3,7 +3,7 @@ Existing nodes in groups: nodes that no pod of the problem can tell apart.
 
 Only taints and the labels that some pod constrains make a difference, so a cluster of thousands of nodes
 has a handful of groups, and each pod class is compared with each group once. Free room is per node and is
-in ``pack.bins``.
+in ``pack.scheduler``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 What a change of a cluster definition would do: which nodes drift, in which order they are replaced, and what
 blocks the others.
 
-Calls the operator's ``disrupt`` again and again on the cluster as it is. A node that a pass would replace
-is no candidate in the next pass; it keeps its pods.
+Pure: objects, a view of the cluster and a catalogue in, a :class:`DefinitionCheck` out. Calls the operator's
+``disrupt`` again and again on the cluster as it is. A node that a pass would replace is no candidate in the
+next pass; it keeps its pods. The doctor's rules judge the objects that the definition renders to.
 """
 
 from __future__ import annotations
@@ -21,13 +22,9 @@ from karpenter.api.labels import (
     ON_DEMAND,
     ZONE,
 )
+from karpenter.api.manifests import Document
 from karpenter.api.meta import Condition, convert
 from karpenter.api.nodepool import NodePool
-from karpenter.cli.errors import CommandError, notes
-from karpenter.cli.plan import catalog_named, moment_of
-from karpenter.cli.planning.decision import decide
-from karpenter.cli.planning.input import read_input
-from karpenter.cli.planning.page import HOURS_A_MONTH
 from karpenter.cloud.aws.nodeclass.hash import class_hash
 from karpenter.cloud.catalogs.load import AWS, built_in_names
 from karpenter.core.disruption.codes import DisruptionCode
@@ -40,19 +37,26 @@ from karpenter.core.model.nodepool_hash import pool_hash_annotations, with_pool_
 from karpenter.core.scheduling.build.build import as_pool
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
+from karpenter.doctor.facts import DoctorFacts
+from karpenter.doctor.rule import ERROR, DoctorFinding
+from karpenter.doctor.rules import diagnose
 from karpenter.operator.options import disruption_context, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.problem import Purchase
+    from karpenter.core.scheduling.problem import Plan, Purchase
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
 
+    Planner = Callable[[ClusterView, Catalog], Plan]
+    """What the operator would do with the pods that wait in a cluster."""
+
+HOURS_A_MONTH: Final = 730
 ADDED, REMOVED, CHANGED, UNCHANGED = "added", "removed", "changed", "unchanged"
 MOST_STEPS: Final = 100
 """How many passes are made; whatever drifts beyond them is counted and not ordered."""
@@ -122,50 +126,45 @@ class DefinitionCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     unordered: int = 0
     """Machines that drift and that the passes did not reach."""
 
+    findings: tuple[DoctorFinding, ...] = ()
+    """What the doctor says of the objects that the definition renders to."""
+
     @property
     def is_hindered(self) -> bool:
         """Whether something is in the way of the change."""
         nothing = any(not each.types for each in self.pools if each.change != REMOVED)
-        return nothing or bool(self.unscheduled) or any(each.held_by for each in self.machines)
+        ill = any(each.severity == ERROR for each in self.findings)
+        return nothing or ill or bool(self.unscheduled) or any(each.held_by for each in self.machines)
 
 
 def examine(
     new: list[dict[str, Any]],
     *,
     old: list[dict[str, Any]] | None,
-    paths: Sequence[str],
-    catalog: str,
-    now: str | None,
+    view: ClusterView | None,
+    catalog: Catalog,
+    planner: Planner,
+    now: datetime,
 ) -> DefinitionCheck:
-    """
-    Return what a definition would do, given as the objects that it renders to.
-
-    Raises:
-        CommandError: the cluster, the catalogue or the moment cannot be read.
-    """
-    moment, found = moment_of(now), read_input(paths) if paths else None
-    if found is not None and found.problems:
-        raise CommandError(*found.problems)
+    """Return what a definition would do to a cluster, given as the objects that it renders to."""
     pools = {each.name: each for each in map(_pool, _of_kind(new, "NodePool"))}
     before = {each.name: each for each in map(_pool, _of_kind(old or [], "NodePool"))}
-    nodes = state_nodes(found.view) if found is not None else ()
-    types = catalog_named(_regional(catalog, pools.values(), nodes))
-    checks = _pool_checks(new, old, pools, types, nodes)
-    if found is None:
-        return DefinitionCheck(pools=checks, compared=old is not None)
-    notes(found.skipped)
-    view = _as_defined(found.view, pools, before, _class_drift(new, old or []))
-    machines, unscheduled, unordered = _Passes(view, types, moment).run()
+    nodes = state_nodes(view) if view is not None else ()
+    checks = _pool_checks(new, old, pools, catalog, nodes)
+    found = DefinitionCheck(pools=checks, compared=old is not None, findings=judged(new))
+    if view is None:
+        return found
+    defined = _as_defined(view, pools, before, _class_drift(new, old or []))
+    machines, unscheduled, unordered = _Passes(defined, catalog, now).run(planner)
     removed = [each for each in checks if each.change == REMOVED]
-    gone = [_removed(node, types) for node in nodes if node.pool in {each.name for each in removed}]
-    hourly = sum(price_of(node, types) or 0.0 for node in nodes if node.is_managed)
+    gone = [_removed(node, catalog) for node in nodes if node.pool in {each.name for each in removed}]
+    hourly = sum(price_of(node, catalog) or 0.0 for node in nodes if node.is_managed)
     change = sum(each.hourly_after - each.hourly_before for each in machines if each.step is not None)
     change -= sum(each.hourly_before for each in gone)
-    return DefinitionCheck(
-        pools=checks,
+    return msgspec.structs.replace(
+        found,
         machines=(*machines, *gone),
         unscheduled=unscheduled,
-        compared=old is not None,
         has_cluster=True,
         monthly_before=hourly * HOURS_A_MONTH,
         monthly_after=(hourly + change) * HOURS_A_MONTH,
@@ -173,12 +172,19 @@ def examine(
     )
 
 
-def _regional(catalog: str, pools: Iterable[NodePool], nodes: Iterable[StateNode]) -> str:
+def judged(objects: list[dict[str, Any]]) -> tuple[DoctorFinding, ...]:
+    """Return what the doctor's rules about manifests find in objects."""
+    facts = DoctorFacts(objects=tuple(Document(source="", plain=each) for each in objects))
+    return diagnose(facts).findings
+
+
+def regional(catalog: str, new: list[dict[str, Any]], view: ClusterView | None) -> str:
     """Return the catalogue of the one region whose zones pools and nodes name, where EC2 is asked for."""
     if catalog != AWS:
         return catalog
+    nodes = state_nodes(view) if view is not None else ()
     zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
-    for pool in pools:
+    for pool in map(_pool, _of_kind(new, "NodePool")):
         for each in pool.spec.template.spec.requirements:
             zones |= set(each.values) if (each.key, each.operator) == (ZONE, "In") else set()
     regions = {_ZONE_LETTER.sub("", zone) for zone in zones}
@@ -344,16 +350,15 @@ class _Passes:
 
     def __init__(self, view: ClusterView, catalog: Catalog, now: datetime) -> None:
         self._view, self._catalog, self._now = view, catalog, now
-        self._settings = parse_settings({})
-        context = disruption_context(self._settings)
+        context = disruption_context(parse_settings({}))
         unexplained = msgspec.structs.replace(context.settings, explain=0)
         self._context = msgspec.structs.replace(context, settings=unexplained)
 
-    def run(self) -> tuple[tuple[MachineCheck, ...], tuple[str, ...], int]:
+    def run(self, planner: Planner) -> tuple[tuple[MachineCheck, ...], tuple[str, ...], int]:
         """Return machines in their order, pods without a place, and how many were not reached."""
-        decision = decide(self._view, self._catalog, self._settings, self._now)
-        unscheduled = tuple(f"{each.pod}: {each.message}" for each in decision.plan.refusals)
-        nominated = frozenset(name for name, pods in decision.plan.placed.items() if pods)
+        plan = planner(self._view, self._catalog)
+        unscheduled = tuple(f"{each.pod}: {each.message}" for each in plan.refusals)
+        nominated = frozenset(name for name, pods in plan.placed.items() if pods)
         drifted = self._drifted()
         view, found, kept = self._view, [], {}
         for step in range(1, MOST_STEPS + 1):
