@@ -142,18 +142,11 @@ def test_ended(code: int, reason: str, phase: str) -> None:
     assert (found["phase"], conditions(found)["Ready"]) == (phase, "False")
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        ({}, "BestEffort"),
-        ({"requests": {"cpu": "1"}}, "Burstable"),
-        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
-        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}, "Burstable"),
-    ],
-)
-def test_qos_class(resources: dict[str, Any], expected: str) -> None:
-    """A pod ranks by whether it asks for what it may use."""
-    assert status.qos_class(pod(containers=[{"name": "main", "resources": resources}])) == expected
+def test_the_class_of_service_is_left_to_the_server() -> None:
+    """The API server sets the class of service and refuses any other; no report mentions it."""
+    reports = (status.creating(pod(), PLACE, NOW), status.running(pod(), PLACE, NOW, ready=True))
+
+    assert all("qosClass" not in each for each in reports)
 
 
 def node(**more: Any) -> Node:

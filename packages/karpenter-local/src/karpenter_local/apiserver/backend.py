@@ -125,7 +125,9 @@ class Backend:
             return resource
         if resource.custom:
             return next(v.resource for v in self._versions[resource.table] if v.resource.stored)
-        found = self.registry.find("", "v1", resource.plural)
+        found = self.registry.stored(resource.group, resource.plural) or self.registry.find(
+            "", "v1", resource.plural
+        )
         assert found is not None, resource.plural
         return found
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from karpenter.base.quantity import parse_quantity
+
+if TYPE_CHECKING:
+    from karpenter.base.quantity import Quantity
 
 Spec = dict[str, Any]
 
@@ -137,8 +142,29 @@ def _requests_from_limits(container: Spec) -> None:
 
 
 def _pod_level_requests(spec: Spec) -> None:
+    """A pod with limits requests what its containers request together, or else its limits."""
     limits = spec["resources"].get("limits") or {}
     if limits:
         requests = spec["resources"].setdefault("requests", {})
-        for name, quantity in limits.items():
+        for name, quantity in (limits | _of_containers(spec)).items():
             requests.setdefault(name, quantity)
+
+
+def _of_containers(spec: Spec) -> dict[str, str]:
+    """Return how much cpu and memory the containers request, and init containers where they need more."""
+    found: dict[str, str] = {}
+    for name in ("cpu", "memory"):
+        asked = [_request(each, name) for each in spec.get("containers") or ()]
+        inits = spec.get("initContainers") or ()
+        asked += [_request(each, name) for each in inits if each.get("restartPolicy") == "Always"]
+        once = [_request(each, name) for each in inits if each.get("restartPolicy") != "Always"]
+        beside = [each for each in asked if each is not None]
+        least = [sum(beside[1:], beside[0])] if beside else []
+        if amounts := [*least, *(each for each in once if each is not None)]:
+            found[name] = str(max(amounts))
+    return found
+
+
+def _request(container: Spec, name: str) -> Quantity | None:
+    given = ((container.get("resources") or {}).get("requests") or {}).get(name)
+    return None if given is None else parse_quantity(given)
