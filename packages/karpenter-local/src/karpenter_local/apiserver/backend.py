@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver import authorization, conversion, fields, incoming, strategies
 from karpenter_local.apiserver.admission import Admission
+from karpenter_local.apiserver.admission.policies import AdmissionPolicies
 from karpenter_local.apiserver.custom import incoming as custom
 from karpenter_local.apiserver.custom import lifecycle
 from karpenter_local.apiserver.custom.definition import TABLE as DEFINITIONS
@@ -59,6 +60,7 @@ class Backend:
 
         self.registry = Registry()
         self.admission = Admission(store)
+        self.policies = AdmissionPolicies(store)
         self.owners = Tracker(self.now, self._custom_shape)
         self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
         """OpenAPI documents made so far, each with what it was made from."""
