@@ -1,8 +1,8 @@
 """
-Which of the three classes of service a pod is in: what it asks for, and whether that is also its limit.
+What a pod asks for as a whole, and which of the three classes of service it is in because of that.
 
-Only cpu and memory decide, and only amounts above zero count; sums over containers are compared. A pod that
-has resources of its own, even empty ones, is judged by these and not by its containers.
+Only cpu and memory decide the class, and only amounts above zero count; sums over containers are compared.
+A pod that has resources of its own, even empty ones, is judged by these and not by its containers.
 See https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 """
 
@@ -14,6 +14,8 @@ from karpenter.base.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from karpenter.base.quantity import Quantity
 
 _COUNTED = ("cpu", "memory")
 
@@ -44,3 +46,43 @@ def _sum(lists: Iterable[dict[str, str] | None]) -> dict[str, int]:
             if nanos > 0:
                 found[name] = found.get(name, 0) + nanos
     return found
+
+
+def total(spec: dict[str, Any], part: str) -> dict[str, Quantity]:
+    """
+    Return the ``requests`` or ``limits`` of a pod's containers together.
+
+    Sidecars count beside the containers, and an ordinary init container where it needs more than these.
+    See https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+    """
+    beside: dict[str, Quantity] = {}
+    most: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        given = _parsed(container, part)
+        if container.get("restartPolicy") == "Always":
+            beside = add(beside, given)
+        else:
+            most = _larger(most, add(given, {name: beside[name] for name in beside.keys() & given.keys()}))
+    for container in spec.get("containers") or ():
+        beside = add(beside, _parsed(container, part))
+    return _larger(beside, most)
+
+
+def add(one: dict[str, Quantity], other: dict[str, Quantity]) -> dict[str, Quantity]:
+    """Return the sums of two lists of resources."""
+    found = dict(one)
+    for name, amount in other.items():
+        found[name] = found[name] + amount if name in found else amount
+    return found
+
+
+def _larger(one: dict[str, Quantity], other: dict[str, Quantity]) -> dict[str, Quantity]:
+    found = dict(one)
+    for name, amount in other.items():
+        found[name] = max(found[name], amount) if name in found else amount
+    return found
+
+
+def _parsed(container: dict[str, Any], part: str) -> dict[str, Quantity]:
+    given = (container.get("resources") or {}).get(part) or {}
+    return {name: parse_quantity(amount) for name, amount in given.items()}

@@ -141,6 +141,8 @@ def _admit(
             dry_run=intent.dry_run,
         )
         intent.warnings.extend(backend.policies.validate(backend, asked))
+    if old is None and resource.namespaced and backend.quotas:
+        backend.quotas.admit(resource, value)
 
 
 def _finish(
@@ -150,7 +152,7 @@ def _finish(
     if intent.dry_run:
         return draft(backend, resource, value)
     last = backend.store.delete(resource.table, old.key, value)
-    backend.removed(resource)
+    backend.removed(resource, last)
     return last
 
 

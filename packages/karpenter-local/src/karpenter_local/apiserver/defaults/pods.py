@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from karpenter.base.quantity import parse_quantity
-
-if TYPE_CHECKING:
-    from karpenter.base.quantity import Quantity
+from karpenter_local.apiserver.qos import total
 
 Spec = dict[str, Any]
 
@@ -16,6 +13,8 @@ _FILE_MODE = 0o644
 # https://kubernetes.io/docs/concepts/storage/projected-volumes/
 _TOKEN_SECONDS = 3600
 _DIGEST_OR_TAG = re.compile(r"(@[a-z0-9]+:[a-f0-9]+|:[\w][\w.-]{0,127})$", re.IGNORECASE)
+_SHARED = ("cpu", "memory")
+"""Resources that a pod may have as a whole, and that may be overcommitted."""
 _SOURCES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
@@ -146,25 +145,6 @@ def _pod_level_requests(spec: Spec) -> None:
     limits = spec["resources"].get("limits") or {}
     if limits:
         requests = spec["resources"].setdefault("requests", {})
-        for name, quantity in (limits | _of_containers(spec)).items():
+        asked = {name: str(amount) for name, amount in total(spec, "requests").items() if name in _SHARED}
+        for name, quantity in (limits | asked).items():
             requests.setdefault(name, quantity)
-
-
-def _of_containers(spec: Spec) -> dict[str, str]:
-    """Return how much cpu and memory the containers request, and init containers where they need more."""
-    found: dict[str, str] = {}
-    for name in ("cpu", "memory"):
-        asked = [_request(each, name) for each in spec.get("containers") or ()]
-        inits = spec.get("initContainers") or ()
-        asked += [_request(each, name) for each in inits if each.get("restartPolicy") == "Always"]
-        once = [_request(each, name) for each in inits if each.get("restartPolicy") != "Always"]
-        beside = [each for each in asked if each is not None]
-        least = [sum(beside[1:], beside[0])] if beside else []
-        if amounts := [*least, *(each for each in once if each is not None)]:
-            found[name] = str(max(amounts))
-    return found
-
-
-def _request(container: Spec, name: str) -> Quantity | None:
-    given = ((container.get("resources") or {}).get("requests") or {}).get(name)
-    return None if given is None else parse_quantity(given)

@@ -182,7 +182,7 @@ def _finish(
     if options.dry_run:
         return draft(backend, resource, value)
     gone = backend.store.delete(resource.table, entry.key, value)
-    backend.removed(resource)
+    backend.removed(resource, gone)
     return gone
 
 
