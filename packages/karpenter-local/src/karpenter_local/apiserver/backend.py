@@ -30,7 +30,8 @@ from karpenter_local.apiserver.tables.view import TableView
 from karpenter_local.apiserver.writing import WriteOptions, create, update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from karpenter.base.clock import Clock
     from karpenter.kube.transport import Request
@@ -64,6 +65,8 @@ class Backend:
         self.policies = AdmissionPolicies(store)
         self.quotas = ResourceQuotas(store)
         self.owners = Tracker(self.now, self._custom_shape)
+        self.log_of: Callable[[Object], Path | None] | None = None
+        """Which file holds the log of a pod; None where no pod has one."""
         self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
         """OpenAPI documents made so far, each with what it was made from."""
         dealt = (

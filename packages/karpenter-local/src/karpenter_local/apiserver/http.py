@@ -23,6 +23,7 @@ from aiohttp import web
 from karpenter.kube.transport import Request
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.presenting import refuse
+from karpenter_local.apiserver.verbs.logging import LogStream
 from karpenter_local.apiserver.verbs.watching import Watch
 from karpenter_local.certificates import server_certificates
 
@@ -92,7 +93,7 @@ class SecureServer:
             body=body,
         )
         answer = await self.server.answer(request)
-        if isinstance(answer, Watch):
+        if isinstance(answer, Watch | LogStream):
             return await _stream(incoming, answer)
         outgoing = _answer(answer)
         if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
@@ -133,11 +134,11 @@ def _answer(response: Response) -> web.Response:
     return outgoing
 
 
-async def _stream(incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
-    outgoing = web.StreamResponse(headers={"content-type": "application/json"})
+async def _stream(incoming: web.BaseRequest, stream: Watch | LogStream) -> web.StreamResponse:
+    outgoing = web.StreamResponse(headers={"content-type": stream.content_type})
     outgoing.enable_chunked_encoding()
     await outgoing.prepare(incoming)
-    batches = watch.batches()
+    batches = stream.batches()
     try:
         async for batch in batches:
             async with asyncio.timeout(_STUCK_AFTER):

@@ -37,6 +37,8 @@ _BATCH = 512
 class Watch:
     """One accepted watch."""
 
+    content_type = "application/json"
+
     def __init__(self, backend: Backend, call: RequestInfo, view: ResponseView) -> None:
         self._backend = backend
         self._clock = backend.clock
