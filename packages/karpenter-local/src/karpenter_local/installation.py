@@ -59,7 +59,7 @@ _REPLICA_SETS: Final = untyped("apps/v1", "replicasets", kind="ReplicaSet", name
 
 
 def is_operator(pod: Mapping[str, Any]) -> bool:
-    """Say whether a pod is one of the operator, whoever installed it."""
+    """Say whether a pod is one of the operator, by the label that every installation gives it."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return bool(labels.get(NAME_LABEL) == _NAME)
 
@@ -161,7 +161,7 @@ class _Shown:
 
 async def _remove(client: Client) -> None:
     """Remove the objects; the garbage collector may not run long enough to do it."""
-    found: list[tuple[Target[Any] | type[Any], str]] = [(each, _NAME) for each in reversed(_KINDS.values())]
+    found: list[tuple[Target[Any] | type[Any], str]] = [(each, _NAME) for each in _KINDS.values()]
     try:
         for kind in (_REPLICA_SETS, untyped("v1", "pods", kind="Pod", namespaced=True)):
             page = await client.list(kind, Selection(namespace=NAMESPACE, labels=_SELECTOR))
