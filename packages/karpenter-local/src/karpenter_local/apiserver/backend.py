@@ -27,6 +27,7 @@ from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.apiserver.resources import Registry
 from karpenter_local.apiserver.tables import registry as tables
 from karpenter_local.apiserver.tables.view import TableView
+from karpenter_local.apiserver.tokens import ServiceAccountTokens
 from karpenter_local.apiserver.writing import WriteOptions, create, update
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Backend:
         self.admission = Admission(store)
         self.policies = AdmissionPolicies(store)
         self.quotas = ResourceQuotas(store)
+        self.tokens = ServiceAccountTokens(store)
         self.owners = Tracker(self.now, self._custom_shape)
         self.log_of: Callable[[Object], Path | None] | None = None
         """Which file holds the log of a pod; None where no pod has one."""

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from karpenter.kube.transport import Request
 from karpenter_local.apiserver import errors
+from karpenter_local.apiserver.authorization import AUTHENTICATED
 from karpenter_local.apiserver.presenting import refuse
 from karpenter_local.apiserver.verbs.logging import LogStream
 from karpenter_local.apiserver.verbs.watching import Watch
@@ -76,7 +77,8 @@ class SecureServer:
             self._runner = None
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        if not self._knows(incoming.headers.get("authorization", "")):
+        client = self._client(incoming.headers.get("authorization", ""))
+        if client is None:
             return _answer(refuse(errors.unauthorized()))
         body = await _read(incoming)
         if body is None:
@@ -85,6 +87,8 @@ class SecureServer:
         headers += [
             ("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())
         ]
+        if client:
+            headers.append((AUTHENTICATED, client))
         request = Request(
             method=incoming.method,
             path=incoming.rel_url.raw_path,
@@ -101,9 +105,17 @@ class SecureServer:
             outgoing.headers["content-encoding"] = "gzip"
         return outgoing
 
-    def _knows(self, header: str) -> bool:
+    def _client(self, header: str) -> str | None:
+        """Return the service account that a client is, nothing for the administrator, and None for others."""
         scheme, _, given = header.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+        given = given.strip()
+        if scheme.lower() != "bearer":
+            return None
+        if hmac.compare_digest(given.encode(), self.token.encode()):
+            return ""
+        backend = self.server.backend
+        user = backend.tokens.user(given, now=backend.clock.now())
+        return user.name if user is not None else None
 
 
 def _query(text: str) -> Pairs:

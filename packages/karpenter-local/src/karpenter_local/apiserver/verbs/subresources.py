@@ -13,6 +13,7 @@ from karpenter_local.apiserver.verbs.patching import patch
 from karpenter_local.apiserver.verbs.reading import get
 from karpenter_local.apiserver.verbs.refusing import refusal
 from karpenter_local.apiserver.verbs.scaling import scale
+from karpenter_local.apiserver.verbs.tokens import request_token
 from karpenter_local.apiserver.verbs.updating import put
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response 
             return bind(backend, call.resource, call.namespace, body, dry_run=call.dry_run)
         case "eviction":
             return evict(backend, call)
+        case "token":
+            return request_token(backend, call)
         case "log":
             return logs(backend, call)
         case _:
