@@ -10,7 +10,7 @@ from karpenter_local.apiserver.verbs.logging import LogStream
 from tests.unit.local.apiserver.asking import PODS, Answer, ask, request
 
 NOW = datetime.now(UTC)
-LINES = [f'{{"message":"{n}","time":"{(NOW - timedelta(minutes=10 - n)).isoformat()}"}}' for n in range(4)]
+LINES = [f'{{"message":"{n}","time":"{(NOW - timedelta(hours=10 - n)).isoformat()}"}}' for n in range(4)]
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def numbers(answer: Answer) -> str:
         pytest.param({}, "0123", id="all whole lines"),
         pytest.param({"tailLines": 2}, "23", id="the last two"),
         pytest.param({"tailLines": 0}, "", id="none"),
-        pytest.param({"sinceSeconds": 530}, "23", id="of the last minutes"),
+        pytest.param({"sinceSeconds": 30600}, "23", id="of the last hours"),
         pytest.param(
-            {"sinceTime": (NOW - timedelta(minutes=7, seconds=30)).isoformat()}, "3", id="since a time"
+            {"sinceTime": (NOW - timedelta(hours=7, minutes=30)).isoformat()}, "3", id="since a time"
         ),
-        pytest.param({"sinceSeconds": 530, "tailLines": 1}, "3", id="the last of them"),
+        pytest.param({"sinceSeconds": 30600, "tailLines": 1}, "3", id="the last of them"),
     ],
 )
 async def test_lines_of_a_log(server: Server, query: dict[str, object], expected: str) -> None:
