@@ -50,6 +50,9 @@ def note(**notes: str) -> dict[str, str]:
         pytest.param(pod(), "run", None, id="runs for ever"),
         pytest.param(pod(job=True, restartPolicy="Never"), "run", 5.0, id="a job's pod ends"),
         pytest.param(
+            pod(restartPolicy="Never", notes={"helm.sh/hook": "test"}), "run", 5.0, id="a test of Helm ends"
+        ),
+        pytest.param(
             pod(job=True, restartPolicy="Never", notes=note(run_seconds="forever")),
             "run",
             None,

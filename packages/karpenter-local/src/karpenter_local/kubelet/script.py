@@ -27,6 +27,8 @@ EXIT_CODE = f"{PREFIX}exit-code"
 STOP_SECONDS = f"{PREFIX}stop-seconds"
 """How long the containers take to stop after their hooks; never more than the grace period with these."""
 
+# https://helm.sh/docs/topics/charts_hooks/
+HELM_HOOK = "helm.sh/hook"
 SELF_ENDING = frozenset({"Never", "OnFailure"})
 
 
@@ -120,6 +122,9 @@ def variation(seed: int, uid: str) -> float:
 
 
 def _is_job_pod(pod: Pod) -> bool:
+    """Say whether a pod does a piece of work: of a Job, or as a hook or test of a Helm release."""
+    if HELM_HOOK in pod.metadata.annotations:
+        return True
     return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
 
 
