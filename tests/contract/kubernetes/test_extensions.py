@@ -7,7 +7,12 @@ import pytest
 from tests.contract.kubernetes.api import Api, Object, done
 from tests.contract.kubernetes.tables import table
 
-RULE = {"apiGroups": ["x.example"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}
+RULE: Object = {
+    "apiGroups": ["x.example"],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["things"],
+}
 HOOK: Object = {
     "name": "a.example.com",
     "sideEffects": "None",
@@ -15,7 +20,7 @@ HOOK: Object = {
     "clientConfig": {"service": {"name": "s", "namespace": "default"}},
     "rules": [RULE],
 }
-FULL_RULE = {**RULE, "scope": "*"}
+FULL_RULE: Object = {**RULE, "scope": "*"}
 MATCHES: Object = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
 FULL_HOOK: Object = {
     **HOOK,
@@ -33,6 +38,8 @@ CPU = {
 SERVICE = {"name": "m", "namespace": "kube-system"}
 ALL_OF = {"type": "Percent", "value": 100, "periodSeconds": 15}
 PATHS = [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}}]
+
+FULL_MATCHES: Object = {**MATCHES, "resourceRules": [FULL_RULE]}
 
 KINDS = [
     pytest.param(
@@ -113,7 +120,7 @@ KINDS = [
         {
             "spec": {
                 "failurePolicy": "Fail",
-                "matchConstraints": {**MATCHES, "resourceRules": [FULL_RULE]},
+                "matchConstraints": FULL_MATCHES,
                 "validations": [{"expression": "true"}],
             },
             "status": {},
@@ -133,7 +140,7 @@ KINDS = [
             "spec": {
                 "policyName": "none",
                 "validationActions": ["Deny"],
-                "matchResources": {**MATCHES, "resourceRules": [FULL_RULE]},
+                "matchResources": FULL_MATCHES,
             }
         },
         id="binding of an admission policy",
