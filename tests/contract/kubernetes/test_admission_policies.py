@@ -9,17 +9,18 @@ from tests.contract.kubernetes.objects import deployment, pod
 from tests.contract.kubernetes.wire import Answer
 
 
+def rule(**fields: Any) -> Object:
+    """Return a rule about creates of ConfigMaps, unless it says otherwise."""
+    about = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    return {**about, **fields}
+
+
 def policy(
     api: Api, *validations: Object, resources: str = "configmaps", binding: Object | None = None, **spec: Any
 ) -> None:
     """Bind a policy to the test's namespace, about writes of some resources in the groups core and apps."""
-    rule = {
-        "apiGroups": ["", "apps"],
-        "apiVersions": ["v1"],
-        "operations": spec.pop("operations", ["*"]),
-        "resources": resources.split(),
-    }
-    constraints = {"resourceRules": [rule], **spec.pop("matchConstraints", {})}
+    about = rule(apiGroups=["", "apps"], operations=["*"], resources=resources.split())
+    constraints = {"resourceRules": [about], **spec.pop("matchConstraints", {})}
     body = {"matchConstraints": constraints, "validations": list(validations), **spec}
     api.make("validatingadmissionpolicies", {"metadata": {"name": api.unique}, "spec": body})
     here = {"matchLabels": {"kubernetes.io/metadata.name": api.namespace}}
@@ -190,19 +191,27 @@ def test_match_conditions(api: Api, conditions: list[str], passes: bool) -> None
         pytest.param(config("bad"), {"objectSelector": {"matchLabels": {"a": "b"}}}, True, id="other labels"),
         pytest.param(
             config("bad"),
-            {
-                "excludeResourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["configmaps"],
-                        "resourceNames": ["bad"],
-                    }
-                ]
-            },
+            {"excludeResourceRules": [rule(resourceNames=["bad"])]},
             True,
             id="excluded by name",
+        ),
+        pytest.param(
+            config("bad"),
+            {"resourceRules": [rule(apiVersions=["v9"]), rule(resourceNames=["worse"])]},
+            True,
+            id="a version that is not served",
+        ),
+        pytest.param(
+            config("bad"),
+            {"resourceRules": [rule(scope="Cluster"), rule(resourceNames=["worse"])]},
+            True,
+            id="objects without a namespace",
+        ),
+        pytest.param(
+            config("bad"),
+            {"resourceRules": [rule(resources=["*"], apiGroups=["*"], apiVersions=["*"])]},
+            False,
+            id="everything",
         ),
     ],
 )
@@ -323,8 +332,8 @@ def test_rights_and_optional_fields(api: Api) -> None:
 )
 def test_bad_policies(api: Api, spec: Object, field: str) -> None:
     """A policy that could not be evaluated is refused when it is written."""
-    rule = {"apiGroups": ["x.example"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["none"]}
-    body = {"matchConstraints": {"resourceRules": [rule]}, **spec}
+    about = rule(apiGroups=["x.example"], resources=["none"])
+    body = {"matchConstraints": {"resourceRules": [about]}, **spec}
 
     answer = api.create("validatingadmissionpolicies", {"metadata": {"name": api.unique}, "spec": body})
 

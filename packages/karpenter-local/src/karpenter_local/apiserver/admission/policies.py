@@ -309,10 +309,14 @@ def _matches(backend: Backend, criteria: Object | None, asked: AdmissionAttribut
     bodies = [body for body in (asked.object, asked.old) if body is not None]
     if selector and not any(all(each.matches(_labels(body)) for each in selector) for body in bodies):
         return False
-    if any(_rule_matches(rule, asked) for rule in criteria.get("excludeResourceRules") or ()):
+    versions = {asked.resource.version}
+    if criteria.get("matchPolicy") != "Exact":
+        same = (asked.resource.group, asked.resource.plural)
+        versions |= {each.version for each in backend.registry if (each.group, each.plural) == same}
+    if any(_rule_matches(rule, asked, versions) for rule in criteria.get("excludeResourceRules") or ()):
         return False
     rules = criteria.get("resourceRules") or ()
-    return not rules or any(_rule_matches(rule, asked) for rule in rules)
+    return not rules or any(_rule_matches(rule, asked, versions) for rule in rules)
 
 
 def _labels(body: Object) -> dict[str, str]:
@@ -333,17 +337,19 @@ def _namespace_matches(backend: Backend, given: Object | None, asked: AdmissionA
     return entry is None or all(each.matches(entry.labels) for each in selector)
 
 
-def _rule_matches(rule: Object, asked: AdmissionAttributes) -> bool:
-    """Say whether a rule names the write; versions of one kind are equivalent, and are not told apart."""
+def _rule_matches(rule: Object, asked: AdmissionAttributes, versions: set[str]) -> bool:
+    """Say whether a rule names the write, in one of the versions that count as the same."""
     resource = asked.resource
     scope = rule.get("scope") or "*"
     namespaced = resource.namespaced
     names = rule.get("resourceNames") or ()
     groups, operations = rule.get("apiGroups") or (), rule.get("operations") or ()
+    stated = rule.get("apiVersions") or ()
     return (
         (scope == "*" or (scope == "Namespaced") == namespaced)
         and ("*" in operations or asked.operation in operations)
         and ("*" in groups or resource.group in groups)
+        and ("*" in stated or not versions.isdisjoint(stated))
         and any(_names(each, resource.plural, asked.subresource) for each in rule.get("resources") or ())
         and (not names or asked.name in names)
     )
