@@ -24,7 +24,6 @@ import structlog
 
 from karpenter.base.clock import Clock
 from karpenter.base.files import private
-from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import Certificate, bearer
 from karpenter.kube.transport import Pairs
 
@@ -52,7 +51,7 @@ _CLUSTER_KEYS = (
 
 
 class PluginFailed(ValueError):  # noqa: N818  says what happened
-    """A plugin that gave no credentials; the text says which one, and why."""
+    """A plugin that gives no credentials, or is described wrongly; the text says which one, and why."""
 
 
 class ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -94,20 +93,20 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
         Return the plugin of a user; a relative path is one from the `folder` of the kubeconfig.
 
         Raises:
-            NotConfigured: naming the field that is wrong.
+            PluginFailed: naming the field that is wrong.
         """
         if not isinstance(given, Mapping):
-            raise NotConfigured("users[].user.exec is no mapping with a command")
+            raise PluginFailed("users[].user.exec is no mapping with a command")
         command, version = str(given.get("command") or ""), str(given.get("apiVersion") or "")
         if not command:
-            raise NotConfigured("users[].user.exec.command is missing")
+            raise PluginFailed("users[].user.exec.command is missing")
         if not version.startswith(_GROUP):
-            raise NotConfigured(
+            raise PluginFailed(
                 f"users[].user.exec.apiVersion is {version!r}: it must be {_GROUP}v1 or {_GROUP}v1beta1"
             )
         mode = str(given.get("interactiveMode") or "IfAvailable")
         if mode not in _MODES:
-            raise NotConfigured(
+            raise PluginFailed(
                 f"users[].user.exec.interactiveMode is {mode!r}: it must be one of {', '.join(_MODES)}"
             )
         if os.sep in command and not Path(command).is_absolute():

@@ -146,8 +146,6 @@ async def from_kubeconfig(
         else:
             credentials = await _from_plugin(plugin, configuration, user, environ, clock)
         _check(endpoint, credentials)
-    except NotConfigured as error:
-        raise NotConfigured(f"kubeconfig {paths}: {error}") from error
     except _MISTAKES as error:
         raise NotConfigured(f"kubeconfig {paths}: {error}") from error
     return Cluster(
