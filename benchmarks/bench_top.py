@@ -17,9 +17,9 @@ import msgspec
 
 from benchmarks.measure import measure
 from benchmarks.table import Table, count, seconds
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.state.cluster import ClusterState, ObjectUpdated
 from karpenter.top.feed import TopMonitor
 from karpenter.top.screen import TopScreen

@@ -125,6 +125,7 @@ def message_name(definition: str) -> str:
     for prefix, package in (
         ("io.k8s.apiextensions-apiserver.", "k8s.io.apiextensions_apiserver."),
         ("io.k8s.apimachinery.", "k8s.io.apimachinery."),
+        ("io.k8s.kube-aggregator.", "k8s.io.kube_aggregator."),
         ("io.k8s.api.", "k8s.io.api."),
     ):
         if definition.startswith(prefix):

@@ -198,6 +198,45 @@ def test_apply_refuses_what_the_schema_does_not_know(kubectl: Kubectl) -> None:
     assert 'unknown field "spec.limts"' in typed.err
 
 
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        pytest.param("policy/v1beta1", "PodSecurityPolicy", id="of a version that is gone"),
+        pytest.param("example.com/v1", "Nonesuch", id="of a group that is not there"),
+        pytest.param("apps/v1", "Nonesuch", id="of a group that is there"),
+    ],
+)
+def test_apply_of_a_kind_that_does_not_exist(kubectl: Kubectl, version: str, kind: str) -> None:
+    """kubectl says that there is no such kind, in its own words."""  # noqa: D403  a program's name
+    manifest = f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: x}}}}"
+
+    typed = kubectl.type("apply", "-f", "-", stdin=manifest)
+
+    assert typed.code == 1
+    assert f'no matches for kind "{kind}" in version "{version}"' in typed.err
+
+
+def test_autoscale(kubectl: Kubectl) -> None:
+    """An autoscaler is stored and shown, though nothing scales."""
+    kubectl("create", "deployment", "scaled", "--image=app:1", "--replicas=0")
+    kubectl("autoscale", "deployment", "scaled", "--min=1", "--max=5", "--cpu-percent=50")
+
+    [row] = [row for row in kubectl("get", "hpa").rows if row[0] == "scaled"]
+
+    assert row[1:6] == ["Deployment/scaled", "cpu:", "<unknown>/50%", "1", "5"]
+    assert "as a percentage of request" in kubectl("describe", "hpa", "scaled").out
+
+
+def test_a_token_of_a_service_account(kubectl: Kubectl) -> None:
+    """A client with the token is the account, and has its rights."""
+    kubectl("create", "serviceaccount", "bot")
+    token = kubectl("create", "token", "bot").out.strip()
+
+    refused = kubectl.type("get", "pods", f"--token={token}")
+
+    assert 'User "system:serviceaccount:default:bot" cannot list resource "pods"' in refused.err
+
+
 def test_a_rule_of_ours_speaks_through_kubectl(kubectl: Kubectl) -> None:
     """What a NodePool may not say is refused with the rule's own words."""
     typed = kubectl.type("apply", "-f", "-", stdin=POOL.replace("NAME", "ruled").replace("In,", "Gt,"))
@@ -254,7 +293,9 @@ def open_definition(group: str, version: str, plural: str, kind: str) -> dict[st
         pytest.param(("role", "made", "--verb=get", "--resource=pods"), id="a role"),
         pytest.param(("clusterrolebinding", "made", "--clusterrole=x", "--user=u"), id="a binding"),
         pytest.param(("service", "clusterip", "made", "--tcp=80:8080"), id="a service"),
-        pytest.param(("quota", "made", "--hard=cpu=1"), id="a quota"),
+        # Where no other test has pods: a quota is enforced.
+        pytest.param(("quota", "made", "--hard=cpu=1", "--namespace=kube-public"), id="a quota"),
+        pytest.param(("ingress", "made", "--rule=a.example/=web:80"), id="an ingress"),
     ],
 )
 def test_create(kubectl: Kubectl, words: tuple[str, ...]) -> None:

@@ -10,12 +10,14 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
+from karpenter.api.cluster import Lease, Service
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.cli import main
+from karpenter.kube.rest import Request, Selection
 from tests.integration.process import connected, inflate, pool
 from tests.integration.settling import until
 
@@ -46,8 +48,26 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 async def all_run(client: Client) -> bool:
     """Whether every pod of three runs."""
-    pods = (await client.list(Pod)).items
+    pods = (await client.list(Pod, Selection(namespace="default"))).items
     return len(pods) == 3 and all(pod.status.phase == "Running" for pod in pods)
+
+
+async def check_installed(client: Client) -> None:
+    """Look for the operator where an installed one is found, and read its log."""
+    labels = Selection(namespace="kube-system", labels="app.kubernetes.io/name=karpenter")
+    [pod] = (await client.list(Pod, labels)).items
+    lease = await client.get(Lease, "karpenter-leader-election", namespace="kube-system")
+    await client.get(Service, "karpenter", namespace="kube-system")
+    deployed = await until(
+        lambda: client.get(Deployment, "karpenter", namespace="kube-system"),
+        lambda found: found.status.available_replicas == 1,
+    )
+    path = f"/api/v1/namespaces/kube-system/pods/{pod.name}/log"
+    log = await client.send(Request(method="GET", path=path, query=(("tailLines", "50"),)))
+
+    assert (pod.status.phase, pod.spec.node_name, deployed.spec.replicas) == ("Running", "", 1)
+    assert lease.spec.holder_identity.startswith(f"{pod.name}_")
+    assert b"operator.leads" in log.body
 
 
 async def test_the_tutorial(place: Path) -> None:
@@ -58,6 +78,7 @@ async def test_the_tutorial(place: Path) -> None:
     assert "runs, metrics at http://127.0.0.1:" in run("status").stdout
 
     async with connected(place / "kubeconfig") as client:
+        await check_installed(client)
         await client.create(NodePool, pool())
         await client.create(Deployment, inflate(3), namespace="default")
         await until(lambda: all_run(client), bool)

@@ -34,6 +34,8 @@ GROUPS = {
     "/apis/discovery.k8s.io/v1": "endpointslices",
     "/apis/rbac.authorization.k8s.io/v1": "roles rolebindings",
     "/apis/resource.k8s.io/v1": "resourceclaims resourceclaimtemplates",
+    "/apis/autoscaling/v2": "horizontalpodautoscalers",
+    "/apis/networking.k8s.io/v1": "ingresses networkpolicies",
 }
 CLUSTER_GROUPS = {
     "/api/v1": "nodes namespaces persistentvolumes",
@@ -42,6 +44,13 @@ CLUSTER_GROUPS = {
     "/apis/apiextensions.k8s.io/v1": "customresourcedefinitions",
     "/apis/rbac.authorization.k8s.io/v1": "clusterroles clusterrolebindings",
     "/apis/resource.k8s.io/v1": "resourceslices deviceclasses",
+    "/apis/networking.k8s.io/v1": "ingressclasses",
+    "/apis/admissionregistration.k8s.io/v1": (
+        "mutatingwebhookconfigurations validatingwebhookconfigurations"
+        " validatingadmissionpolicies validatingadmissionpolicybindings"
+    ),
+    "/apis/apiregistration.k8s.io/v1": "apiservices",
+    "/apis/flowcontrol.apiserver.k8s.io/v1": "flowschemas prioritylevelconfigurations",
 }
 _NAMESPACED = {name: prefix for prefix, names in GROUPS.items() for name in names.split()}
 _CLUSTER = {name: prefix for prefix, names in CLUSTER_GROUPS.items() for name in names.split()}

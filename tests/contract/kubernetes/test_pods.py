@@ -89,11 +89,40 @@ def test_the_pull_policy_follows_the_tag(api: Api, image: str, policy: str) -> N
         ),
         pytest.param({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed", id="limits only"),
         pytest.param({"limits": {"cpu": "1"}}, "Burstable", id="one limit only"),
+        pytest.param({"requests": {"ephemeral-storage": "1Gi"}}, "BestEffort", id="only disk asked"),
+        pytest.param({"requests": {"cpu": "0"}}, "BestEffort", id="nothing of a cpu asked"),
+        pytest.param({"limits": {"example.com/gpu": "1"}}, "BestEffort", id="only an extended resource"),
     ],
 )
 def test_quality_of_service(api: Api, resources: Object, quality: str) -> None:
     """The class follows from requests and limits."""
     made = api.make("pods", pod("a", spec={"containers": [container(resources=resources)]}))
+
+    assert made["status"]["qosClass"] == quality
+
+
+@pytest.mark.parametrize(
+    ("own", "of_containers", "quality"),
+    [
+        pytest.param({}, {}, "BestEffort", id="empty"),
+        pytest.param({}, {"requests": {"cpu": "1"}}, "BestEffort", id="empty, and its container asks"),
+        pytest.param({"requests": {"cpu": "1"}}, {}, "Burstable", id="requests"),
+        pytest.param({"limits": {"cpu": "1", "memory": "1Gi"}}, {}, "Guaranteed", id="limits"),
+        pytest.param(
+            {"limits": {"cpu": "1", "memory": "1Gi"}},
+            {"requests": {"cpu": "500m"}},
+            "Burstable",
+            id="limits, and its container requests less",
+        ),
+    ],
+)
+def test_quality_of_service_of_a_whole_pod(
+    api: Api, own: Object, of_containers: Object, quality: str
+) -> None:
+    """A pod with resources of its own is classed by these, whatever its containers ask for."""
+    containers = [container(resources=of_containers)]
+
+    made = api.make("pods", pod("a", spec={"resources": own, "containers": containers}))
 
     assert made["status"]["qosClass"] == quality
 

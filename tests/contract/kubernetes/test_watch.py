@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.contract.kubernetes.api import Api, Object, done
+from tests.contract.kubernetes.api import Api, Object, Watch, done
 from tests.contract.kubernetes.objects import configmap, lease, pod, secret
 from tests.contract.kubernetes.servers import Running
-from tests.contract.kubernetes.things import definition, place, served
+from tests.contract.kubernetes.things import definition, place, served, thing
 
 
 def version_of(made: Object) -> int:
@@ -204,6 +204,33 @@ def test_a_bookmark_before_the_end(api: Api) -> None:
     assert bookmark["type"] == "BOOKMARK"
     assert (bookmark["object"]["kind"], bookmark["object"]["apiVersion"]) == ("Secret", "v1")
     assert version_of(bookmark["object"]) >= version_of(made)
+
+
+@pytest.mark.parametrize("shape", ["PartialObjectMetadata", "Table"])
+@pytest.mark.parametrize("resource", ["secrets", "things"])
+def test_a_bookmark_has_the_shape_of_the_events(api: Api, things: str, shape: str, resource: str) -> None:
+    """A client that watches metadata, or a table, decodes bookmarks as what it asked for."""
+    accept = {"Accept": f"application/json;as={shape};v=v1;g=meta.k8s.io"}
+    there = things if resource == "things" else api.path(resource)
+    query = {
+        "watch": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
+    api.make(there, thing("a", {"size": 1}) if resource == "things" else secret("a"))
+
+    with api.wire.stream(there, query=query, headers=accept) as response:
+        _, bookmark = Watch(response).many(2)
+
+    found = bookmark["object"]
+    assert bookmark["type"] == "BOOKMARK"
+    assert (found["kind"], found["apiVersion"]) == (shape, "meta.k8s.io/v1")
+    assert int(found["metadata"]["resourceVersion"]) > 0
+    if shape == "PartialObjectMetadata":
+        assert set(found["metadata"]) <= {"resourceVersion", "annotations"}
+    else:
+        assert found["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
 def test_no_bookmarks_unless_allowed(api: Api) -> None:

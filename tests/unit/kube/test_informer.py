@@ -194,6 +194,20 @@ async def test_silence_never_freezes_the_copy(
     assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["watch.silent"]
 
 
+async def test_a_kind_that_is_quiet_is_no_reason_to_warn(
+    informer: Informer[Node], toy: Toy, logs: list[EventDict]
+) -> None:
+    """A server need not send bookmarks for a kind that does not change; nothing was missed."""
+    async with running(informer) as story:
+        await asyncio.sleep(200)
+        toy.put("nodes", "n1")
+        await asyncio.sleep(1)
+
+    assert story.heard == ["+n1"]
+    assert asked(toy) == ["list", "watch 100", "watch 100", "watch 100"]
+    assert [log["event"] for log in logs if log["log_level"] == "warning"] == []
+
+
 async def test_a_server_that_cannot_be_lost_may_be_silent(client: Client, toy: Toy, chance: Random) -> None:
     """In one process, nobody has to be asked whether he is still there."""
     informer: Informer[Node] = Informer(client, Node, chance=chance, silence=None)

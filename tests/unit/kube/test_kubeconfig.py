@@ -13,6 +13,7 @@ import pytest
 import yaml
 from structlog.typing import EventDict
 
+from karpenter.kube import execplugin
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import Credentials, HttpTransport, bearer
 from karpenter.kube.kubeconfig import Cluster, find_cluster, from_kubeconfig, in_cluster
@@ -28,6 +29,7 @@ REAL_TIME = True
 
 NODES = Request(method="GET", path="/api/v1/nodes")
 NOTHING: Mapping[str, Any] = {}
+BETA = "client.authentication.k8s.io/v1beta1"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -254,7 +256,28 @@ async def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
             {"client-certificate-data": "%", "client-key-data": "%"}, {}, "kubeconfig", id="bad base64"
         ),
         pytest.param(
-            {}, {"proxy-url": "socks5://p:1"}, "only http and https proxies", id="a proxy we cannot use"
+            {}, {"proxy-url": "ftp://p:1"}, "only http, https and socks5 proxies", id="a proxy we cannot use"
+        ),
+        pytest.param(
+            {},
+            {"proxy-url": "socks5://p:1", "tls-server-name": "api"},
+            "cannot be used",
+            id="a proxy that cannot check another name",
+        ),
+        pytest.param(
+            {"exec": {"apiVersion": "v1", "command": "x"}},
+            {},
+            "users\\[\\].user.exec.apiVersion is 'v1': it must be",
+            id="a plugin of an unknown version",
+        ),
+        pytest.param(
+            {"exec": {"apiVersion": BETA}}, {}, "exec.command is missing", id="a plugin without a command"
+        ),
+        pytest.param(
+            {"exec": {"apiVersion": BETA, "command": "x", "interactiveMode": "Maybe"}},
+            {},
+            "it must be one of IfAvailable, Never, Always",
+            id="a plugin of an unknown mode",
         ),
         pytest.param(
             {
@@ -309,11 +332,14 @@ class Plugin:
             f"gives = json.load(open({str(self._gives)!r}))\n"
             "if 'fails' in gives: sys.exit(gives['fails'])\n"
             "info = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
-            "status = {k: v.format(runs=runs, who=os.environ.get('WHO')) for k, v in gives.items()}\n"
+            "spec = info['spec']\n"
+            "if 'prints' in gives: print(gives['prints']); sys.exit(0)\n"
+            "status = {k: v.format(runs=runs, who=os.environ.get('WHO'), spec=spec, stdin=sys.stdin.read())"
+            " for k, v in gives.items()}\n"
             "answer = {'apiVersion': info['apiVersion'], 'kind': 'ExecCredential', 'status': status}\n"
             "print(json.dumps(answer))\n",
         )
-        self.user = {
+        self.user: dict[str, dict[str, Any]] = {
             "exec": {
                 "apiVersion": "client.authentication.k8s.io/v1beta1",
                 "command": sys.executable,
@@ -427,6 +453,78 @@ async def test_a_plugin_that_fails_at_once(tmp_path: Path, plugin: Plugin) -> No
     plugin.gives(fails="not logged in")
 
     with pytest.raises(NotConfigured, match="not logged in"):
+        await start(tmp_path, plugin, Hands())
+
+
+async def test_a_plugin_is_told_about_the_cluster(tmp_path: Path, plugin: Plugin) -> None:
+    """Where its kubeconfig says so, a plugin learns the cluster's address and its own configuration."""
+    plugin.gives(token="{spec[cluster][server]} {spec[cluster][config][audience]}")
+    plugin.user["exec"]["provideClusterInfo"] = True
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "blue"}}
+    path = kubeconfig(tmp_path, user=plugin.user, cluster={"extensions": [extension]})
+
+    found = await load(path)
+
+    assert await found.credentials.headers() == bearer(f"{found.endpoint.server} blue")
+
+
+@pytest.mark.parametrize("mode", ["Never", "IfAvailable"])
+async def test_a_plugin_without_a_terminal(tmp_path: Path, plugin: Plugin, mode: str) -> None:
+    """A plugin is told that it cannot ask, and reads nothing."""
+    plugin.gives(token="{spec[interactive]}{stdin}")
+    plugin.user["exec"]["interactiveMode"] = mode
+
+    credentials = await start(tmp_path, plugin, Hands())
+
+    assert await credentials.headers() == bearer("False")
+
+
+async def test_a_plugin_beside_the_kubeconfig(tmp_path: Path, plugin: Plugin) -> None:
+    """A relative path is one from the kubeconfig's folder, as kubectl has it."""
+    plugin.gives(token="{runs}")
+    script = tmp_path / "bin" / "get-token"
+    write(script, f"#!/bin/sh\nexec {sys.executable} {plugin.user['exec']['args'][0]}\n")
+    script.chmod(0o755)
+    plugin.user["exec"] |= {"command": "./bin/get-token", "args": None, "env": None}
+
+    credentials = await start(tmp_path, plugin, Hands())
+
+    assert await credentials.headers() == bearer("1")
+
+
+@pytest.mark.parametrize(
+    ("change", "gives", "said"),
+    [
+        pytest.param({"interactiveMode": "Always"}, {"token": "x"}, "needs a terminal", id="no terminal"),
+        pytest.param({}, {"prints": "hello"}, "printed no ExecCredential", id="no JSON"),
+        pytest.param({}, {"prints": "{}"}, "printed nothing of no version", id="another object"),
+        pytest.param({}, {"who": "x"}, "gave neither a token nor a certificate", id="nothing"),
+        pytest.param(
+            {}, {"clientCertificateData": "x"}, "without the other", id="a certificate without a key"
+        ),
+        pytest.param(
+            {}, {"token": "x", "expirationTimestamp": "soon"}, "printed no ExecCredential", id="no time"
+        ),
+        pytest.param({"command": "/dev/null"}, {}, "cannot be run: Permission denied", id="no program"),
+    ],
+)
+async def test_a_plugin_that_gives_nothing(
+    tmp_path: Path, plugin: Plugin, change: dict[str, Any], gives: dict[str, str], said: str
+) -> None:
+    """The error names the plugin and what it did."""
+    plugin.gives(**gives)
+    plugin.user["exec"] |= change
+
+    with pytest.raises(NotConfigured, match=f"the exec plugin .*{said}"):
+        await start(tmp_path, plugin, Hands())
+
+
+async def test_a_plugin_that_hangs(tmp_path: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that does not end is killed, and the start fails in one sentence."""
+    monkeypatch.setattr(execplugin, "RUN_WITHIN", 0.2)
+    plugin.user["exec"] |= {"command": "sleep", "args": ["60"]}
+
+    with pytest.raises(NotConfigured, match=r"the exec plugin sleep did not end within 0\.2 s"):
         await start(tmp_path, plugin, Hands())
 
 

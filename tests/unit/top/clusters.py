@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.state.cluster import view_of
 from karpenter.top.model import node_rows
 

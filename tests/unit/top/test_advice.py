@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from karpenter.api.cluster import Event
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.top.advice import MOST_PENDING, last_decisions, pending_pods
 from tests.unit.top.clusters import NOW, ago, node, pod, view
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.cluster import Event
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodepool import NodePool
-from karpenter.api.wire import convert
 from karpenter.kube.client import Client
 from karpenter.top.advice import Advice, NodeAdvice
 from karpenter.top.feed import LiveFeed, StaticFeed, TopMonitor

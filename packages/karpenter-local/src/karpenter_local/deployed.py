@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger(__name__)
 
 COMMAND: Final = (sys.executable, "-m", "karpenter.cli", "run", "--log-form", "text")
+OPERATOR_LOG: Final = "karpenter.log"
 LABEL: Final = "app.kubernetes.io/name=karpenter"
 ROLE: Final = "eks.amazonaws.com/role-arn"
 _PERIOD: Final = 0.5
@@ -134,7 +135,7 @@ class _Runner:
             around=self._around,
         )
         self._logs.mkdir(parents=True, exist_ok=True)
-        with (self._logs / "karpenter.log").open("ab") as out:
+        with (self._logs / OPERATOR_LOG).open("ab") as out:
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
             )

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Final
 from karpenter.operator.options import parse_settings
 from karpenter_local import kubeconfig
 from karpenter_local.apiserver.notice import KUBERNETES, ClusterFacts
+from karpenter_local.deployed import OPERATOR_LOG
+from karpenter_local.installation import installed, log_of
 from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
 
     from karpenter_local.apiserver.notice import ClusterDirectory
     from karpenter_local.sandbox.options import AwsOptions, CloudOptions
@@ -53,6 +56,9 @@ class LocalOptions:
     """Whether the state outlives the process."""
 
     with_karpenter: bool = False
+    node_class: bool = True
+    """Whether a KWOKNodeClass ``default`` comes with the operator."""
+
     aws: AwsOptions | None = None
     """The embedded AWS, if there is one beside the cluster."""
 
@@ -73,7 +79,9 @@ def local_sandbox(options: LocalOptions, notice: ClusterDirectory) -> Sandbox:
         kubernetes=options.kubernetes,
         kubelets=KubeletSettings(narrate=True),
     )
-    cloud: CloudOptions = options.aws or KwokOptions(in_operator=True, node_class=options.with_karpenter)
+    cloud: CloudOptions = options.aws or KwokOptions(
+        in_operator=True, node_class=options.with_karpenter and options.node_class
+    )
     return Sandbox(
         name=options.name,
         seed=randbits(_SEED_BITS),
@@ -142,12 +150,23 @@ async def _operator(
         if options.aws is None:
             yield ""
         else:
+            _serve_logs(sandbox, notice.directory / OPERATOR_LOG)
             async with sandbox.serve_deployment(notice.directory):
                 yield ""
         return
     provider = "aws" if options.aws is not None else "kwok"
-    async with sandbox.serve_operator(environ, provider=provider, options=_SINGLE_REPLICA) as process:
+    _serve_logs(sandbox, notice.log)
+    async with (
+        sandbox.serve_operator(environ, provider=provider, options=_SINGLE_REPLICA) as process,
+        installed(sandbox.client, cluster=options.name, provider=provider, clock=sandbox.clock),
+    ):
         yield f"http://127.0.0.1:{process.endpoints.ports['metrics']}/metrics"
+
+
+def _serve_logs(sandbox: Sandbox, path: Path) -> None:
+    """Let ``kubectl logs`` find the operator's log, where the API server is ours."""
+    if not sandbox.is_real:
+        sandbox.cluster.server.backend.log_of = log_of(path)
 
 
 async def _told_to_stop() -> None:

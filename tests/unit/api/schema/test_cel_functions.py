@@ -106,7 +106,7 @@ def test_failures_are_sentences(expression: str, sentence: str) -> None:
         pytest.param("(" * 600 + "1" + ")" * 600, "not a CEL expression", id="too many brackets"),
         pytest.param("url('https://example.com').getHost() == ''", "calls getHost, url", id="URLs"),
         pytest.param("cel.bind(x, 1, x + 1) == 2", "calls bind", id="bindings"),
-        pytest.param("self.?a.orValue(1) == 1", "not a CEL expression", id="optional fields"),
+        pytest.param("self.?a.optMap(x, x) == 1", "not a CEL expression", id="optional fields mapped"),
         pytest.param("ip('::1').family() == 6", "calls family, ip", id="addresses"),
     ],
 )
@@ -114,3 +114,26 @@ def test_what_cannot_be_evaluated_is_refused_at_once(expression: str, problem: s
     """An expression that uses what is not here is refused when it is compiled."""
     with pytest.raises(InvalidObject, match=problem):
         compile_program(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("o.?a.b.orValue(3)", 3),
+        ("o.?x.?y.orValue(3)", 4),
+        ("o.labels[?'a/b'].orValue('')", "c"),
+        ("o.?none[?'a/b'].orValue('none')", "none"),
+        ('o.labels[?"z"].hasValue()', False),
+        ("!o.?a.hasValue()", True),
+        ("o.?x.y.value()", 4),
+        ("o.?a.orValue(o.?b.orValue(')' + '('))", ")("),
+        ("o.list.all(each, each.?p.?q.orValue(false) == false)", True),
+        ("o.?list.orValue([]).size() + o.?nothing.orValue([]).size()", 2),
+        ("'o.?a' == 'o.?a' ? 1 : 2", 1),
+    ],
+)
+def test_optional_selection(expression: str, value: object) -> None:
+    """Fields and keys that need not be there are selected with a question mark."""
+    found = {"x": {"y": 4}, "labels": {"a/b": "c"}, "list": [{}, {"p": {"q": False}}]}
+
+    assert compile_program(expression).run({"o": found}) == value

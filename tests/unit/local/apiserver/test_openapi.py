@@ -1,5 +1,6 @@
 from typing import Any
 
+from karpenter.kube.rest import Request, Response
 from karpenter_local.apiserver.server import Server
 from tests.unit.local.apiserver.asking import DEFINITIONS, ask, definition
 
@@ -68,3 +69,12 @@ async def test_merge_keys_are_published() -> None:
 
     containers = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
+
+
+async def test_version_two_in_protobuf_describes_nothing() -> None:
+    """A client that validates by it leaves every kind to the server."""
+    accept = (("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"),)
+    answer = await Server(seed=1).handle(Request(method="GET", path="/openapi/v2", headers=accept))
+
+    assert isinstance(answer, Response)
+    assert (answer.status, answer.body[:5]) == (200, b"\x0a\x032.0")

@@ -139,6 +139,37 @@ async def test_a_pod_that_becomes_ready_later(cluster: LocalCluster) -> None:
     assert await phase(cluster, "q") == "Running"
 
 
+async def test_a_pod_with_a_readiness_probe(cluster: LocalCluster) -> None:
+    """A pod is ready when its probe would first succeed, and runs before."""
+    probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 8}
+    await run(cluster, container={"readinessProbe": probe})
+
+    await asyncio.sleep(7)
+    before = await phase(cluster)
+    await asyncio.sleep(3)
+
+    assert (before, await phase(cluster)) == ("Running", "Running ready")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "after", "gone"),
+    [
+        pytest.param(5, 4, False, id="while it sleeps"),
+        pytest.param(5, 6, True, id="after its sleep"),
+        pytest.param(60, 11, True, id="at the end of its grace period"),
+    ],
+)
+async def test_a_pod_with_a_stop_hook(cluster: LocalCluster, seconds: int, after: float, gone: bool) -> None:
+    """A pod stops after its preStop hook, but never later than its grace period."""
+    await run(cluster, container={"lifecycle": {"preStop": {"sleep": {"seconds": seconds}}}})
+    await asyncio.sleep(3)
+
+    await cluster.client.delete(Pod, "p", namespace="default")
+    await asyncio.sleep(after)
+
+    assert await is_gone(cluster) is gone
+
+
 async def test_a_pod_ends_by_itself(cluster: LocalCluster) -> None:
     """A pod that runs once succeeds or fails when its time is up."""
     notes = {"local.karpenter.sh/run-seconds": "5"}

@@ -50,6 +50,9 @@ def note(**notes: str) -> dict[str, str]:
         pytest.param(pod(), "run", None, id="runs for ever"),
         pytest.param(pod(job=True, restartPolicy="Never"), "run", 5.0, id="a job's pod ends"),
         pytest.param(
+            pod(restartPolicy="Never", notes={"helm.sh/hook": "test"}), "run", 5.0, id="a test of Helm ends"
+        ),
+        pytest.param(
             pod(job=True, restartPolicy="Never", notes=note(run_seconds="forever")),
             "run",
             None,
@@ -75,6 +78,65 @@ def note(**notes: str) -> dict[str, str]:
 def test_script(found: Pod, field: str, expected: float | None) -> None:
     """A pod's life follows from its annotations and from habit."""
     assert getattr(script_for(found, STEADY, seed=1), field) == expected
+
+
+def container(*, readiness: Any = None, startup: Any = None, stop: Any = None, **more: Any) -> dict[str, Any]:
+    """Return a container with probes and a preStop hook."""
+    return {
+        "name": "main",
+        "readinessProbe": readiness,
+        "startupProbe": startup,
+        "lifecycle": {"preStop": stop} if stop else None,
+        **more,
+    }
+
+
+LATE = {"initialDelaySeconds": 20}
+TWICE = {"initialDelaySeconds": 5, "periodSeconds": 7, "successThreshold": 2}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(pod(containers=[container(readiness={"periodSeconds": 3})]), 0.0, id="at the first try"),
+        pytest.param(pod(containers=[container(readiness=LATE)]), 20.0, id="after the first delay"),
+        pytest.param(pod(containers=[container(readiness=TWICE)]), 12.0, id="after the second success"),
+        pytest.param(pod(containers=[container(startup=LATE)]), 20.0, id="after the start"),
+        pytest.param(
+            pod(containers=[container(startup=LATE, readiness=TWICE)]), 27.0, id="after the start, twice"
+        ),
+        pytest.param(
+            pod(containers=[container(), container(readiness=LATE)]), 20.0, id="of the last container"
+        ),
+        pytest.param(
+            pod(initContainers=[container(readiness=LATE, restartPolicy="Always")]), 20.0, id="of a sidecar"
+        ),
+        pytest.param(pod(initContainers=[container(startup=LATE)]), 0.0, id="not of an init container"),
+        pytest.param(
+            pod(containers=[container(readiness=LATE)], notes=note(ready_seconds="2")), 2.0, id="unless told"
+        ),
+    ],
+)
+def test_probes(found: Pod, expected: float) -> None:
+    """A pod is ready when the probes of its containers have succeeded as often as they must."""
+    assert script_for(found, STEADY, seed=1).ready == expected
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        pytest.param({"sleep": {"seconds": 5}}, 5.0, id="sleep"),
+        pytest.param({"exec": {"command": ["sleep", "7"]}}, 7.0, id="the command"),
+        pytest.param({"exec": {"command": ["/bin/sleep", "1.5"]}}, 1.5, id="the command with its path"),
+        pytest.param({"exec": {"command": ["sh", "-c", "sleep 10; nginx -s quit"]}}, 10.0, id="in a shell"),
+        pytest.param({"exec": {"command": ["/bin/sh", "-c", "sleep 1m && sleep 5s"]}}, 65.0, id="twice"),
+        pytest.param({"exec": {"command": ["sh", "-c", "oversleep 3"]}}, 0.0, id="another command"),
+        pytest.param({"httpGet": {"path": "/quit", "port": 80}}, 0.0, id="a request"),
+    ],
+)
+def test_hooks_before_the_end(hook: dict[str, Any], expected: float) -> None:
+    """A preStop hook takes as long as it sleeps."""
+    assert script_for(pod(containers=[container(stop=hook)]), STEADY, seed=1).pre_stop == expected
 
 
 def test_variation() -> None:
@@ -142,18 +204,11 @@ def test_ended(code: int, reason: str, phase: str) -> None:
     assert (found["phase"], conditions(found)["Ready"]) == (phase, "False")
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        ({}, "BestEffort"),
-        ({"requests": {"cpu": "1"}}, "Burstable"),
-        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
-        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}, "Burstable"),
-    ],
-)
-def test_qos_class(resources: dict[str, Any], expected: str) -> None:
-    """A pod ranks by whether it asks for what it may use."""
-    assert status.qos_class(pod(containers=[{"name": "main", "resources": resources}])) == expected
+def test_the_class_of_service_is_left_to_the_server() -> None:
+    """The API server sets the class of service and refuses any other; no report mentions it."""
+    reports = (status.creating(pod(), PLACE, NOW), status.running(pod(), PLACE, NOW, ready=True))
+
+    assert all("qosClass" not in each for each in reports)
 
 
 def node(**more: Any) -> Node:

@@ -2,7 +2,8 @@
 Authorization of requests.
 
 Authentication happened before: a client with the cluster's token, or one in the same process, is its
-administrator. An administrator may impersonate another user, and then has only that user's rights.
+administrator, and a client with a token of a service account is that account. An administrator may
+impersonate another user, and then has only that user's rights.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ _OPEN_PAGES = ("/version", "/healthz", "/livez", "/readyz", "/api", "/openapi")
 _ANYONE = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 
 
+AUTHENTICATED = "authenticated-as"
+"""The header in which the front says who a client is, if not the administrator; clients cannot set it."""
+
+
 def user_of(request: Request) -> UserInfo:
     """Return on whose behalf a request is made."""
+    account = request.header(AUTHENTICATED)
+    if account:
+        return UserInfo(account, access.known_groups(account))
     name = request.header("impersonate-user")
     if not name:
         return ADMIN
@@ -35,6 +43,13 @@ def authorize(backend: Backend, request: Request, call: RequestInfo | None) -> N
     user = user_of(request)
     if user.is_master:
         return
+    if request.header(AUTHENTICATED) and request.header("impersonate-user"):
+        raise _forbidden(
+            user,
+            AuthorizerAttributes(
+                verb="impersonate", resource="users", name=request.header("impersonate-user")
+            ),
+        )
     if call is None:
         if request.path == "/" or request.path.startswith(_OPEN_PAGES):
             return

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver import authorization, conversion, fields, incoming, strategies
 from karpenter_local.apiserver.admission import Admission
+from karpenter_local.apiserver.admission.policies import AdmissionPolicies
+from karpenter_local.apiserver.admission.quota import ResourceQuotas
 from karpenter_local.apiserver.custom import incoming as custom
 from karpenter_local.apiserver.custom import lifecycle
 from karpenter_local.apiserver.custom.definition import TABLE as DEFINITIONS
@@ -25,10 +27,12 @@ from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.apiserver.resources import Registry
 from karpenter_local.apiserver.tables import registry as tables
 from karpenter_local.apiserver.tables.view import TableView
-from karpenter_local.apiserver.writing import WriteOptions, create
+from karpenter_local.apiserver.tokens import ServiceAccountTokens
+from karpenter_local.apiserver.writing import WriteOptions, create, update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from karpenter.base.clock import Clock
     from karpenter.kube.rest import Request
@@ -59,7 +63,12 @@ class Backend:
 
         self.registry = Registry()
         self.admission = Admission(store)
+        self.policies = AdmissionPolicies(store)
+        self.quotas = ResourceQuotas(store)
+        self.tokens = ServiceAccountTokens(store)
         self.owners = Tracker(self.now, self._custom_shape)
+        self.log_of: Callable[[Object], Path | None] | None = None
+        """Which file holds the log of a pod; None where no pod has one."""
         self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
         """OpenAPI documents made so far, each with what it was made from."""
         dealt = (
@@ -125,7 +134,9 @@ class Backend:
             return resource
         if resource.custom:
             return next(v.resource for v in self._versions[resource.table] if v.resource.stored)
-        found = self.registry.find("", "v1", resource.plural)
+        found = self.registry.stored(resource.group, resource.plural) or self.registry.find(
+            "", "v1", resource.plural
+        )
         assert found is not None, resource.plural
         return found
 
@@ -175,9 +186,30 @@ class Backend:
         """Do what follows from a new or changed object."""
         if resource.table == DEFINITIONS:
             lifecycle.accept(self, entry)
+        if self.quotas and resource.namespaced:
+            self._count(entry.namespace)
 
-    def removed(self, resource: APIResource) -> None:
+    def _count(self, namespace: str) -> None:
+        """Bring the status of a namespace's quotas up to date."""
+        quotas = self.registry.find("", "v1", "resourcequotas")
+        assert quotas is not None
+        for name, status in list(self.quotas.outdated(namespace)):
+            old = self.entry(quotas, namespace, name)
+            assert old is not None
+            changed = {**old.object(), "status": status}
+            update(
+                self,
+                quotas,
+                changed,
+                old,
+                WriteOptions(manager="kube-controller-manager", subresource="status"),
+            )
+
+    def removed(self, resource: APIResource, entry: Entry) -> None:
         """Do what follows from an object's end."""
+        if self.quotas and resource.namespaced:
+            self.quotas.forget(resource.table, entry.key)
+            self._count(entry.namespace)
         if resource.custom:
             lifecycle.object_removed(self, resource.group, resource.plural)
 

@@ -1,13 +1,18 @@
 """
 The same object in two versions.
 
-Only Events differ by more than the version's name: the events group renames what the core group calls them.
+Of the built-in kinds, Events and autoscalers of pods have two versions: the events group renames
+what the core group calls otherwise, and ``autoscaling/v1`` knows one metric, the use of cpu.
 Versions of a custom kind differ in nothing else, because CRDs here convert with strategy None.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import msgspec
+
+from karpenter_local.apiserver.entry import encode
 
 if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
@@ -29,6 +34,8 @@ def to_stored(resource: APIResource, value: Object) -> Object:
     """Return an object in the version of `resource` as it is stored."""
     if resource.custom:
         return value
+    if resource.group == "autoscaling":
+        return _autoscaler_to_stored(value)
     renamed = {_OLD_NAMES.get(key, key): part for key, part in value.items()}
     renamed["apiVersion"] = "v1"
     renamed.setdefault("source", {})
@@ -44,4 +51,52 @@ def from_stored(resource: APIResource, value: Object) -> Object:
     value = {**value, "apiVersion": resource.api_version}
     if resource.custom:
         return value
+    if resource.group == "autoscaling":
+        return _autoscaler_from_stored(value)
     return {_NEW_NAMES.get(key, key): part for key, part in value.items()}
+
+
+_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
+"""Where an object in v1 keeps the metrics that v1 has no field for."""
+
+
+def _autoscaler_to_stored(value: Object) -> Object:
+    spec = {**(value.get("spec") or {})}
+    meta = {**(value.get("metadata") or {})}
+    percent = spec.pop("targetCPUUtilizationPercentage", None)
+    notes = {**(meta.get("annotations") or {})}
+    metrics = msgspec.json.decode(notes.pop(_METRICS)) if _METRICS in notes else []
+    if percent is not None:
+        target = {"type": "Utilization", "averageUtilization": percent}
+        metrics = [*metrics, {"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    if metrics:
+        spec["metrics"] = metrics
+    if "annotations" in meta:
+        meta["annotations"] = notes
+    status = {**(value.get("status") or {})}
+    used = status.pop("currentCPUUtilizationPercentage", None)
+    if used is not None:
+        current = {"name": "cpu", "current": {"averageUtilization": used}}
+        status["currentMetrics"] = [{"type": "Resource", "resource": current}]
+    found = {**value, "apiVersion": "autoscaling/v2", "metadata": meta, "spec": spec}
+    return {**found, "status": status} if "status" in value else found
+
+
+def _autoscaler_from_stored(value: Object) -> Object:
+    spec, meta = {**(value.get("spec") or {})}, {**value["metadata"]}
+    others = []
+    for metric in spec.pop("metrics", None) or ():
+        source = metric.get("resource") or {}
+        percent = (source.get("target") or {}).get("averageUtilization")
+        if source.get("name") == "cpu" and percent is not None:
+            spec["targetCPUUtilizationPercentage"] = percent
+        else:
+            others.append(metric)
+    spec.pop("behavior", None)
+    if others:
+        meta["annotations"] = {**(meta.get("annotations") or {}), _METRICS: encode(others).decode()}
+    given = value.get("status") or {}
+    status = {"currentReplicas": given.get("currentReplicas", 0), "desiredReplicas": 0}
+    known = ("observedGeneration", "lastScaleTime", "desiredReplicas")
+    status |= {key: given[key] for key in known if key in given}
+    return {**value, "metadata": meta, "spec": spec, "status": status}

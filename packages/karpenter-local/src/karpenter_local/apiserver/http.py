@@ -22,7 +22,9 @@ from aiohttp import web
 
 from karpenter.kube.rest import Request
 from karpenter_local.apiserver import errors
+from karpenter_local.apiserver.authorization import AUTHENTICATED
 from karpenter_local.apiserver.presenting import refuse
+from karpenter_local.apiserver.verbs.logging import LogStream
 from karpenter_local.apiserver.verbs.watching import Watch
 from karpenter_local.certificates import server_certificates
 
@@ -75,7 +77,8 @@ class SecureServer:
             self._runner = None
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        if not self._knows(incoming.headers.get("authorization", "")):
+        client = self._client(incoming.headers.get("authorization", ""))
+        if client is None:
             return _answer(refuse(errors.unauthorized()))
         body = await _read(incoming)
         if body is None:
@@ -84,6 +87,8 @@ class SecureServer:
         headers += [
             ("impersonate-group", group) for group in incoming.headers.getall("impersonate-group", ())
         ]
+        if client:
+            headers.append((AUTHENTICATED, client))
         request = Request(
             method=incoming.method,
             path=incoming.rel_url.raw_path,
@@ -92,7 +97,7 @@ class SecureServer:
             body=body,
         )
         answer = await self.server.answer(request)
-        if isinstance(answer, Watch):
+        if isinstance(answer, Watch | LogStream):
             return await _stream(incoming, answer)
         outgoing = _answer(answer)
         if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
@@ -100,9 +105,17 @@ class SecureServer:
             outgoing.headers["content-encoding"] = "gzip"
         return outgoing
 
-    def _knows(self, header: str) -> bool:
+    def _client(self, header: str) -> str | None:
+        """Return the service account that a client is, nothing for the administrator, and None for others."""
         scheme, _, given = header.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+        given = given.strip()
+        if scheme.lower() != "bearer":
+            return None
+        if hmac.compare_digest(given.encode(), self.token.encode()):
+            return ""
+        backend = self.server.backend
+        user = backend.tokens.user(given, now=backend.clock.now())
+        return user.name if user is not None else None
 
 
 def _query(text: str) -> Pairs:
@@ -133,11 +146,11 @@ def _answer(response: Response) -> web.Response:
     return outgoing
 
 
-async def _stream(incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
-    outgoing = web.StreamResponse(headers={"content-type": "application/json"})
+async def _stream(incoming: web.BaseRequest, stream: Watch | LogStream) -> web.StreamResponse:
+    outgoing = web.StreamResponse(headers={"content-type": stream.content_type})
     outgoing.enable_chunked_encoding()
     await outgoing.prepare(incoming)
-    batches = watch.batches()
+    batches = stream.batches()
     try:
         async for batch in batches:
             async with asyncio.timeout(_STUCK_AFTER):

@@ -1,22 +1,35 @@
-"""Which of the three classes of service a pod is in: what it asks for, and whether that is also its limit."""
+"""
+What a pod asks for as a whole, and which of the three classes of service it is in because of that.
+
+Only cpu and memory decide the class, and only amounts above zero count; sums over containers are compared.
+A pod that has resources of its own, even empty ones, is judged by these and not by its containers.
+See https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from karpenter.base.quantity import parse_quantity
 
-# Only these two resources decide: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karpenter.base.quantity import Quantity
+
 _COUNTED = ("cpu", "memory")
 
 
 def qos_class(spec: dict[str, Any]) -> str:
     """Return ``Guaranteed``, ``Burstable`` or ``BestEffort``."""
-    groups = [spec["resources"]] if spec.get("resources") else _of_containers(spec)
-    asked = any(_has(group.get("requests")) or _has(group.get("limits")) for group in groups)
-    if not asked:
+    own = spec.get("resources")
+    groups = [own] if own is not None else _of_containers(spec)
+    requests = _sum(group.get("requests") for group in groups)
+    limits = _sum(group.get("limits") for group in groups)
+    if not requests and not limits:
         return "BestEffort"
-    return "Guaranteed" if all(_is_fixed(group) for group in groups) else "Burstable"
+    limited = all(_sum([group.get("limits")]).keys() == set(_COUNTED) for group in groups)
+    return "Guaranteed" if limited and requests == limits else "Burstable"
 
 
 def _of_containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -24,15 +37,52 @@ def _of_containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return [container.get("resources") or {} for container in containers]
 
 
-def _has(given: dict[str, str] | None) -> bool:
-    return any(parse_quantity((given or {}).get(name, "0")).nanos > 0 for name in _COUNTED)
+def _sum(lists: Iterable[dict[str, str] | None]) -> dict[str, int]:
+    """Return the sums of what counts, in billionths."""
+    found: dict[str, int] = {}
+    for given in lists:
+        for name in _COUNTED:
+            nanos = parse_quantity((given or {}).get(name, "0")).nanos
+            if nanos > 0:
+                found[name] = found.get(name, 0) + nanos
+    return found
 
 
-def _is_fixed(group: dict[str, Any]) -> bool:
-    limits, requests = group.get("limits") or {}, group.get("requests") or {}
-    for name in _COUNTED:
-        if name not in limits or not parse_quantity(limits[name]):
-            return False
-        if parse_quantity(requests.get(name, limits[name])) != parse_quantity(limits[name]):
-            return False
-    return True
+def total(spec: dict[str, Any], part: str) -> dict[str, Quantity]:
+    """
+    Return the ``requests`` or ``limits`` of a pod's containers together.
+
+    Sidecars count beside the containers, and an ordinary init container where it needs more than these.
+    See https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+    """
+    beside: dict[str, Quantity] = {}
+    most: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        given = _parsed(container, part)
+        if container.get("restartPolicy") == "Always":
+            beside = add(beside, given)
+        else:
+            most = _larger(most, add(given, {name: beside[name] for name in beside.keys() & given.keys()}))
+    for container in spec.get("containers") or ():
+        beside = add(beside, _parsed(container, part))
+    return _larger(beside, most)
+
+
+def add(one: dict[str, Quantity], other: dict[str, Quantity]) -> dict[str, Quantity]:
+    """Return the sums of two lists of resources."""
+    found = dict(one)
+    for name, amount in other.items():
+        found[name] = found[name] + amount if name in found else amount
+    return found
+
+
+def _larger(one: dict[str, Quantity], other: dict[str, Quantity]) -> dict[str, Quantity]:
+    found = dict(one)
+    for name, amount in other.items():
+        found[name] = max(found[name], amount) if name in found else amount
+    return found
+
+
+def _parsed(container: dict[str, Any], part: str) -> dict[str, Quantity]:
+    given = (container.get("resources") or {}).get(part) or {}
+    return {name: parse_quantity(amount) for name, amount in given.items()}

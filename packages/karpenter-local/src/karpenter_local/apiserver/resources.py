@@ -135,8 +135,17 @@ _TABLE = {
         serviceaccounts        ServiceAccount        sa       - token
         services               Service               svc      A service
     """,
+    ("admissionregistration.k8s.io", "v1"): """
+        mutatingwebhookconfigurations     MutatingWebhookConfiguration     - CGX -
+        validatingadmissionpolicies       ValidatingAdmissionPolicy        - CGX status
+        validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding - CGX -
+        validatingwebhookconfigurations   ValidatingWebhookConfiguration   - CGX -
+    """,
     ("apiextensions.k8s.io", "v1"): """
         customresourcedefinitions CustomResourceDefinition crd,crds CGX status
+    """,
+    ("apiregistration.k8s.io", "v1"): """
+        apiservices APIService - CX status
     """,
     ("apps", "v1"): """
         controllerrevisions ControllerRevision -      - -
@@ -155,6 +164,12 @@ _TABLE = {
         selfsubjectrulesreviews   SelfSubjectRulesReview   - CR -
         subjectaccessreviews      SubjectAccessReview      - CR -
     """,
+    ("autoscaling", "v2"): """
+        horizontalpodautoscalers HorizontalPodAutoscaler hpa A status
+    """,
+    ("autoscaling", "v1"): """
+        horizontalpodautoscalers HorizontalPodAutoscaler hpa A status
+    """,
     ("batch", "v1"): """
         cronjobs CronJob cj AG status
         jobs     Job     -  AG status
@@ -167,6 +182,15 @@ _TABLE = {
     """,
     ("events.k8s.io", "v1"): """
         events Event ev - -
+    """,
+    ("flowcontrol.apiserver.k8s.io", "v1"): """
+        flowschemas                 FlowSchema                 - CG status
+        prioritylevelconfigurations PriorityLevelConfiguration - CG status
+    """,
+    ("networking.k8s.io", "v1"): """
+        ingressclasses  IngressClass  -      CG -
+        ingresses       Ingress       ing    G  status
+        networkpolicies NetworkPolicy netpol G  -
     """,
     ("node.k8s.io", "v1"): """
         runtimeclasses RuntimeClass - C -
@@ -199,6 +223,8 @@ _TABLE = {
     """,
 }
 _SHARED_TABLES = {"events.events.k8s.io": "events"}
+_CONVERTED = frozenset({("events.k8s.io", "v1", "events"), ("autoscaling", "v1", "horizontalpodautoscalers")})
+"""Kinds in versions in which they are not kept."""
 
 
 def _resource(group: str, version: str, line: str) -> APIResource:
@@ -218,7 +244,7 @@ def _resource(group: str, version: str, line: str) -> APIResource:
         verbs=verbs,
         subresources=_SUBRESOURCES["" if subs == "-" else subs],
         table=_SHARED_TABLES.get(qualified, qualified),
-        stored=qualified not in _SHARED_TABLES,
+        stored=(group, version, plural) not in _CONVERTED,
         generation="G" in flags,
     )
 

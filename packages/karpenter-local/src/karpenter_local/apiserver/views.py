@@ -39,6 +39,10 @@ class ResponseView(Protocol):
         """Return a watch event for a change that the whole stream sees as it happened."""
         ...
 
+    def bookmark(self, value: Object) -> bytes:
+        """Return a bookmark; `value` is an object with no more than a revision."""
+        ...
+
 
 def event(type_: str, raw: bytes) -> bytes:
     """Return a watch event around encoded JSON."""
@@ -75,6 +79,10 @@ class Stored:
         """Return the event that is encoded once for all."""
         return change.line
 
+    def bookmark(self, value: Object) -> bytes:
+        """Return a bookmark of the stored kind."""
+        return event("BOOKMARK", encode(value))
+
 
 class Converted:
     """Objects changed on the way out: another version, or metadata only."""
@@ -100,6 +108,13 @@ class Converted:
     def change(self, change: WatchCacheEvent) -> bytes:
         """Return the event for a change."""
         return event(change.type, self.one(change.entry))
+
+    def bookmark(self, value: Object) -> bytes:
+        """Return a bookmark; one of metadata is metadata only too, because clients decode nothing else."""
+        if self._list_kind == "PartialObjectMetadataList":
+            value = metadata_only(value)
+            value["metadata"].pop("creationTimestamp", None)
+        return event("BOOKMARK", encode(value))
 
 
 def metadata_only(value: Object) -> Object:

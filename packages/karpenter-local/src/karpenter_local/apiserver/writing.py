@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter_local.apiserver import errors, field_errors, metadata
+from karpenter_local.apiserver.access import UserInfo
+from karpenter_local.apiserver.admission.policies import AdmissionAttributes
 from karpenter_local.apiserver.entry import key_of
 from karpenter_local.apiserver.managed.tracker import Author
 from karpenter_local.apiserver.validation import meta as rules
@@ -37,6 +39,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     A patch may not even try to change a uid; an update that brings one means: only if it is still that
     object.
     """
+    user: UserInfo | None = None
+    """Who writes; None is the server itself, of whom no policy and no quota is asked."""
+    warnings: list[str] = []
+    """Filled by what has something to say and does not refuse."""
     applied: Any = None
     """The managed fields that a server-side apply has worked out already."""
 
@@ -66,6 +72,7 @@ def create(
     strategy.prepare_create(resource, value)
     _judge(backend, resource, value, None)
     value = shaped(resource, value)
+    _admit(backend, resource, value, None, intent)
     name = _free_name(backend, resource, namespace, value)
     if intent.dry_run:
         return draft(backend, resource, value)
@@ -96,6 +103,7 @@ def update(backend: Backend, resource: APIResource, value: Object, old: Entry, i
     if wrong:
         raise errors.invalid(resource.kind, resource.group, old.name, wrong)
     value = shaped(resource, value)
+    _admit(backend, resource, value, before, intent)
     if intent.applied is None:
         backend.owners.on_update(resource, value, before, intent.author(resource))
     else:
@@ -113,6 +121,30 @@ def update(backend: Backend, resource: APIResource, value: Object, old: Entry, i
     return entry
 
 
+def _admit(
+    backend: Backend, resource: APIResource, value: Object, old: Object | None, intent: WriteOptions
+) -> None:
+    """Ask the validating plugins; the scale of an object is judged as a Scale, where it is made."""
+    if intent.user is None or intent.subresource == "scale":
+        return
+    if backend.policies:
+        meta = value["metadata"]
+        asked = AdmissionAttributes(
+            operation="CREATE" if old is None else "UPDATE",
+            resource=resource,
+            subresource=intent.subresource,
+            namespace=meta.get("namespace", "") if resource.namespaced else "",
+            name=meta.get("name", ""),
+            object=value,
+            old=old,
+            user=intent.user,
+            dry_run=intent.dry_run,
+        )
+        intent.warnings.extend(backend.policies.validate(backend, asked))
+    if old is None and resource.namespaced and backend.quotas:
+        backend.quotas.admit(resource, value)
+
+
 def _finish(
     backend: Backend, resource: APIResource, value: Object, old: Entry, intent: WriteOptions
 ) -> Entry:
@@ -120,7 +152,7 @@ def _finish(
     if intent.dry_run:
         return draft(backend, resource, value)
     last = backend.store.delete(resource.table, old.key, value)
-    backend.removed(resource)
+    backend.removed(resource, last)
     return last
 
 

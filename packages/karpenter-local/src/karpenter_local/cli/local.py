@@ -96,6 +96,11 @@ local.add_command(aws)
     "--with-karpenter", is_flag=True, help="Also run the operator; settings are read from the environment."
 )
 @click.option(
+    "--node-class/--no-node-class",
+    default=True,
+    help="Whether a KWOKNodeClass `default` comes with the operator.  [default: yes]",
+)
+@click.option(
     "--provider",
     type=click.Choice(["kwok", "aws"]),
     default="kwok",
@@ -150,6 +155,7 @@ def up(
     port: int,
     control_plane: str,
     with_karpenter: bool,
+    node_class: bool,
     provider: str,
     cluster_name: str,
     region: str,
@@ -205,13 +211,14 @@ def up(
             background=_BACKGROUND in os.environ,
             keep=data_dir is not None,
             with_karpenter=with_karpenter,
+            node_class=node_class,
             aws=aws_options,
         )
         _serve(asked, notice)
     else:
         options = ["--nodes", str(nodes), "--port", str(port), "--control-plane", control_plane]
-        if with_karpenter:
-            options.append("--with-karpenter")
+        options += [*(["--with-karpenter"] if with_karpenter else [])]
+        options.append("--node-class" if node_class else "--no-node-class")
         options += ["--provider", provider, "--cluster-name", cluster_name, "--region", region]
         options += ["--instance-types", instance_types, "--kubernetes", kubernetes]
         options += [*(["--bare"] if bare else []), *(f"--node-group={each}" for each in node_groups)]
@@ -295,8 +302,11 @@ def _serve(options: LocalOptions, notice: ClusterDirectory) -> None:
         note(f"The cluster is up{beside}; interrupt to end it.")
 
     use = _use_environment if options.aws is not None else lambda _: None
+    # In the background, what is written to standard error is in the log already.
+    outputs = ("stderr",) if options.background or not options.with_karpenter else ("stderr", str(notice.log))
     try:
-        with Logs(clock=SystemClock(), outputs=("stderr",)), refused():
+        make_private_folder(notice.directory)
+        with Logs(clock=SystemClock(), outputs=outputs), refused():
             asyncio.run(serve(options, notice, announce, use_environment=use))
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
         raise CommandError(str(error)) from error

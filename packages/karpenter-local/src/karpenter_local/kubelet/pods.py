@@ -130,10 +130,11 @@ class PodRunner:
         return run
 
     def _begin_to_stop(self, pod: Pod, run: PodRun, hollow_node: HollowNode) -> None:
-        grace = pod.metadata.deletion_grace_period_seconds or 0
-        takes = (
-            0.0 if run.stage == "ended" else min(run.script.stop * hollow_node.health.factor, float(grace))
-        )
+        grace = float(pod.metadata.deletion_grace_period_seconds or 0)
+        takes = 0.0
+        if run.stage != "ended":
+            hooks = run.script.pre_stop if run.started else 0.0
+            takes = min(hooks + run.script.stop * hollow_node.health.factor, grace)
         by = self._now() + takes
         if run.stop_by is None or by < run.stop_by:
             run.stop_by = by

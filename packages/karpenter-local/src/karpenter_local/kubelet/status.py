@@ -3,7 +3,7 @@ The status of a pod in each phase, as a kubelet writes it.
 
 Pure: a pod, a moment and addresses in, plain data for a strategic merge patch out. Conditions that others
 write (PodScheduled, DisruptionTarget, readiness gates) are left alone: lists of conditions are merged by
-type.
+type. So is the class of service, which the API server sets when the pod is made and lets no one change.
 """
 
 from datetime import datetime
@@ -14,8 +14,6 @@ import msgspec
 from karpenter.api.pod import Container, Pod
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.plain import render_time
-
-_BEST_EFFORT, _BURSTABLE, _GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
 
 
 class PodAddresses(msgspec.Struct, frozen=True):
@@ -33,7 +31,6 @@ def creating(pod: Pod, place: PodAddresses, now: datetime) -> Plain:
         "hostIP": place.host,
         "hostIPs": [{"ip": place.host}],
         "startTime": render_time(now),
-        "qosClass": qos_class(pod),
         "conditions": _conditions(pod, now, initialized=not pod.spec.init_containers, ready=False),
         "containerStatuses": [_waiting(each, waits) for each in pod.spec.containers],
     }
@@ -55,7 +52,6 @@ def running(pod: Pod, place: PodAddresses, now: datetime, *, ready: bool, restar
         "podIP": place.pod,
         "podIPs": [{"ip": place.pod}],
         "startTime": render_time(started),
-        "qosClass": qos_class(pod),
         "conditions": _conditions(pod, now, initialized=True, ready=ready),
         "containerStatuses": [
             _entry(each, {"running": {"startedAt": render_time(now)}}, ready=ready, restarts=restarts)
@@ -97,19 +93,6 @@ def rejected(now: datetime, *, reason: str, message: str) -> Plain:
         "message": f"Pod was rejected: {message}",
         "startTime": render_time(now),
     }
-
-
-def qos_class(pod: Pod) -> str:
-    """Return how the pod ranks when its node runs short."""
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
-    if not any(each.resources.requests or each.resources.limits for each in containers):
-        return _BEST_EFFORT
-    for each in containers:
-        for name in ("cpu", "memory"):
-            limit = each.resources.limits.get(name)
-            if limit is None or each.resources.requests.get(name, limit) != limit:
-                return _BURSTABLE
-    return _GUARANTEED
 
 
 def _conditions(

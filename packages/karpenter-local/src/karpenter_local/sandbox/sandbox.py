@@ -137,6 +137,11 @@ class Sandbox:
         return self._embedded
 
     @property
+    def is_real(self) -> bool:
+        """Whether the control plane is that of Kubernetes itself."""
+        return self._embedded is None
+
+    @property
     def running(self) -> RunningCluster:
         """The control plane, whichever it is, once the sandbox was entered."""
         if self._running is None:

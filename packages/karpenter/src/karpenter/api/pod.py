@@ -187,8 +187,42 @@ class ContainerPort(Wire, frozen=True, kw_only=True):
     protocol: str = "TCP"
 
 
+# https://kubernetes.io/docs/concepts/workloads/pods/probes/
+class Probe(Wire, frozen=True, kw_only=True):
+    """When a container is asked how it is; what it is asked is not read here."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    success_threshold: int = 1
+
+
+class SleepAction(Wire, frozen=True, kw_only=True):
+    """A pause."""
+
+    seconds: int = 0
+
+
+class ExecAction(Wire, frozen=True, kw_only=True):
+    """A command in the container."""
+
+    command: tuple[str, ...] = ()
+
+
+class LifecycleHandler(Wire, frozen=True, kw_only=True):
+    """What is done at a point of a container's life."""
+
+    sleep: SleepAction | None = None
+    exec: ExecAction | None = None
+
+
+class Lifecycle(Wire, frozen=True, kw_only=True):
+    """The hooks of a container."""
+
+    pre_stop: LifecycleHandler | None = None
+
+
 class Container(Wire, frozen=True, kw_only=True):
-    """One container: the fields that scheduling reads."""
+    """One container: the fields that scheduling reads, and those that time its start and its end."""
 
     name: str = ""
     image: str = ""
@@ -197,6 +231,9 @@ class Container(Wire, frozen=True, kw_only=True):
 
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    lifecycle: Lifecycle | None = None
 
 
 class PodResourceClaim(Wire, frozen=True, kw_only=True):

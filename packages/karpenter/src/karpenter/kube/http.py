@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import aiohttp
 import msgspec
@@ -52,7 +52,7 @@ AGENT: Pairs = (
     # Inside a data centre, packing costs both ends more time than it saves on the wire.
     ("accept-encoding", "identity"),
 )
-_PORTS = {"http": 80, "https": 443}
+_PORTS = {"http": 80, "https": 443, "socks5": 1080}
 
 
 class Certificate(msgspec.Struct, frozen=True):
@@ -297,22 +297,62 @@ class HttpTransport:
                 data=request.body or None,
                 ssl=context,
                 server_hostname=self._server_name(),
-                proxy=self.endpoint.proxy or None,
+                proxy=None if self._through_socks else self.endpoint.proxy or None,
                 allow_redirects=False,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Unreachable(
                 f"cannot connect{_connect_failure(error)}", request=request, sent=False
             ) from error
+        except self._proxy_errors() as error:
+            raise Unreachable(
+                f"cannot connect through the proxy {self._proxy_host}: {error}", request=request, sent=False
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(_why(error), request=request) from error
 
+    @property
+    def _proxy_host(self) -> str:
+        """Return host and port of the proxy, without a password that its URL may have."""
+        return urlsplit(self.endpoint.proxy).netloc.rpartition("@")[2]
+
+    def _proxy_errors(self) -> tuple[type[Exception], ...]:
+        if not self._through_socks:
+            return ()
+        from aiohttp_socks import (  # noqa: PLC0415  few need it: the extra "socks"
+            ProxyConnectionError,
+            ProxyError,
+            ProxyTimeoutError,
+        )
+
+        return ProxyConnectionError, ProxyError, ProxyTimeoutError
+
     def _connected(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60), timeout=self._timeout
-            )
+            self._session = aiohttp.ClientSession(connector=self._connector(), timeout=self._timeout)
         return self._session
+
+    @property
+    def _through_socks(self) -> bool:
+        return self.endpoint.proxy.startswith("socks")
+
+    def _connector(self) -> aiohttp.TCPConnector:
+        if not self._through_socks:
+            return aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+        from aiohttp_socks import ProxyConnector, ProxyType  # noqa: PLC0415  few need it: the extra "socks"
+
+        proxy = urlsplit(self.endpoint.proxy)
+        # The proxy resolves names, as client-go lets it: the cluster's may mean nothing on this side.
+        return ProxyConnector(
+            proxy_type=ProxyType.SOCKS5,
+            host=proxy.hostname or "",
+            port=proxy.port or _PORTS["socks5"],
+            username=unquote(proxy.username) if proxy.username else None,
+            password=unquote(proxy.password) if proxy.password else None,
+            rdns=True,
+            limit=0,
+            keepalive_timeout=60,
+        )
 
     def _context(self) -> ssl.SSLContext | bool:
         if not self._secure:

@@ -412,6 +412,7 @@ class Informer(Generic[H]):
         self._selection = selection
         self._page = page
         self._silence = silence
+        self._was_silent = False
         self._backoff = backoff
         self._failures = 0
         self._must_list = True
@@ -489,17 +490,32 @@ class Informer(Generic[H]):
                     if self._silence is not None and loop.time() > last_line:  # once per burst
                         last_line = loop.time()
                         deadline.reschedule(last_line + self._silence)
+                    if self._was_silent:
+                        self._judge_silence(event, resumed=loop.time() - started)
                     self._apply(event)
                     self._failures = 0
                     received += 1
                     if received % EVENTS_PER_TURN == 0:
                         await asyncio.sleep(0)
         except TimeoutError:
-            self._log.warning("watch.silent", seconds=self._silence, version=self._cache.progress)
+            self._was_silent = True
+            self._log.debug("watch.idle", seconds=self._silence, version=self._cache.progress)
             return
         if not received and loop.time() - started < MIN_WATCH_SECONDS:
             self._failures += 1
             await asyncio.sleep(self._backoff.delay(self._failures, self._chance))
+
+    def _judge_silence(self, event: WatchEvent[Any], *, resumed: float) -> None:
+        """
+        Warn if there was news while the last watch was silent: then its connection was lost.
+
+        Silence alone says nothing: kube-apiserver drops bookmarks that are older than the list a watch began
+        with, so a kind that does not change may send none until etcd reports progress, after ten minutes.
+        See https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go
+        """
+        self._was_silent = False
+        if not isinstance(event, Bookmark) and resumed < MIN_WATCH_SECONDS:
+            self._log.warning("watch.silent", seconds=self._silence, version=self._cache.progress)
 
     def _apply(self, event: WatchEvent[Any]) -> None:
         match event:

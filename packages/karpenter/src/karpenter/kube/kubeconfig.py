@@ -2,18 +2,15 @@
 Finding a cluster and the credentials for it.
 
 In order: the kubeconfig that was named, the one of $KUBECONFIG, the service account of the pod we run in,
-and the one in the home directory. Reading kubeconfigs, running exec plugins and refreshing provider tokens
-is kubernetes-asyncio's work; here its results become an :class:`Endpoint` and :class:`Credentials`. Renewal
-is ours: a plugin is run again shortly before its token expires, or when the server refuses it, and at most
-once at a time.
-
-Not passed to plugins: the cluster's address (``provideClusterInfo``).
+and the one in the home directory. Reading kubeconfigs and refreshing provider tokens is kubernetes-asyncio's
+work; here its results become an :class:`Endpoint` and :class:`Credentials`. Exec plugins are run in
+:mod:`.execplugin`. A provider's token is fetched again when the server refuses it, at most once at a time.
 """
 
 import asyncio
 import os
 from collections.abc import Mapping
-from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +27,7 @@ from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import NotConfigured
+from karpenter.kube.execplugin import PAUSE, ExecCredentials, ExecPlugin
 from karpenter.kube.http import (
     Certificate,
     Credentials,
@@ -46,12 +44,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-EARLY = timedelta(seconds=60)
-"""How long before its end a token is renewed."""
-
-PAUSE = 10.0
-"""Seconds between two attempts to renew, when one failed."""
-
 _MISTAKES = (
     ConfigException,
     OSError,
@@ -66,9 +58,7 @@ _MISTAKES = (
 )
 """What reading a kubeconfig that is not one may raise."""
 
-
-_REMEMBERED = ("exec_plugin_expiry", "cert_file", "key_file")
-"""What the loader keeps of a plugin's last answer."""
+_SOCKS = frozenset({"socks5", "socks5h"})
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,12 +134,18 @@ async def from_kubeconfig(
         loader = KubeConfigLoader(merged, active_context=context or None, config_base_path=None)
         chosen: Any = loader.current_context
         user, user_file = _user(merged, chosen["context"].get("user", ""))
+        about = _cluster(merged, chosen["context"].get("cluster", ""))
+        plugin = None
+        if "exec" in user:
+            plugin = ExecPlugin.of(user["exec"], folder=Path(user_file).parent, cluster=about)
+            loader = _without_plugin(merged, chosen["name"], user)
         await loader.load_and_set(configuration)
         endpoint = _endpoint(configuration, environ)
-        credentials = _credentials(loader, configuration, user, user_file, clock)
+        if plugin is None:
+            credentials = _credentials(loader, configuration, user, user_file, clock)
+        else:
+            credentials = await _from_plugin(plugin, configuration, user, environ, clock)
         _check(endpoint, credentials)
-    except FileNotFoundError as error:
-        raise NotConfigured(f"kubeconfig {paths}: {_missing(error, user)}") from error
     except _MISTAKES as error:
         raise NotConfigured(f"kubeconfig {paths}: {error}") from error
     return Cluster(
@@ -158,6 +154,28 @@ async def from_kubeconfig(
         context=chosen["name"],
         namespace=chosen["context"].get("namespace") or "default",
     )
+
+
+def _without_plugin(merged: Any, context: str, user: Mapping[str, Any]) -> KubeConfigLoader:
+    """Return a loader that does not run the exec plugin of a user, which is run here."""
+    for node in merged.value["users"]:
+        if node.value.get("user") is user:
+            node.value["user"] = {key: value for key, value in user.items() if key != "exec"}
+    return KubeConfigLoader(merged, active_context=context, config_base_path=None)
+
+
+async def _from_plugin(
+    plugin: ExecPlugin, configuration: Any, user: Mapping[str, Any], environ: Mapping[str, str], clock: Clock
+) -> Credentials:
+    found = ExecCredentials(
+        plugin,
+        environ={**os.environ, **environ},
+        clock=clock,
+        certificate=_certificate(configuration),
+        extra=_acting_as(user),
+    )
+    await found.load()
+    return found
 
 
 def _merged(paths: str) -> Any:
@@ -187,8 +205,7 @@ def _check(endpoint: Endpoint, credentials: Credentials) -> None:
 
 def _endpoint(configuration: Any, environ: Mapping[str, str]) -> Endpoint:
     proxy = configuration.proxy or proxy_for(configuration.host, environ)
-    if proxy and urlsplit(proxy).scheme not in {"http", "https"}:
-        raise NotConfigured(f"the proxy {proxy} cannot be used: only http and https proxies can")
+    _check_proxy(proxy, server_name=configuration.tls_server_name or "")
     return Endpoint(
         server=configuration.host,
         trust=Trust(
@@ -200,11 +217,25 @@ def _endpoint(configuration: Any, environ: Mapping[str, str]) -> Endpoint:
     )
 
 
+def _check_proxy(proxy: str, *, server_name: str) -> None:
+    scheme = urlsplit(proxy).scheme
+    if not proxy or scheme in {"http", "https"}:
+        return
+    if scheme not in _SOCKS:
+        raise NotConfigured(f"the proxy {proxy} cannot be used: only http, https and socks5 proxies can")
+    if find_spec("aiohttp_socks") is None:
+        raise NotConfigured(
+            f"the proxy {proxy} cannot be used yet: SOCKS needs pip install 'karpenter[socks]'"
+        )
+    if server_name:
+        raise NotConfigured(f"the proxy {proxy} cannot be used with tls-server-name: use an http proxy")
+
+
 def _credentials(
     loader: KubeConfigLoader, configuration: Any, user: Mapping[str, Any], user_file: str, clock: Clock
 ) -> Credentials:
     acting = _acting_as(user)
-    if "exec" in user or "auth-provider" in user:
+    if "auth-provider" in user:
         return Renewed(loader, configuration, clock=clock, extra=acting)
     certificate = _certificate(configuration)
     if user.get("tokenFile"):
@@ -219,6 +250,14 @@ def _user(merged: Any, name: str) -> tuple[Mapping[str, Any], str]:
         if node.value["name"] == name:
             return node.value.get("user") or {}, node.path
     return {}, ""
+
+
+def _cluster(merged: Any, name: str) -> Mapping[str, Any]:
+    """Return the cluster's entry as it is written."""
+    for node in merged.value["clusters"]:
+        if node.value["name"] == name:
+            return node.value.get("cluster") or {}
+    return {}
 
 
 def _acting_as(user: Mapping[str, Any]) -> Pairs:
@@ -239,16 +278,8 @@ def _shown(configuration: Any) -> Pairs:
     return (("authorization", f"{scheme} {secret.strip()}"),) if secret.strip() else ()
 
 
-def _missing(error: FileNotFoundError, user: Mapping[str, Any]) -> str:
-    plugin = user.get("exec") or {}
-    if error.filename != plugin.get("command"):
-        return str(error)
-    hint = plugin.get("installHint", "")
-    return f"the exec plugin {error.filename} is not installed{'; ' + hint.strip() if hint else ''}"
-
-
 class Renewed:
-    """Credentials that a plugin or a provider hands out, for a while each."""
+    """Credentials that an ``auth-provider`` hands out, for a while each."""
 
     def __init__(
         self, loader: KubeConfigLoader, configuration: Any, *, clock: Clock, extra: Pairs = ()
@@ -262,46 +293,29 @@ class Renewed:
 
     @property
     def certificate(self) -> Certificate | None:
-        """The certificate that the plugin gave, or the kubeconfig's."""
+        """The kubeconfig's certificate."""
         return _certificate(self._configuration)
 
     async def headers(self) -> Pairs:
-        """Return the token, renewed if it ends soon."""
-        if self._ends_soon():
-            async with self._one_at_a_time:
-                if self._ends_soon():
-                    await self._load()
+        """Return the token."""
         return self._current()
 
     async def renew(self, refused: Pairs) -> bool:
-        """Run the plugin again, unless another task has just done so."""
+        """Ask the provider again, unless another task has just done so."""
         async with self._one_at_a_time:
             if self._current() != refused:
                 return True
             if self._clock.monotonic() < self._not_before:
                 return False
-            before = self.certificate
             await self._load()
-            return self._current() != refused or self.certificate != before
+            return self._current() != refused
 
     def _current(self) -> Pairs:
         return (*_shown(self._configuration), *self._extra)
 
-    def _ends_soon(self) -> bool:
-        ends = getattr(self._loader, "exec_plugin_expiry", None)
-        return (
-            ends is not None
-            and self._clock.now() >= ends - EARLY
-            and self._clock.monotonic() >= self._not_before
-        )
-
     async def _load(self) -> None:
-        # The loader runs its plugin only if it knows of no token, or certificate, that is still good.
-        state = self._loader.__dict__
-        known = {name: state.pop(name) for name in _REMEMBERED if name in state}
         self._not_before = self._clock.monotonic() + PAUSE
         try:
             await self._loader.load_and_set(self._configuration)
         except _MISTAKES as error:
-            state.update(known)
             log.warning("credentials.not_renewed", error=str(error))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from karpenter_local.apiserver.qos import total
+
 Spec = dict[str, Any]
 
 _FILE_MODE = 0o644
 # https://kubernetes.io/docs/concepts/storage/projected-volumes/
 _TOKEN_SECONDS = 3600
 _DIGEST_OR_TAG = re.compile(r"(@[a-z0-9]+:[a-f0-9]+|:[\w][\w.-]{0,127})$", re.IGNORECASE)
+_SHARED = ("cpu", "memory")
+"""Resources that a pod may have as a whole, and that may be overcommitted."""
 _SOURCES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
@@ -137,8 +141,10 @@ def _requests_from_limits(container: Spec) -> None:
 
 
 def _pod_level_requests(spec: Spec) -> None:
+    """A pod with limits requests what its containers request together, or else its limits."""
     limits = spec["resources"].get("limits") or {}
     if limits:
         requests = spec["resources"].setdefault("requests", {})
-        for name, quantity in limits.items():
+        asked = {name: str(amount) for name, amount in total(spec, "requests").items() if name in _SHARED}
+        for name, quantity in (limits | asked).items():
             requests.setdefault(name, quantity)

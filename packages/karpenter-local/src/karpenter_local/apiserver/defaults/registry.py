@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter_local.apiserver.defaults import others, pods, storage, workloads
+from karpenter_local.apiserver.defaults import extensions, others, pods, storage, workloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,16 @@ DEFAULTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "rolebindings.rbac.authorization.k8s.io": others.role_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": others.role_binding,
     "priorityclasses.scheduling.k8s.io": others.priority_class,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": extensions.mutating_webhooks,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": extensions.admission_policy,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": extensions.admission_policy_binding,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": extensions.webhooks,
+    "apiservices.apiregistration.k8s.io": extensions.api_service,
+    "horizontalpodautoscalers.autoscaling": extensions.autoscaler,
+    "flowschemas.flowcontrol.apiserver.k8s.io": extensions.flow_schema,
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": extensions.priority_level,
+    "ingressclasses.networking.k8s.io": extensions.ingress_class,
+    "networkpolicies.networking.k8s.io": extensions.network_policy,
     "limitranges": others.limit_range,
     "resourceclaims.resource.k8s.io": others.resource_claim,
     "resourceclaimtemplates.resource.k8s.io": others.resource_claim_template,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter.kube.rest import Response
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.negotiation import clauses
 from karpenter_local.apiserver.openapi.paths import paths_of
@@ -15,13 +16,16 @@ from karpenter_local.apiserver.presenting import reply, reply_raw
 from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from karpenter.kube.rest import Request, Response
+    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.resources import APIResource
 
 _V3 = "#/components/schemas/"
 _V2 = "#/definitions/"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2"
+_PROTOBUF_ANSWER = f"{_PROTOBUF}.v1.0+protobuf"
+"""As API servers spell it in an answer: what clients ask for has an @ in it, which is no media type."""
 _STATUS = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
 
 
@@ -109,9 +113,30 @@ def _collect(backend: Backend, schemas: Schemas, resources: list[APIResource], p
 
 def _version_two(backend: Backend, request: Request) -> Response:
     for clause in clauses(request.header("accept")):
+        if clause.media_type.startswith(_PROTOBUF):
+            headers = (("content-type", _PROTOBUF_ANSWER),)
+            return Response(status=200, headers=headers, body=_binary_head())
         if clause.media_type in {"application/json", "*/*", "application/*"}:
             return reply(_old_document(backend))
     raise errors.not_acceptable()
+
+
+def _binary_head() -> bytes:
+    """
+    Return the version 2 document in protobuf, without paths and definitions.
+
+    Clients ask for it where a kind is not in version 3, to validate an object before they send it. What is
+    not described they leave to the server, so nothing need be; kubectl then says that there is no such kind.
+    The numbers are those of https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto
+    """
+    version = built_in_types().version.encode()
+    info = _field(1, b"Kubernetes") + _field(2, version)
+    return _field(1, b"2.0") + _field(2, info) + _field(8, b"")
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Return a field of a message that is shorter than 128 bytes."""
+    return bytes((number << 3 | 2, len(content))) + content
 
 
 def _old_document(backend: Backend) -> dict[str, Any]:

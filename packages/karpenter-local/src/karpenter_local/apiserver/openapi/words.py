@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 KINDS = {
+    "APIService": "A group of the API that another server serves.",
     "ConfigMap": "Configuration as keys and values.",
     "CronJob": "Jobs made on a schedule.",
     "CSIDriver": "What a storage driver can do.",
@@ -13,10 +14,16 @@ KINDS = {
     "DeviceClass": "A class of devices that claims can ask for.",
     "EndpointSlice": "Some of the addresses behind a service.",
     "Event": "Something that happened to an object.",
+    "FlowSchema": "Which requests belong to which priority level.",
+    "HorizontalPodAutoscaler": "How many replicas a workload has, by what they use.",
+    "Ingress": "Which service answers under which host and path.",
+    "IngressClass": "Which controller serves ingresses.",
     "Job": "Pods that run until enough of them have succeeded.",
     "Lease": "A claim to lead or to be alive, renewed from time to time.",
     "LimitRange": "Defaults and bounds for what containers of a namespace ask for.",
+    "MutatingWebhookConfiguration": "Servers that may change objects before they are stored.",
     "Namespace": "A space for names.",
+    "NetworkPolicy": "Which pods may talk to which others.",
     "Node": "A machine that runs pods.",
     "PersistentVolume": "Storage that exists.",
     "PersistentVolumeClaim": "A request for storage.",
@@ -24,6 +31,7 @@ KINDS = {
     "PodDisruptionBudget": "How many pods of a set may be down by choice at one time.",
     "PodTemplate": "A pod to make others from.",
     "PriorityClass": "A name for how important pods are.",
+    "PriorityLevelConfiguration": "How many requests of a level are served at a time.",
     "ReplicaSet": "A number of identical pods.",
     "ResourceClaim": "A request for devices.",
     "ResourceClaimTemplate": "A claim to make others from, one for each pod.",
@@ -34,6 +42,9 @@ KINDS = {
     "ServiceAccount": "Who pods are.",
     "StatefulSet": "Replicas with names and storage of their own.",
     "StorageClass": "A kind of storage that can be made on request.",
+    "ValidatingAdmissionPolicy": "Rules in CEL that objects must keep to be stored.",
+    "ValidatingAdmissionPolicyBinding": "Where a policy applies, and what happens where it is not kept.",
+    "ValidatingWebhookConfiguration": "Servers that may refuse objects before they are stored.",
     "VolumeAttachment": "A volume on its way to or from a node.",
 }
 

@@ -18,6 +18,11 @@ _NEEDS_REVISION = frozenset(
         "csinodes.storage.k8s.io",
         "csistoragecapacities.storage.k8s.io",
         "volumeattachments.storage.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "apiservices.apiregistration.k8s.io",
     }
 )
 """An update must say which revision it saw."""

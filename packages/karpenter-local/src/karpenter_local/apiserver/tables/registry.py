@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver.tables import others, storage, workloads
+from karpenter_local.apiserver.tables import extensions, others, storage, workloads
 from karpenter_local.apiserver.tables.columns import CREATED, NAME
 from karpenter_local.apiserver.tables.nodes import NODES
 from karpenter_local.apiserver.tables.pods import PODS
@@ -27,6 +27,17 @@ _COLUMNS: dict[str, tuple[TableColumn, ...]] = {
     "secrets": others.SECRETS,
     "serviceaccounts": others.PLAIN,
     "services": others.SERVICES,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": extensions.WEBHOOKS,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": extensions.POLICIES,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": extensions.POLICY_BINDINGS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": extensions.WEBHOOKS,
+    "apiservices.apiregistration.k8s.io": extensions.API_SERVICES,
+    "horizontalpodautoscalers.autoscaling": extensions.AUTOSCALERS,
+    "flowschemas.flowcontrol.apiserver.k8s.io": extensions.FLOW_SCHEMAS,
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": extensions.PRIORITY_LEVELS,
+    "ingressclasses.networking.k8s.io": extensions.INGRESS_CLASSES,
+    "ingresses.networking.k8s.io": extensions.INGRESSES,
+    "networkpolicies.networking.k8s.io": extensions.NETWORK_POLICIES,
     "controllerrevisions.apps": workloads.REVISIONS,
     "daemonsets.apps": workloads.DAEMONSETS,
     "deployments.apps": workloads.DEPLOYMENTS,

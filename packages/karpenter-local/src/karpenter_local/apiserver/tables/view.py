@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from karpenter_local.apiserver.entry import Entry
+    from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.tables.columns import TableColumn
     from karpenter_local.apiserver.watch_cache import WatchCacheEvent
 
@@ -51,6 +51,13 @@ class TableView:
     def change(self, change: WatchCacheEvent) -> bytes:
         """Return the event for a change."""
         return self.line(change.type, change.entry)
+
+    def bookmark(self, value: Object) -> bytes:
+        """Return a bookmark whose object is a table with a row that says nothing."""
+        meta = {key: part for key, part in value["metadata"].items() if key != "creationTimestamp"}
+        row = {"cells": ["" for _ in self._columns], "object": metadata_only({"metadata": meta})}
+        table = self._table({"resourceVersion": meta["resourceVersion"]}, [])
+        return event("BOOKMARK", encode({**table, "columnDefinitions": None, "rows": [row]}))
 
     def _table(self, meta: dict[str, Any], entries: Sequence[Entry]) -> dict[str, Any]:
         now = self._now()

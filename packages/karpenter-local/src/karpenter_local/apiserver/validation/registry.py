@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter_local.apiserver.validation import jobs, others, pods, workloads
+from karpenter_local.apiserver.validation import extensions, jobs, others, pods, workloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +28,10 @@ RULES: dict[str, Callable[[Object, Object | None], Iterable[FieldError]]] = {
     "statefulsets.apps": workloads.stateful_set,
     "jobs.batch": jobs.job,
     "cronjobs.batch": jobs.cron_job,
+    "horizontalpodautoscalers.autoscaling": extensions.autoscaler,
+    "ingresses.networking.k8s.io": extensions.ingress,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": extensions.admission_policy,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": extensions.admission_policy_binding,
     "leases.coordination.k8s.io": others.lease,
     "poddisruptionbudgets.policy": workloads.budget,
     "storageclasses.storage.k8s.io": others.storage_class,

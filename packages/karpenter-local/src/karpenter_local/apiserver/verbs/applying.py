@@ -51,10 +51,14 @@ def apply(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     except Conflicts as conflicts:
         raise errors.apply_conflict(conflicts.causes) from None
     intent = WriteOptions(
-        manager=manager, dry_run=call.dry_run, subresource=call.subresource, applied=result.managers
+        manager=manager,
+        dry_run=call.dry_run,
+        subresource=call.subresource,
+        applied=result.managers,
+        user=backend.user(call.request),
     )
     entry, status = _write(backend, call, result.value, old, intent)
-    return reply_raw(view.one(entry), status=status, headers=warnings(warned))
+    return reply_raw(view.one(entry), status=status, headers=warnings([*warned, *intent.warnings]))
 
 
 def _write(

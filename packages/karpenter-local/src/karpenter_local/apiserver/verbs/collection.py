@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def delete_collection(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Delete each selected object; answer with the list of them."""
-    options = read_options(call)
+    options = read_options(backend, call)
     stored = backend.kept(call.resource)
     entries = current(backend, call, selector(backend, call))
     done = [remove(backend, stored, entry, options).entry for entry in entries]

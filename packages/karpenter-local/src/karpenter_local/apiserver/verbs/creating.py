@@ -21,7 +21,12 @@ def post(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     options.check(call)
     body = read(call.request, call.resource.kind)
     value, warned = backend.incoming(call, body.value, body.repeated)
-    intent = WriteOptions(manager=call.manager, version=call.resource.api_version, dry_run=call.dry_run)
+    intent = WriteOptions(
+        manager=call.manager,
+        version=call.resource.api_version,
+        dry_run=call.dry_run,
+        user=backend.user(call.request),
+    )
     stored = backend.kept(call.resource)
     entry = create(backend, stored, call.namespace, value, intent)
-    return reply_raw(view.one(entry), status=201, headers=warnings(warned))
+    return reply_raw(view.one(entry), status=201, headers=warnings([*warned, *intent.warnings]))

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter_local.apiserver import errors
+from karpenter_local.apiserver.access import UserInfo
+from karpenter_local.apiserver.admission.policies import AdmissionAttributes
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.entry import Entry
 from karpenter_local.apiserver.metadata import stamp
 from karpenter_local.apiserver.options import is_dry_run, refuse
-from karpenter_local.apiserver.presenting import reply, reply_raw
+from karpenter_local.apiserver.presenting import reply, reply_raw, warnings
 from karpenter_local.apiserver.schema.conform import Mismatch, conform
 from karpenter_local.apiserver.schema.types import built_in_types
 from karpenter_local.apiserver.writing import draft
@@ -45,6 +47,10 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     policy: str = ""
     dry_run: bool = False
+    user: UserInfo | None = None
+    """Who deletes; None is the server itself, of whom no policy is asked."""
+    warnings: list[str] = []
+    """Filled by policies that have something to say and do not refuse."""
 
 
 class DeletionResult(msgspec.Struct, frozen=True):
@@ -58,13 +64,14 @@ def delete(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     """Delete one object."""
     stored = backend.kept(call.resource)
     entry = backend.entry(stored, call.namespace, call.name)
-    options = read_options(call)
+    options = read_options(backend, call)
     if entry is None:
         raise errors.not_found(call.resource, call.name)
     outcome = remove(backend, stored, entry, options)
+    warned = warnings(options.warnings)
     if not outcome.gone or backend.strategy(stored).returns_deleted:
-        return reply_raw(view.one(outcome.entry))
-    return reply(success(stored, outcome.entry.object()))
+        return reply_raw(view.one(outcome.entry), headers=warned)
+    return reply(success(stored, outcome.entry.object()), headers=warned)
 
 
 def success(resource: APIResource, value: Object) -> Object:
@@ -83,6 +90,7 @@ def remove(backend: Backend, resource: APIResource, entry: Entry, options: Delet
     _check(resource, meta, options)
     strategy = backend.strategy(resource)
     backend.admission.delete(resource, value)
+    _admit(backend, resource, value, options)
     strategy.before_delete(backend, value)
     _set_policy_finalizers(meta, options, orphans=strategy.orphans_by_default)
     grace = strategy.grace(value, options.grace)
@@ -103,6 +111,23 @@ def remove(backend: Backend, resource: APIResource, entry: Entry, options: Delet
     kept = backend.store.put(resource.table, entry.key, value)
     backend.changed(resource, kept)
     return DeletionResult(kept, gone=False)
+
+
+def _admit(backend: Backend, resource: APIResource, value: Object, options: DeleteOptions) -> None:
+    if options.user is None or not backend.policies:
+        return
+    meta = value["metadata"]
+    asked = AdmissionAttributes(
+        operation="DELETE",
+        resource=resource,
+        namespace=meta.get("namespace", "") if resource.namespaced else "",
+        name=meta["name"],
+        object=None,
+        old=value,
+        user=options.user,
+        dry_run=options.dry_run,
+    )
+    options.warnings.extend(backend.policies.validate(backend, asked))
 
 
 def _check(resource: APIResource, meta: dict[str, Any], options: DeleteOptions) -> None:
@@ -157,12 +182,12 @@ def _finish(
     if options.dry_run:
         return draft(backend, resource, value)
     gone = backend.store.delete(resource.table, entry.key, value)
-    backend.removed(resource)
+    backend.removed(resource, gone)
     return gone
 
 
-def read_options(call: RequestInfo) -> DeleteOptions:
-    """Return the options of a delete, from its body and its query."""
+def read_options(backend: Backend, call: RequestInfo) -> DeleteOptions:
+    """Return the options of a delete, from its body and its query, and who deletes."""
     body: Object = {}
     if call.request.body:
         try:
@@ -173,7 +198,8 @@ def read_options(call: RequestInfo) -> DeleteOptions:
             )
             fault.message = plain.rpartition(" (")[0] or plain
             raise
-    return options_from(body, dict(call.request.query))
+    options = options_from(body, dict(call.request.query))
+    return msgspec.structs.replace(options, user=backend.user(call.request))
 
 
 def options_from(body: Object, query: dict[str, str] | None = None) -> DeleteOptions:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import errors
+from karpenter_local.apiserver.admission.policies import AdmissionAttributes
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.presenting import reply
 from karpenter_local.apiserver.selectors import from_object
@@ -38,6 +39,8 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
         raise errors.not_found(call.resource, call.name)
     options = options_from(body.get("deleteOptions") or {}, dict(call.request.query))
     pod = entry.object()
+    if backend.policies:
+        _admit(backend, call, body, dry_run=options.dry_run)
     if not _free_to_go(pod):
         budgets = _covering(backend, entry)
         if len(budgets) > 1:
@@ -51,6 +54,22 @@ def evict(backend: Backend, call: RequestInfo) -> Response:
     return reply(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, status=201
     )
+
+
+def _admit(backend: Backend, call: RequestInfo, body: Object, *, dry_run: bool) -> None:
+    """Ask the admission policies about an eviction."""
+    asked = AdmissionAttributes(
+        operation="CREATE",
+        resource=call.resource,
+        subresource="eviction",
+        namespace=call.namespace,
+        name=call.name,
+        object={"kind": "Eviction", "apiVersion": "policy/v1", **body},
+        old=None,
+        user=backend.user(call.request),
+        dry_run=dry_run,
+    )
+    backend.policies.validate(backend, asked)
 
 
 def _mark(backend: Backend, call: RequestInfo, entry: Entry) -> Entry:

@@ -57,9 +57,10 @@ def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
         dry_run=call.dry_run,
         subresource=call.subresource,
         patch=True,
+        user=backend.user(call.request),
     )
     entry = update(backend, stored, changed, old, intent)
-    return reply_raw(view.one(entry), headers=warnings(warned))
+    return reply_raw(view.one(entry), headers=warnings([*warned, *intent.warnings]))
 
 
 def languages(resource: APIResource) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ _WHY = {
     "portforward": "has no ports to forward",
     "proxy": "cannot be reached",
     "ephemeralcontainers": "cannot be given a debug container",
-    "token": "gets no tokens",
 }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import access, bodies, errors, incoming
 from karpenter_local.apiserver.presenting import reply, warnings
+from karpenter_local.apiserver.tokens import ISSUER
 from karpenter_local.apiserver.verbs.binding import bind
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ def review(backend: Backend, call: RequestInfo) -> Response:
         case "selfsubjectreviews":
             value["status"] = {"userInfo": _info(backend.user(call.request))}
         case "tokenreviews":
-            value["status"] = {
-                "authenticated": False,
-                "user": {},
-                "error": "the embedded cluster reviews no tokens",
-            }
+            value["status"] = _token(backend, value.get("spec") or {})
         case "selfsubjectrulesreviews":
             namespace = (value.get("spec") or {}).get("namespace", "")
             value["status"] = _rules(access.rules_of(backend.store, backend.user(call.request), namespace))
@@ -70,6 +67,14 @@ def _question(spec: Object) -> access.AuthorizerAttributes:
     assert wanted is not None
     keys = ("verb", "group", "resource", "subresource", "name", "namespace")
     return access.AuthorizerAttributes(**{key: wanted.get(key) or "" for key in keys})
+
+
+def _token(backend: Backend, spec: Object) -> dict[str, Any]:
+    audiences = tuple(spec.get("audiences") or (ISSUER,))
+    user = backend.tokens.user(spec.get("token") or "", now=backend.clock.now(), audiences=audiences)
+    if user is None:
+        return {"user": {}, "error": "[invalid bearer token]"}
+    return {"authenticated": True, "user": _info(user), "audiences": list(audiences)}
 
 
 def _info(user: access.UserInfo) -> dict[str, Any]:

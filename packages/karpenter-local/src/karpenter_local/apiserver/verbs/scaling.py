@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import bodies, errors, options
+from karpenter_local.apiserver.admission.policies import AdmissionAttributes
 from karpenter_local.apiserver.custom.definition import ScalePaths
 from karpenter_local.apiserver.field_errors import invalid
 from karpenter_local.apiserver.managed.owners import Conflicts
 from karpenter_local.apiserver.managed.tracker import Author
-from karpenter_local.apiserver.presenting import reply
+from karpenter_local.apiserver.presenting import reply, warnings
 from karpenter_local.apiserver.schema.conform import Mismatch, conform
 from karpenter_local.apiserver.schema.types import built_in_types
 from karpenter_local.apiserver.tables.columns import dig, selector
@@ -55,8 +56,9 @@ def scale(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
         dry_run=call.dry_run,
         subresource="scale",
     )
+    warned = _admit(backend, call, paths, old.object(), value)
     entry = update(backend, stored, value, old, intent)
-    return reply(render(call, paths, entry.object()))
+    return reply(render(call, paths, entry.object()), headers=warnings(warned))
 
 
 def _applied(backend: Backend, call: RequestInfo, paths: ScalePaths, old: Entry) -> Response:
@@ -75,8 +77,28 @@ def _applied(backend: Backend, call: RequestInfo, paths: ScalePaths, old: Entry)
     intent = WriteOptions(
         manager=author.manager, dry_run=call.dry_run, subresource="scale", applied=result.managers
     )
-    entry = update(backend, stored, backend.normal(stored, result.value), old, intent)
-    return reply(render(call, paths, entry.object()))
+    value = backend.normal(stored, result.value)
+    warned = _admit(backend, call, paths, old.object(), value)
+    entry = update(backend, stored, value, old, intent)
+    return reply(render(call, paths, entry.object()), headers=warnings(warned))
+
+
+def _admit(backend: Backend, call: RequestInfo, paths: ScalePaths, old: Object, value: Object) -> list[str]:
+    """Ask the admission policies about a Scale; return their warnings."""
+    if not backend.policies:
+        return []
+    asked = AdmissionAttributes(
+        operation="UPDATE",
+        resource=call.resource,
+        subresource="scale",
+        namespace=call.namespace,
+        name=call.name,
+        object=render(call, paths, value),
+        old=render(call, paths, old),
+        user=backend.user(call.request),
+        dry_run=call.dry_run,
+    )
+    return backend.policies.validate(backend, asked)
 
 
 def render(call: RequestInfo, paths: ScalePaths, value: Object) -> Object:

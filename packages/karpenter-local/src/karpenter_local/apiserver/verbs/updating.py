@@ -36,6 +36,7 @@ def put(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
         version=call.resource.api_version,
         dry_run=call.dry_run,
         subresource=call.subresource,
+        user=backend.user(call.request),
     )
     stored = backend.kept(call.resource)
     old = backend.entry(stored, call.namespace, call.name)
@@ -44,6 +45,6 @@ def put(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
             raise errors.not_found(call.resource, call.name)
         meta["name"] = call.name
         entry = create(backend, stored, call.namespace, value, intent)
-        return reply_raw(view.one(entry), status=201, headers=warnings(warned))
+        return reply_raw(view.one(entry), status=201, headers=warnings([*warned, *intent.warnings]))
     entry = update(backend, stored, value, old, intent)
-    return reply_raw(view.one(entry), headers=warnings(warned))
+    return reply_raw(view.one(entry), headers=warnings([*warned, *intent.warnings]))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from karpenter_local.apiserver.backend import Backend
+    from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView
     from karpenter_local.apiserver.watch_cache import WatchCacheEvent
@@ -35,6 +36,8 @@ _BATCH = 512
 
 class Watch:
     """One accepted watch."""
+
+    content_type = "application/json"
 
     def __init__(self, backend: Backend, call: RequestInfo, view: ResponseView) -> None:
         self._backend = backend
@@ -71,7 +74,7 @@ class Watch:
             yield [self._view.line("ADDED", entry) for entry in self._first[start : start + _BATCH]]
         self._first = ()
         if self._marks_end:
-            yield [bookmark(self._call, self._after, initial_end=True)]
+            yield [self._view.bookmark(bookmark(self._call, self._after, initial_end=True))]
         while True:
             changes = self._history.read(self._cursor, _BATCH)
             if changes is None:
@@ -143,18 +146,17 @@ class Watch:
     def _mark(self) -> bytes:
         """Return a bookmark; only when everything up to now has been sent."""
         self._after = max(self._after, self._backend.store.revision)
-        return bookmark(self._call, self._after)
+        return self._view.bookmark(bookmark(self._call, self._after))
 
 
-def bookmark(call: RequestInfo, revision: int, *, initial_end: bool = False) -> bytes:
-    """Return a bookmark event: nothing but a revision to resume at."""
+def bookmark(call: RequestInfo, revision: int, *, initial_end: bool = False) -> Object:
+    """Return the object of a bookmark: nothing but a revision to resume at."""
     meta: dict[str, object] = {"resourceVersion": str(revision)}
     if not call.resource.custom:
         meta["creationTimestamp"] = None
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    body = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": meta}
-    return encode({"type": "BOOKMARK", "object": body})
+    return {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": meta}
 
 
 def too_old(asked: int, oldest: int) -> errors.APIStatusError:

@@ -420,7 +420,69 @@ _QUOTED_OR_CALL = re.compile(
 
 def _with_our_functions(source: str) -> str:
     """Return an expression that calls our functions; texts in quotes stay as they are."""
-    return _QUOTED_OR_CALL.sub(lambda match: _OTHER_NAMES.get(match[0], match[0]), source)
+    plain = _without_optional_selection(source) if "?" in source else source
+    return _QUOTED_OR_CALL.sub(lambda match: _OTHER_NAMES.get(match[0], match[0]), plain)
+
+
+# The library does not parse optional selection (https://github.com/google/cel-spec/wiki/proposal-246), which
+# rules spell ``a.b.?c.d.orValue(x)`` and ``a[?'key'].hasValue()``: the steps from the first mark on are made
+# conditions. What follows them must be orValue, hasValue or value.
+_MARKED = r"\.\?[A-Za-z_]\w*|\[\?(?:'[^'\\]*'|\"[^\"\\]*\")\]"
+_STEP = rf"{_MARKED}|\.[A-Za-z_]\w*|\[(?:'[^'\\]*'|\"[^\"\\]*\"|[A-Za-z0-9_.]+)\]"
+_OPTIONAL = re.compile(
+    rf"(?<![\w.])(?P<head>[A-Za-z_]\w*)(?P<steps>(?:{_STEP})*?(?:{_MARKED})(?:{_STEP})*?)"
+    r"\.(?P<ends>orValue|hasValue|value)\("
+)
+
+
+def _without_optional_selection(source: str) -> str:
+    """Return an expression in which optional selection is spelled with ``has`` and ``in``."""
+    found = _OPTIONAL.search(source)
+    if found is None:
+        return source
+    opened = found.end()
+    closed = _closing(source, opened)
+    whole, conditions = _conditions(found["head"], found["steps"])
+    inner = _without_optional_selection(source[opened:closed])
+    holds = " && ".join(conditions)
+    match found["ends"]:
+        case "hasValue":
+            spelled = f"({holds})"
+        case "value":
+            spelled = whole
+        case _:
+            spelled = f"({holds} ? {whole} : {inner})"
+    return source[: found.start()] + spelled + _without_optional_selection(source[closed + 1 :])
+
+
+def _conditions(head: str, steps: str) -> tuple[str, list[str]]:
+    """Return a selection without marks, and what must hold for it to be there."""
+    whole, conditions, marked = head, list[str](), False
+    for step in re.findall(_STEP, steps):
+        marked = marked or "?" in step[:2]
+        plain = step.replace("?", "", 1) if "?" in step[:2] else step
+        if marked:
+            is_key = plain.startswith("[")
+            conditions.append(f"{plain[1:-1]} in {whole}" if is_key else f"has({whole}{plain})")
+        whole += plain
+    return whole, conditions
+
+
+def _closing(source: str, opened: int) -> int:
+    """Return where the bracket that was opened before a position is closed."""
+    depth = 1
+    quote = ""
+    for position in range(opened, len(source)):
+        letter = source[position]
+        if quote:
+            quote = "" if letter == quote and source[position - 1] != "\\" else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "()":
+            depth += 1 if letter == "(" else -1
+            if depth == 0:
+                return position
+    return len(source)
 
 
 @lru_cache(maxsize=1024)
