@@ -21,13 +21,25 @@ import aiohttp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_KEYS = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, " ": 32}
+_KEYS = {
+    "Enter": 13,
+    "Escape": 27,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+    " ": 32,
+}
 
 
 def find_chromium() -> str:
     """Return the program; empty where it is not installed."""
     return next(
-        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+        (
+            found
+            for name in ("chromium", "chromium-browser", "google-chrome")
+            if (found := shutil.which(name))
+        ),
         "",
     )
 
@@ -89,8 +101,10 @@ class Tab:
     async def until(self, code: str, within: float = 15.0) -> Any:
         """Wait until an expression is true, and return it."""
         async with asyncio.timeout(within):
-            while not (found := await self.run(f"(() => {{ try {{ return {code} }} catch {{ return null }} }})()")):
-                await asyncio.sleep(0.05)
+            while not (
+                found := await self.run(f"(() => {{ try {{ return {code} }} catch {{ return null }} }})()")
+            ):
+                await asyncio.sleep(0.05)  # noqa: ASYNC110  the page has no event of ours
         return found
 
     async def press(self, key: str, *, modifiers: int = 0) -> None:
@@ -122,7 +136,11 @@ class Tab:
     async def size(self, width: int, height: int) -> None:
         """Set the size of the window."""
         await self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     async def screenshot(self) -> bytes:

@@ -34,7 +34,7 @@ from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
 from karpenter.console.server import ConsoleServer, FixedSource, Unanswerable
-from karpenter.console.state import ConsoleDocument, Snapshot, SnapshotBuilder, plan_document
+from karpenter.console.state import Snapshot, SnapshotBuilder, plan_document
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from karpenter.cli.output import Output
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.console.server import ConsoleSource
+    from karpenter.console.state import ConsoleDocument
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings

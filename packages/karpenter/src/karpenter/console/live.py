@@ -25,7 +25,6 @@ from karpenter.console.server import MessageLog
 from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
-    PlanSummary,
     Snapshot,
     SnapshotBuilder,
     frame_between,
@@ -43,7 +42,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.base.clock import Clock
-    from karpenter.console.state import Frame
+    from karpenter.console.state import (
+        Frame,
+        PlanSummary,
+    )
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
     from karpenter.kube.client import Client
@@ -257,11 +259,11 @@ class _Served(msgspec.Struct, frozen=True, kw_only=True):
 def arrivals(before: Snapshot, after: Snapshot, at: datetime) -> list[ConsoleDecision]:
     """Return rows for machines that came or went between two snapshots of a live cluster."""
     rows = []
-    known = {each.claim or each.name: each for each in before.machines.values()}
-    there = {each.claim or each.name: each for each in after.machines.values()}
+    known = {each.claim: each for each in before.machines.values() if each.claim}
+    there = {each.claim: each for each in after.machines.values() if each.claim}
     for key, machine in there.items():
         was = known.get(key)
-        if (was is None or was.price is None) and machine.price is not None and machine.pool:
+        if (was is None or was.price is None) and machine.price is not None:
             text = f"launch {machine.type} in {machine.zone} ({machine.capacity_type})"
             rows.append(
                 ConsoleDecision(
@@ -274,7 +276,7 @@ def arrivals(before: Snapshot, after: Snapshot, at: datetime) -> list[ConsoleDec
                 )
             )
     for key, machine in known.items():
-        if key not in there and machine.pool:
+        if key not in there:
             moved = sum(1 for pod in before.pods.values() if pod.machine == machine.name and not pod.daemon)
             rows.append(
                 ConsoleDecision(

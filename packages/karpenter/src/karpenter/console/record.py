@@ -16,15 +16,13 @@ import msgspec
 from karpenter.console.state import (
     ConsoleDecision,
     ConsoleDocument,
-    Frame,
-    Snapshot,
     SnapshotBuilder,
     command_row,
     frame_between,
     plan_summary,
 )
 from karpenter.core.effects import Announce
-from karpenter.core.model.catalog import EMPTY, Catalog
+from karpenter.core.model.catalog import EMPTY
 from karpenter.core.state.cluster import ClusterState
 from karpenter.replay.record import (
     DECODER,
@@ -46,7 +44,12 @@ from karpenter.replay.replay import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karpenter.console.state import PlanSummary
+    from karpenter.console.state import (
+        Frame,
+        PlanSummary,
+        Snapshot,
+    )
+    from karpenter.core.model.catalog import Catalog
     from karpenter.replay.record import Line
     from karpenter.why.answer import Inquiry
 
@@ -165,6 +168,7 @@ class _RecordReader:
                     )
                 self._store, self._catalogs = ClusterState(serves=line.serves), CatalogReader()
                 self._asked.clear()
+                self._catalog = EMPTY  # until its first decision an operator has not seen the whole cluster
                 if self.began is not None:
                     row = ConsoleDecision(at=line.at, kind="fault", title="an operator starts anew")
                     self.decisions.append(row)

@@ -19,7 +19,6 @@ import msgspec
 from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, SPOT, ZONE
 from karpenter.api.meta import is_status_condition_true
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.disruption.disrupt import DisruptionDecision
 from karpenter.core.lifecycle.conditions import LAUNCHED
 from karpenter.core.model.resources import CPU, MEMORY, human_amount, parse_resources, pod_requests
 from karpenter.core.scheduling.build.build import pool_usage
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
+    from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.model.resources import Resources
     from karpenter.core.state.cluster import ClusterView
@@ -186,7 +186,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What all machines cost now."""
 
     bound: float | None = None
-    """What no plan for the same pods can cost less than, with the machines that may not go; null if unknown."""
+    """What no plan for the same pods can cost less than; machines that may not go count in full."""
 
     saving: float = 0.0
     """What the next commands would save per hour."""
@@ -280,7 +280,8 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
         name=node.name,
         state=_state(node),
         claim=node.claim.name if node.claim is not None else "",
-        pool=node.pool,
+        # A Node may be seen before its NodeClaim has a provider id; its label says whose it is.
+        pool=node.pool or labels.get(NODEPOOL, ""),
         zone=labels.get(ZONE, ""),
         type=labels.get(INSTANCE_TYPE, ""),
         capacity_type=labels.get(CAPACITY_TYPE, ""),

@@ -55,7 +55,7 @@ class App {
   }
 
   async edit(name) {
-    this.open("whatif");
+    if (this.view !== "whatif") this.show("whatif");
     this.fillPools();
     if (name) $("whatif-pool").value = name;
     const details = await this.poolDetails($("whatif-pool").value);
@@ -191,6 +191,11 @@ class App {
   }
 
   open(name) {
+    this.show(name);
+    if (name === "whatif" && !$("manifest").value) this.edit("");
+  }
+
+  show(name) {
     this.view = name;
     for (const each of VIEWS) {
       $(`view-${each}`).hidden = each !== name;
@@ -198,10 +203,7 @@ class App {
       $(`tab-${each}`).tabIndex = each === name ? 0 : -1;
     }
     if (name === "map") this.map.resize();
-    if (name === "whatif") {
-      this.fillPools();
-      if (!$("manifest").value) this.edit("");
-    }
+    if (name === "whatif") this.fillPools();
     this.refresh();
   }
 

@@ -13,10 +13,25 @@ function sized(machine) {
   return { w: side * 1.25, h: side };
 }
 
-export function layoutMap(model) {
+/** Lay out the map so that it is as large as it can be in a window of this shape. */
+export function layoutMap(model, width, height) {
+  let best = null, most = 0;
+  for (const stretch of [0.35, 0.6, 1, 1.6, 2.6, 4.2]) {
+    const found = laidOut(model, stretch);
+    const scale = Math.min(width / found.width, height / found.height);
+    if (scale > most * 1.02) {
+      best = found;
+      most = scale;
+    }
+  }
+  return best;
+}
+
+function laidOut(model, stretch) {
   const cells = new Map();
   const pools = new Set([...model.state.pools.keys()].sort());
-  const zones = new Set();
+  // Machines have no zone before they are launched; their column is always there, so that nothing jumps.
+  const zones = new Set(model.doc.mode === "plan" ? [] : [""]);
   for (const machine of model.state.machines.values()) {
     pools.add(machine.pool || "");
     zones.add(machine.zone || "");
@@ -28,7 +43,7 @@ export function layoutMap(model) {
   for (const machine of model.state.machines.values()) {
     cells.get(`${machine.pool || ""}\n${machine.zone || ""}`).push({ machine, ...sized(machine) });
   }
-  const widths = columns.map((column) => Math.max(120, ...rows.map((row) => wished(cells.get(`${row}\n${column}`)))));
+  const widths = columns.map((column) => Math.max(120, ...rows.map((row) => wished(cells.get(`${row}\n${column}`), stretch))));
   const result = { cells: [], machines: new Map(), rows: [], columns: [], width: 0, height: 0, waiting: null };
   let y = HEAD + waitingLane(model, result, widths);
   for (const row of rows) {
@@ -75,9 +90,9 @@ function waitingLane(model, result, widths) {
   return result.waiting.h + CELL_GAP;
 }
 
-function wished(members) {
+function wished(members, stretch) {
   const area = members.reduce((sum, each) => sum + (each.w + GAP) * (each.h + GAP), 0);
-  return Math.sqrt(area * 1.9) + 2 * PAD;
+  return Math.max(Math.sqrt(area * stretch) * 1.1, ...members.map((each) => each.w)) + 2 * PAD;
 }
 
 /** Put machines on shelves, the largest first; returns the height. */

@@ -48,6 +48,7 @@ export class ClusterMap {
   }
 
   resize() {
+    if (!this.canvas.clientWidth && this.width) return; // another view is shown
     const ratio = Math.min(devicePixelRatio || 1, 2);
     this.ratio = ratio;
     this.width = this.canvas.clientWidth || 1;
@@ -63,7 +64,7 @@ export class ClusterMap {
   /** Lay out the state that the model shows now; with `animate`, machines and pods are seen moving there. */
   update(animate = true) {
     const before = this.layout, old = this.tiles;
-    this.layout = layoutMap(this.model);
+    this.layout = layoutMap(this.model, this.width, Math.max(this.height - 20, 60));
     this.tiles = new Map();
     for (const [name, box] of this.layout.machines) {
       const pods = this.model.pods.get(name);
@@ -103,7 +104,7 @@ export class ClusterMap {
 
   fit() {
     const pad = 14;
-    const scale = Math.min((this.width - 2 * pad) / this.layout.width, (this.height - 2 * pad - 30) / this.layout.height, 3);
+    const scale = Math.min((this.width - 2 * pad) / this.layout.width, (this.height - 2 * pad) / this.layout.height, 3);
     this.view.scale = Math.max(scale, 0.02);
     this.view.x = pad + Math.max(0, (this.width - 2 * pad - this.layout.width * scale) / 2);
     this.view.y = pad;
@@ -122,8 +123,10 @@ export class ClusterMap {
   }
 
   pan(dx, dy) {
-    this.view.x += dx;
-    this.view.y += dy;
+    const { view, layout } = this;
+    const kept = (at, size, window) => Math.min(Math.max(at, 80 - size * view.scale), window - 80); // never out of sight
+    view.x = kept(view.x + dx, layout.width, this.width);
+    view.y = kept(view.y + dy, layout.height, this.height);
     this.fitted = false;
     this.request();
   }
@@ -152,6 +155,7 @@ export class ClusterMap {
     this.overlay();
     this.times.push(time);
     if (this.times.length > 240) this.times.shift();
+    if (!this.drawn) this.first = performance.now();
     this.drawn += 1;
     if (active) this.request();
   }
@@ -211,9 +215,9 @@ export class ClusterMap {
     this.flush();
     for (const [box, place] of shown) this.paintFrame(box.machine, place, scale);
     const price = cell.members.reduce((sum, each) => sum + (each.machine.price || 0), 0);
-    if (scale > 0.45 && cell.members.length) {
-      this.label(`${cell.members.length} × ${hourly(price)} an hour`.replace(" × ", cell.members.length === 1 ? " machine, " : " machines, "),
-        cell.x + 6, cell.y + 12, 9, color.quiet);
+    if (cell.members.length && cell.w * scale > 90) {
+      const text = `${cell.members.length} ${cell.members.length === 1 ? "machine" : "machines"}, ${hourly(price)}/h`;
+      this.clipped(text, cell.x + 5, cell.y + 13, Math.min(10.5 / scale, 14), cell.w - 8, color.quiet);
     }
   }
 
@@ -279,9 +283,9 @@ export class ClusterMap {
     pen.strokeRect(place.x, place.y, place.w, place.h);
     if (coming) pen.setLineDash([]);
     if (place.w * scale > 58) this.describe(machine, place, scale);
-    else if (machine.capacityType === "spot" && place.w * scale > 12) {
+    if (machine.capacityType === "spot" && place.w * scale > 12) {
       pen.fillStyle = color.text;
-      pen.fillRect(place.x + place.w - 4 / scale, place.y + 1 / scale, 3 / scale, 3 / scale);
+      pen.fillRect(place.x + place.w - 5 / scale, place.y + 1 / scale, 4 / scale, 4 / scale);
     }
   }
 
@@ -348,10 +352,10 @@ export class ClusterMap {
     const { color, view, layout } = this;
     const size = Math.min(Math.max(12 / view.scale, 11), 60);
     for (const column of layout.columns) {
-      this.label(column.name || "zone not known", column.x, HEAD - 8, size, color.text);
+      this.label(column.name || "launching", column.x, HEAD - 8, size, color.text);
     }
     for (const row of layout.rows) {
-      this.clipped(row.name || "no NodePool", 2, row.y + size, size, 112, color.text);
+      this.clipped(row.name || "unmanaged", 2, row.y + size, size, 112, color.text);
       const pool = this.model.state.pools.get(row.name);
       const limit = pool && pool.limits && Object.entries(pool.limits)[0];
       if (limit) this.clipped(`${limit[0]} ${limit[1]}`, 2, row.y + size * 2.3, size * 0.85, 112, color.quiet);

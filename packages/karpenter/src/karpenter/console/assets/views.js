@@ -3,7 +3,7 @@
 import { HOURS_A_MONTH, clock, cores, dollars, gib, hourly } from "./model.js";
 
 const SHOWN_ROWS = 500;
-const SYMBOLS = { provision: "＋", disrupt: "−", event: "·", fault: "▼" };
+const SYMBOLS = { provision: "+", disrupt: "−", event: "·", fault: "▼" };
 const SVG = "http://www.w3.org/2000/svg";
 
 export function make(tag, facts = {}, ...children) {
@@ -122,8 +122,8 @@ export class Detail {
       facts(Object.entries(details.allowed).map(([reason, count]) => [`may go now, ${reason}`, String(count)])),
       details.opens ? make("p", {}, `The budgets let a machine go next at ${details.opens}.`) : "",
       make("h3", {}, `It may buy ${details.types} instance types in ${details.offerings} offerings`),
-      table(["type", "zone", "", "cpu", "memory", "$ an hour"], details.cheapest.map((each) =>
-        [each.type, each.zone, each.capacityType, each.cpu, each.memory, hourly(each.price)])),
+      table(["type", "zone", "cpu, memory", "$ an hour"], details.cheapest.map((each) =>
+        [each.type, `${each.zone} ${each.capacityType}`, `${each.cpu}, ${each.memory}`, hourly(each.price)])),
       this.app.can("whatif") ? make("p", {}, make("button", { type: "button", onclick: () => this.app.edit(name) }, "What if it were different?")) : "");
   }
 
@@ -291,7 +291,7 @@ function chart(model) {
   const steps = (key) => model.times.map((time, i) => `${i ? `H${x(time)}V` : `M${x(time)} `}${y(model.bills[i][key])}`).join("") + `H${x(last)}`;
   frame.append(svg("path", { class: "area-spot", d: `${steps("spot")}V${y(0)}H${x(first)}Z` }), svg("path", { class: "line-bill", d: steps("hourly") }));
   const bounds = model.plans.filter((each) => each.bound != null).map((each) => [Math.max(first, Math.min(Date.parse(each.at), last)), each.bound]);
-  if (bounds.length > 1) frame.append(svg("path", { class: "line-bound", d: bounds.map(([time, least], i) => `${i ? "L" : "M"}${x(time)} ${y(least)}`).join("") }));
+  if (model.live && bounds.length > 1) frame.append(svg("path", { class: "line-bound", d: bounds.map(([time, least], i) => `${i ? "L" : "M"}${x(time)} ${y(least)}`).join("") }));
   for (const [time, least] of bounds) {
     const dot = svg("circle", { class: "dot-bound", cx: x(time), cy: y(least), r: 4 });
     dot.append(svg("title", {}, `no plan can cost less than ${hourly(least)} an hour`));
