@@ -104,5 +104,6 @@ def test_scripts_declare_every_name_once() -> None:
 def test_files_have_no_inline_code_and_no_other_host(name: str) -> None:
     """The policy of the server allows neither."""
     text = ASSETS.joinpath(name).read_text().replace("http://www.w3.org/2000/svg", "")
+    text = re.sub(r"^//.*$", "", text, flags=re.MULTILINE)
 
     assert not re.search(r"https?://|\son\w+=\"|style=\"|innerHTML|\beval\(", text)

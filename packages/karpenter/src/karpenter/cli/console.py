@@ -189,7 +189,7 @@ class _Serving:
             client,
             title=title,
             catalog=catalog,
-            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
+            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now, progress=False),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
         )
@@ -221,7 +221,9 @@ class _Serving:
         """Work out what the operator would have done at moments of a record, one after the other."""
         for moment in sampled_moments(source.document(), _SAMPLES):
             with suppress(CommandError):
-                inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, self._settings)
+                inquiry = await asyncio.to_thread(
+                    recorded_inquiry, record, moment, self._settings, progress=False
+                )
                 source.add_plan(await asyncio.to_thread(plan_at, inquiry))
 
 
@@ -268,7 +270,7 @@ def record_source(file: Path, settings: Settings) -> FixedSource:
     @lru_cache(_MOMENTS)
     def inquire(at: datetime | None) -> Inquiry:
         try:
-            return recorded_inquiry(file, at + _SAME if at is not None else None, settings)
+            return recorded_inquiry(file, at + _SAME if at is not None else None, settings, progress=False)
         except CommandError as error:
             raise Unanswerable("; ".join(error.problems)) from error
 
@@ -297,7 +299,7 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
     types, now = catalog_for(catalog, groups), moment_of(None)
     decision = decide(found.view, types, settings, now, disruption=True)
     document = planned_document(decision, found.view, types, now, title=", ".join(paths))
-    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now))
+    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now, progress=False))
 
 
 def planned_document(
@@ -325,6 +327,6 @@ def record_page(file: Path, settings: Settings) -> str:
     for moment in reversed(sampled_moments(document, _SAMPLES)):
         if monotonic() < ends:
             with suppress(CommandError):
-                plans.append(plan_at(recorded_inquiry(file, moment, settings)))
+                plans.append(plan_at(recorded_inquiry(file, moment, settings, progress=False)))
     document = msgspec.structs.replace(document, plans=tuple(reversed(plans)))
-    return plan_page(document, recorded_inquiry(file, None, settings))
+    return plan_page(document, recorded_inquiry(file, None, settings, progress=False))

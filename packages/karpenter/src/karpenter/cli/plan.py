@@ -112,7 +112,8 @@ def plan(  # noqa: PLR0917  click hands over options by name
 
         title = context or ", ".join(paths) or kubeconfig
         document = planned_document(decision, found.view, types, moment, title=title)
-        click.echo(plan_page(document, inquiry_of(found.view, types, settings, moment)), nl=False)
+        inquiry = inquiry_of(found.view, types, settings, moment, progress=False)
+        click.echo(plan_page(document, inquiry), nl=False)
     else:
         data = plan_data(decision)
         if why:

@@ -145,10 +145,20 @@ def target_of(text: str) -> tuple[str, str]:
 
 
 def inquiry_of(
-    view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, done: tuple[Done, ...] = ()
+    view: ClusterView,
+    catalog: Catalog,
+    settings: Settings,
+    now: datetime,
+    done: tuple[Done, ...] = (),
+    *,
+    progress: bool = True,
 ) -> Inquiry:
-    """Return a cluster at one moment, and how to ask what the operator would do with one like it."""
-    begun, told = monotonic(), False
+    """
+    Return a cluster at one moment, and how to ask what the operator would do with one like it.
+
+    With `progress`, people are told on standard error when the answer takes longer.
+    """
+    begun, told = monotonic(), not progress
 
     def asked(changed: ClusterView) -> ProvisioningDecision:
         nonlocal told
@@ -165,7 +175,9 @@ def inquiry_of(
     return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=done)
 
 
-def recorded_inquiry(file: Path, at: datetime | None, settings: Settings) -> Inquiry:
+def recorded_inquiry(
+    file: Path, at: datetime | None, settings: Settings, *, progress: bool = True
+) -> Inquiry:
     """Return the cluster at a moment of a flight record; raises CommandError where there is none."""
     try:
         with file.open("rb") as lines:
@@ -179,7 +191,7 @@ def recorded_inquiry(file: Path, at: datetime | None, settings: Settings) -> Inq
             f"{file}: no decision was made by {at.isoformat() if at is not None else 'its end'}",
             hint="karpenter replay FILE lists the decisions and their times",
         )
-    return inquiry_of(found.view, found.catalog, settings, found.now, found.done)
+    return inquiry_of(found.view, found.catalog, settings, found.now, found.done, progress=progress)
 
 
 def explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:

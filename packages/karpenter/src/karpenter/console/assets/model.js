@@ -3,7 +3,8 @@
 const KEYFRAME = 50;
 const MOST_FRAMES = 3000;
 
-export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#c9b400"];
+// Okabe and Ito's palette, which people with any colour vision tell apart: https://jfly.uni-koeln.de/color/
+export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
 export const DAEMON = "#8a93a0";
 export const HOURS_A_MONTH = 730;
 

@@ -31,6 +31,17 @@ _KEYS = {
     " ": 32,
 }
 
+_TRIED = """
+(() => {
+  try {
+    const found = CODE;
+    return found instanceof Element ? true : found;
+  } catch {
+    return null;
+  }
+})()
+"""
+
 
 def find_chromium() -> str:
     """Return the program; empty where it is not installed."""
@@ -101,11 +112,11 @@ class Tab:
     async def until(self, code: str, within: float = 15.0) -> Any:
         """Wait until an expression is true, and return it."""
         async with asyncio.timeout(within):
-            while not (
-                found := await self.run(f"(() => {{ try {{ return {code} }} catch {{ return null }} }})()")
-            ):
-                await asyncio.sleep(0.05)  # noqa: ASYNC110  the page has no event of ours
-        return found
+            while True:
+                found = await self.run(_TRIED.replace("CODE", code))
+                if found:
+                    return found
+                await asyncio.sleep(0.05)
 
     async def press(self, key: str, *, modifiers: int = 0) -> None:
         """Press a key."""
