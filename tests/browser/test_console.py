@@ -290,7 +290,7 @@ async def test_a_live_cluster_moves(tmp_path: Path) -> None:
                 "karpenterConsole.map.flights.size > 0 || karpenterConsole.map.moving.size > 0", 60
             )
             await tab.until(
-                "karpenterConsole.model.bill.machines > 5 && karpenterConsole.model.bill.spot > 0", 120
+                "karpenterConsole.model.bill.machines > 8 && karpenterConsole.model.bill.spot > 0", 120
             )
             await tab.until("karpenterConsole.model.plans.length > 0", 60)
             await tab.until("document.querySelectorAll('#feed-list button').length > 3", 60)

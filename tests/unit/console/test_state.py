@@ -51,6 +51,7 @@ def test_a_snapshot_has_machines_pods_and_nodepools(tmp_path: Path) -> None:
         "memory": 8192,
         "price": 0.1,
         "created": "2026-03-01T00:00:00Z",
+        "requested": "cpu 3, memory 2Gi",
     }
     assert {key: msgspec.to_builtins(each) for key, each in found.pods.items()} == {
         "default/web-5d9c-a": ["default/web", "n", 1000, 1024, "running", False],

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from karpenter.api.labels import CAPACITY_TYPE, SPOT
+from karpenter.api.labels import CAPACITY_TYPE, SPOT, ZONE
 from karpenter.cloud.kwok import Behaviour
 from karpenter.kube.errors import KubeError
 from karpenter_local.demo.scenes import requirements
@@ -45,12 +45,12 @@ class DemoWorkload(NamedTuple):
 
 
 WORKLOADS: Final = (
-    DemoWorkload("web", "500m", "512Mi", 6, 24),
-    DemoWorkload("api", "1", "1Gi", 4, 16),
-    DemoWorkload("cache", "500m", "3Gi", 2, 6),
-    DemoWorkload("search", "2", "4Gi", 2, 5),
-    DemoWorkload("batch", "1500m", "1Gi", 0, 18, spot=True),
-    DemoWorkload("report", "750m", "2Gi", 0, 10, spot=True),
+    DemoWorkload("web", "500m", "512Mi", 24, 60),
+    DemoWorkload("api", "1", "1Gi", 12, 30),
+    DemoWorkload("cache", "500m", "3Gi", 6, 12),
+    DemoWorkload("search", "2", "4Gi", 4, 9),
+    DemoWorkload("batch", "1500m", "1Gi", 3, 24, spot=True),
+    DemoWorkload("report", "750m", "2Gi", 3, 18, spot=True),
 )
 
 
@@ -80,11 +80,18 @@ async def _create(sandbox: Sandbox) -> None:
         )
     for each in WORKLOADS:
         resources = {"requests": {"cpu": each.cpu, "memory": each.memory}}
+        spread = {
+            "maxSkew": 2,
+            "topologyKey": ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": each.name}},
+        }
         await sandbox.deploy(
             each.name,
             replicas=each.least,
             nodeSelector={CAPACITY_TYPE: SPOT if each.spot else "on-demand"},
             terminationGracePeriodSeconds=2,
+            topologySpreadConstraints=[spread],
             containers=[{"name": "app", "image": "pause", "resources": resources}],
         )
 

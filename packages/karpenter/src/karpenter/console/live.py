@@ -270,7 +270,7 @@ def arrivals(before: Snapshot, after: Snapshot, at: datetime) -> list[ConsoleDec
                     at=at,
                     kind="provision",
                     title=text,
-                    because=f"NodePool {machine.pool}",
+                    because=f"NodePool {machine.pool}, for pods that requested {machine.requested}",
                     hourly=machine.price,
                     machines=(machine.name,),
                 )
@@ -283,6 +283,7 @@ def arrivals(before: Snapshot, after: Snapshot, at: datetime) -> list[ConsoleDec
                     at=at,
                     kind="disrupt",
                     title=f"{machine.type or machine.name} in {machine.zone} is gone",
+                    because=machine.reason,
                     hourly=-(machine.price or 0.0),
                     moved=moved,
                     machines=(machine.name,),

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, SPOT, ZONE
-from karpenter.api.meta import is_status_condition_true
+from karpenter.api.meta import find_status_condition, is_status_condition_true
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.lifecycle.conditions import LAUNCHED
+from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, LAUNCHED
 from karpenter.core.model.resources import CPU, MEMORY, human_amount, parse_resources, pod_requests
 from karpenter.core.scheduling.build.build import pool_usage
 from karpenter.core.state.pod import is_owned_by_daemonset, is_terminal
@@ -68,6 +68,11 @@ class ConsoleMachine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     """Dollars per hour; null where it is not known."""
 
     created: datetime | None = None
+    requested: str = ""
+    """What the pods requested that it was bought for."""
+
+    reason: str = ""
+    """Why it is being disrupted."""
 
 
 class ConsolePod(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -287,6 +292,8 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
         capacity_type=labels.get(CAPACITY_TYPE, ""),
         price=price_of(node, catalog),
         created=subject.metadata.creation_timestamp,
+        requested=_requested(node.claim),
+        reason=_reason(node.claim),
         **_size(node.allocatable),
     )
 
@@ -305,8 +312,19 @@ def unlaunched(claim: NodeClaim) -> ConsoleMachine:
         type=named.get(INSTANCE_TYPE, ""),
         capacity_type=named.get(CAPACITY_TYPE, ""),
         created=claim.metadata.creation_timestamp,
+        requested=_requested(claim),
         **_size(parse_resources(claim.spec.resources.requests)),
     )
+
+
+def _requested(claim: NodeClaim | None) -> str:
+    wanted = claim.spec.resources.requests if claim is not None else {}
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(wanted.items()))
+
+
+def _reason(claim: NodeClaim | None) -> str:
+    found = find_status_condition(claim.status.conditions, DISRUPTION_REASON) if claim is not None else None
+    return found.reason if found is not None and found.status == "True" else ""
 
 
 def _size(amounts: Resources) -> dict[str, int]:

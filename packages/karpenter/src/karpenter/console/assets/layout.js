@@ -79,7 +79,7 @@ function laidOut(model, stretch) {
 function waitingLane(model, result, widths) {
   const pods = model.pods.get("") || [];
   if (!pods.length) return 0;
-  const size = 14, width = widths.reduce((sum, each) => sum + each + CELL_GAP, 0);
+  const size = 14, width = widths.reduce((sum, each) => sum + each + CELL_GAP, -CELL_GAP);
   const many = Math.max(1, Math.floor(width / (size + 2)));
   result.waiting = { x: SIDE, y: HEAD, w: width, h: Math.ceil(pods.length / many) * (size + 2) + 8, tiles: [] };
   pods.forEach(([key, pod], number) => {

@@ -72,6 +72,7 @@ export class Detail {
       ["NodePool", machine.pool ? make("button", { type: "button", onclick: () => this.app.select({ kind: "pool", name: machine.pool }) }, machine.pool) : ""],
       ["state", machine.state],
       ["price", machine.price == null ? "not known" : `${hourly(machine.price)} an hour, ${dollars(machine.price * HOURS_A_MONTH)} a month`],
+      ["bought for", machine.requested], ["disrupted because", machine.reason],
       ["created", machine.created ? clock(Date.parse(machine.created)) : ""],
     ]), make("h3", {}, `cpu ${Math.round(use.cpu * 100)} % of ${cores(machine.cpu)}`), meter(use.cpu, "cpu"),
     make("h3", {}, `memory ${Math.round(use.memory * 100)} % of ${gib(machine.memory)}`), meter(use.memory, "memory"),
