@@ -337,6 +337,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("runs") / "run.jsonl"
     words = ["--seed", "3", "--hours", "0.5", "--machines", "14", "--faults", "some", "--record", str(file)]
     assert CliRunner().invoke(simulate, words).exit_code == 0
+    assert CliRunner().invoke(main, ["replay", str(file)]).exit_code == 0
     return file
 
 

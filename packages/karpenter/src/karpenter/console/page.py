@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from karpenter.console.state import ConsoleDocument
+    from karpenter.core.disruption.disrupt import DisruptionDecision
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from karpenter.core.state.cluster import ClusterView
     from karpenter.why.answer import Explanation, Inquiry
 
 SCRIPTS: Final = ("model.js", "layout.js", "map.js", "views.js", "app.js")
@@ -93,21 +96,22 @@ def with_answers(
 
 def remembering(inquiry: Inquiry) -> Inquiry:
     """Return an inquiry that decides about its own view only once."""
-    provisioned = disrupted = None
+    provisioned: dict[int, ProvisioningDecision] = {}
+    disrupted: dict[int, DisruptionDecision] = {}
 
-    def provision(view: object) -> object:
-        nonlocal provisioned
+    def provision(view: ClusterView) -> ProvisioningDecision:
         if view is not inquiry.view:
-            return inquiry.provision(view)  # type: ignore[arg-type]
-        provisioned = provisioned or inquiry.provision(inquiry.view)
-        return provisioned
+            return inquiry.provision(view)
+        if not provisioned:
+            provisioned[0] = inquiry.provision(view)
+        return provisioned[0]
 
-    def disrupt(view: object) -> object:
-        nonlocal disrupted
+    def disrupt(view: ClusterView) -> DisruptionDecision:
         if view is not inquiry.view:
-            return inquiry.disrupt(view)  # type: ignore[arg-type]
-        disrupted = disrupted or inquiry.disrupt(inquiry.view)
-        return disrupted
+            return inquiry.disrupt(view)
+        if not disrupted:
+            disrupted[0] = inquiry.disrupt(view)
+        return disrupted[0]
 
     return msgspec.structs.replace(inquiry, provision=provision, disrupt=disrupt)
 

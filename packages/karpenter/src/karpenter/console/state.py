@@ -18,6 +18,7 @@ import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, SPOT, ZONE
 from karpenter.api.meta import find_status_condition, is_status_condition_true
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.lifecycle.conditions import DISRUPTION_REASON, LAUNCHED
 from karpenter.core.model.resources import CPU, MEMORY, human_amount, parse_resources, pod_requests
@@ -28,7 +29,6 @@ from karpenter.core.state.statenode import state_nodes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.disrupt import DisruptionDecision
@@ -258,7 +258,7 @@ class SnapshotBuilder:
         known = self._machines.get(name)
         if known is not None and known[0] is item and known[1] is catalog:
             return known[2]
-        found = unlaunched(item) if hasattr(item, "metadata") else machine_of(item, catalog)
+        found = unlaunched(item) if isinstance(item, NodeClaim) else machine_of(item, catalog)
         if known is not None and known[2] == found:
             found = known[2]
         self._machines[name] = (item, catalog, found)
@@ -278,7 +278,7 @@ class SnapshotBuilder:
 
 def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
     """Return a node as the page draws it."""
-    labels = node.labels
+    labels, (cpu, memory) = node.labels, _size(node.allocatable)
     subject = node.claim or node.node
     assert subject is not None
     return ConsoleMachine(
@@ -294,7 +294,8 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
         created=subject.metadata.creation_timestamp,
         requested=_requested(node.claim),
         reason=_reason(node.claim),
-        **_size(node.allocatable),
+        cpu=cpu,
+        memory=memory,
     )
 
 
@@ -303,6 +304,7 @@ def unlaunched(claim: NodeClaim) -> ConsoleMachine:
     known = {each.key: each.values for each in claim.spec.requirements if each.operator == "In"}
     named = {key: values[0] for key, values in known.items() if len(values) == 1}
     leaving = claim.metadata.deletion_timestamp is not None
+    cpu, memory = _size(parse_resources(claim.spec.resources.requests))
     return ConsoleMachine(
         name=claim.name,
         state=DISRUPTING if leaving else LAUNCHING,
@@ -313,7 +315,8 @@ def unlaunched(claim: NodeClaim) -> ConsoleMachine:
         capacity_type=named.get(CAPACITY_TYPE, ""),
         created=claim.metadata.creation_timestamp,
         requested=_requested(claim),
-        **_size(parse_resources(claim.spec.resources.requests)),
+        cpu=cpu,
+        memory=memory,
     )
 
 
@@ -327,8 +330,9 @@ def _reason(claim: NodeClaim | None) -> str:
     return found.reason if found is not None and found.status == "True" else ""
 
 
-def _size(amounts: Resources) -> dict[str, int]:
-    return {"cpu": amounts.get(CPU, 0), "memory": amounts.get(MEMORY, 0) // _MIB}
+def _size(amounts: Resources) -> tuple[int, int]:
+    """Return thousandths of a core, and MiB."""
+    return amounts.get(CPU, 0), amounts.get(MEMORY, 0) // _MIB
 
 
 def _state(node: StateNode) -> str:
@@ -344,7 +348,7 @@ def _state(node: StateNode) -> str:
 
 def console_pod(pod: Pod, machine: str) -> ConsolePod:
     """Return a pod as the page draws it."""
-    requests = pod_requests(pod)
+    cpu, memory = _size(pod_requests(pod))
     if pod.metadata.deletion_timestamp is not None:
         state = "leaving"
     elif not machine:
@@ -356,7 +360,8 @@ def console_pod(pod: Pod, machine: str) -> ConsolePod:
         machine=machine,
         state=state,
         daemon=is_owned_by_daemonset(pod),
-        **_size(requests),
+        cpu=cpu,
+        memory=memory,
     )
 
 
@@ -528,7 +533,7 @@ class _PlanDrawer:
         for each in refusals:
             pod = self._pods.get(each["pod"])
             if pod is None:
-                self._pods[each["pod"]] = self._made_up(each["pod"], "", {})
+                self._pods[each["pod"]] = self._made_up(each["pod"], "", (0, 0))
             self._decided("provision", f"no place for {each['pod']}", each["message"], pods=(each["pod"],))
 
     def command(self, command: Mapping[str, Any]) -> None:
@@ -554,6 +559,7 @@ class _PlanDrawer:
         bought, pool = node["offering"], node["nodePool"]
         kind = self._catalog.find(pool, bought["instanceType"])
         room = kind.allocatable if kind is not None else parse_resources(node.get("requests", {}))
+        cpu, memory = _size(room)
         return ConsoleMachine(
             name=node["name"],
             state=PLANNED,
@@ -562,12 +568,14 @@ class _PlanDrawer:
             type=bought["instanceType"],
             capacity_type=bought["capacityType"],
             price=bought["price"],
-            **_size(room),
+            cpu=cpu,
+            memory=memory,
         )
 
     def _move(self, pods: Iterable[str], machine: str, requests: Resources) -> None:
         names = tuple(pods)
-        size = {key: amount // max(len(names), 1) for key, amount in _size(requests).items()}
+        cpu, memory = _size(requests)
+        size = (cpu // max(len(names), 1), memory // max(len(names), 1))
         for key in names:
             pod = self._pods.get(key)
             if pod is None:
@@ -577,12 +585,11 @@ class _PlanDrawer:
                 self._pods[key] = msgspec.structs.replace(pod, machine=machine, state=state)
 
     @staticmethod
-    def _made_up(key: str, machine: str, size: Mapping[str, int]) -> ConsolePod:
+    def _made_up(key: str, machine: str, size: tuple[int, int]) -> ConsolePod:
         stem, dash, number = key.rpartition("-")
         workload = stem if dash and number.isalnum() else key
         state = "starting" if machine else "waiting"
-        sizes = {"cpu": 0, "memory": 0, **size}
-        return ConsolePod(workload=workload, machine=machine, state=state, **sizes)
+        return ConsolePod(workload=workload, machine=machine, state=state, cpu=size[0], memory=size[1])
 
 
 def command_row(command: Mapping[str, Any]) -> dict[str, Any]:
