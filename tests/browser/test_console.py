@@ -98,6 +98,7 @@ async def showing(objects: list[dict[str, Any]], folder: Path) -> AsyncIterator[
 async def picture(tab: Tab, name: str) -> None:
     """Write a picture for the docs, if that is wanted, and check that it is small."""
     await asyncio.sleep(1.0)
+    await tab.until("!karpenterConsole.map.flights.size && !karpenterConsole.map.moving.size")
     found = await tab.screenshot()
     assert len(found) < MOST_BYTES
     folder = os.environ.get("KARPENTER_PICTURES")
@@ -110,7 +111,7 @@ async def test_a_click_says_why(tmp_path: Path) -> None:
     asked = inquiry(small_cluster(), tmp_path)
     async with showing(small_cluster(), tmp_path) as tab:
         x, y = await tab.run(
-            "(() => { const { map } = karpenterConsole, box = map.layout.machines.get('n');"
+            "(() => { const { map } = karpenterConsole, box = map.layout.machines.get('claim-n');"
             "const b = map.canvas.getBoundingClientRect();"
             "return [b.left + map.view.x + (box.x + box.w / 2) * map.view.scale,"
             "        b.top + map.view.y + (box.y + 2) * map.view.scale] })()"
@@ -142,8 +143,8 @@ async def test_the_keyboard_is_enough(tmp_path: Path) -> None:
         await tab.press("ArrowRight")
         await tab.press("ArrowDown")
         second = await tab.run("karpenterConsole.map.selected")
-        assert {first, second} == {"n", "m"}
-        assert second in await tab.run("document.getElementById('announce').textContent")
+        assert {first, second} == {"claim-n", "claim-m"}
+        assert second[6:] in await tab.run("document.getElementById('announce').textContent")
         await tab.press("Enter")
         await tab.until("document.querySelector('#detail .answer')")
         await tab.press("Escape")
@@ -294,6 +295,7 @@ async def test_a_live_cluster_moves(tmp_path: Path) -> None:
             )
             await tab.until("karpenterConsole.model.plans.length > 0", 60)
             await tab.until("document.querySelectorAll('#feed-list button').length > 3", 60)
+            await tab.until("karpenterConsole.model.bill.running > 60", 60)
             await picture(tab, "console-live.png")
             await tab.run("karpenterConsole.edit('general')")
             await tab.until("document.getElementById('manifest').value.includes('on-demand')")

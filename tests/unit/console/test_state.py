@@ -39,9 +39,10 @@ def test_a_snapshot_has_machines_pods_and_nodepools(tmp_path: Path) -> None:
     """Machines have what they are and cost, pods their workload and place, NodePools what is used of them."""
     found = snapshot_of(inquiry(small_cluster(), tmp_path))
 
-    assert msgspec.to_builtins(found.machines["n"]) == {
-        "name": "n",
+    assert msgspec.to_builtins(found.machines["claim-n"]) == {
+        "name": "claim-n",
         "state": "ready",
+        "node": "n",
         "claim": "claim-n",
         "pool": "default",
         "zone": "zone-a",
@@ -54,9 +55,9 @@ def test_a_snapshot_has_machines_pods_and_nodepools(tmp_path: Path) -> None:
         "requested": "cpu 3, memory 2Gi",
     }
     assert {key: msgspec.to_builtins(each) for key, each in found.pods.items()} == {
-        "default/web-5d9c-a": ["default/web", "n", 1000, 1024, "running", False],
-        "default/web-5d9c-b": ["default/web", "n", 1000, 1024, "running", False],
-        "default/agent-x": ["default/agent", "n", 100, 128, "running", True],
+        "default/web-5d9c-a": ["default/web", "claim-n", 1000, 1024, "running", False],
+        "default/web-5d9c-b": ["default/web", "claim-n", 1000, 1024, "running", False],
+        "default/agent-x": ["default/agent", "claim-n", 100, 128, "running", True],
         "default/late": ["default/late", "", 1000, 1024, "waiting", False],
     }
     assert msgspec.to_builtins(found.pools["default"]) == {
@@ -107,7 +108,11 @@ def test_a_frame_is_the_difference(tmp_path: Path) -> None:
     after = snapshot_of(inquiry(objects, tmp_path))
     frame = frame_between(before, after, NOON)
 
-    assert (list(frame.machines), list(frame.pods), frame.gone) == (["m"], [], {"pods": ["default/late"]})
+    assert (list(frame.machines), list(frame.pods), frame.gone) == (
+        ["claim-m"],
+        [],
+        {"pods": ["default/late"]},
+    )
     assert frame_between(after, after, NOON).is_empty
 
 
@@ -117,7 +122,7 @@ def test_the_builder_keeps_what_has_not_changed(tmp_path: Path) -> None:
     first, second = (builder.build(asked.view, asked.catalog) for _ in range(2))
 
     assert all(second.pods[key] is pod for key, pod in first.pods.items())
-    assert second.machines["n"] is first.machines["n"]
+    assert second.machines["claim-n"] is first.machines["claim-n"]
 
 
 def test_a_plan_is_frames_after_the_cluster_as_it_is(tmp_path: Path) -> None:
@@ -144,7 +149,7 @@ def test_disruption_of_a_plan_is_the_last_frame(tmp_path: Path) -> None:
 
     assert found.frames[-1].title == "after its disruption"
     assert len(found.frames[-1].gone["machines"]) == 1
-    assert {pod.machine for pod in found.frames[-1].pods.values()} < {"n", "m"}
+    assert {pod.machine for pod in found.frames[-1].pods.values()} < {"claim-n", "claim-m"}
     assert (found.decisions[-1].kind, found.decisions[-1].hourly) == ("disrupt", -0.1)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, REGISTERED, SPOT, ZONE
 from karpenter.api.meta import find_status_condition, is_status_condition_true
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.disruption.cost import price_of
@@ -48,10 +48,13 @@ class ConsoleMachine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     """A machine as the page draws it."""
 
     name: str
-    """Of the Node; of the NodeClaim while there is no Node."""
+    """Of the NodeClaim, which it has before it is a Node; of the Node where there is no NodeClaim."""
 
     state: str
     """launching, joining, starting, ready, not ready, disrupting or planned."""
+
+    node: str = ""
+    """The name of the Node; empty until it has joined."""
 
     claim: str = ""
     pool: str = ""
@@ -242,12 +245,15 @@ class SnapshotBuilder:
         """Return the cluster of a view."""
         nodes = state_nodes(view)
         machines: dict[str, ConsoleMachine] = {}
+        keys: dict[str, str] = {}
         for node in nodes:
-            machines[node.name] = self._machine(node.name, node, catalog)
+            if not _is_early(node):
+                key = keys[node.name] = node.claim.name if node.claim is not None else node.name
+                machines[key] = self._machine(key, node, catalog)
         for claim in view.claims.values():
             if not claim.status.provider_id:
                 machines[claim.name] = self._machine(claim.name, claim, catalog)
-        pods = {key: self._pod(key, pod, machines) for key, pod in view.pods.items() if not is_terminal(pod)}
+        pods = {key: self._pod(key, pod, keys) for key, pod in view.pods.items() if not is_terminal(pod)}
         self._machines = {name: self._machines[name] for name in machines}
         self._pods = {key: self._pods[key] for key in pods}
         used = pool_usage(nodes)
@@ -264,9 +270,9 @@ class SnapshotBuilder:
         self._machines[name] = (item, catalog, found)
         return found
 
-    def _pod(self, key: str, pod: Pod, machines: Mapping[str, object]) -> ConsolePod:
+    def _pod(self, key: str, pod: Pod, machines: Mapping[str, str]) -> ConsolePod:
         known = self._pods.get(key)
-        node = pod.spec.node_name if pod.spec.node_name in machines else ""
+        node = machines.get(pod.spec.node_name, "")
         if known is not None and known[0] is pod and known[1] == node:
             return known[2]
         found = console_pod(pod, node)
@@ -282,10 +288,10 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
     subject = node.claim or node.node
     assert subject is not None
     return ConsoleMachine(
-        name=node.name,
+        name=node.claim.name if node.claim is not None else node.name,
         state=_state(node),
+        node=node.node.name if node.node is not None else "",
         claim=node.claim.name if node.claim is not None else "",
-        # A Node may be seen before its NodeClaim has a provider id; its label says whose it is.
         pool=node.pool or labels.get(NODEPOOL, ""),
         zone=labels.get(ZONE, ""),
         type=labels.get(INSTANCE_TYPE, ""),
@@ -297,6 +303,11 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
         cpu=cpu,
         memory=memory,
     )
+
+
+def _is_early(node: StateNode) -> bool:
+    """Whether a Node was seen before its NodeClaim has a provider id, which shows the machine meanwhile."""
+    return node.claim is None and NODEPOOL in node.labels and node.labels.get(REGISTERED) != "true"
 
 
 def unlaunched(claim: NodeClaim) -> ConsoleMachine:
@@ -492,6 +503,7 @@ class _PlanDrawer:
     def __init__(self, snapshot: Snapshot, catalog: Catalog, at: datetime) -> None:
         self._before = snapshot
         self._machines, self._pods = dict(snapshot.machines), dict(snapshot.pods)
+        self._keys = {each.node: key for key, each in snapshot.machines.items()}
         self._catalog, self._at = catalog, at
         self.frames: list[Frame] = []
         self.decisions: list[ConsoleDecision] = []
@@ -522,10 +534,10 @@ class _PlanDrawer:
 
     def place(self, node: str, pods: Iterable[str]) -> None:
         """Draw pods that go to a node that is there."""
-        names = tuple(pods)
-        self._move(names, node, {})
+        names, key = tuple(pods), self._keys.get(node, node)
+        self._move(names, key, {})
         self._decided(
-            "provision", f"place {_counted(len(names), 'pod')} on node {node}", machines=(node,), pods=names
+            "provision", f"place {_counted(len(names), 'pod')} on node {node}", machines=(key,), pods=names
         )
 
     def refuse(self, refusals: Iterable[Mapping[str, Any]]) -> None:
@@ -539,11 +551,11 @@ class _PlanDrawer:
     def command(self, command: Mapping[str, Any]) -> None:
         """Draw what disruption does."""
         for name in command["candidates"]:
-            self._machines.pop(name, None)
+            self._machines.pop(self._keys.get(name, name), None)
         for node in command["replacements"]:
             self.launch(node, told=False)
         for pod, node in command["moves"].items():
-            self._move((pod,), node, {})
+            self._move((pod,), self._keys.get(node, node), {})
         for key, pod in list(self._pods.items()):
             if pod.machine and pod.machine not in self._machines:
                 if pod.daemon:

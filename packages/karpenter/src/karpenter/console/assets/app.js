@@ -186,7 +186,7 @@ class App {
 
   nodeOf(name) {
     if (this.model.state.machines.has(name)) return name;
-    for (const each of this.model.state.machines.values()) if (each.claim === name) return each.name;
+    for (const each of this.model.state.machines.values()) if (each.node === name) return each.name;
     return name;
   }
 
@@ -215,7 +215,7 @@ class App {
     }
     const machines = new Set(), workloads = new Set();
     for (const each of this.model.state.machines.values()) {
-      if (`${each.name} ${each.claim} ${each.type} ${each.zone} ${each.pool} ${each.capacityType} ${each.state}`.toLowerCase().includes(wanted)) machines.add(each.name);
+      if (`${each.name} ${each.node} ${each.type} ${each.zone} ${each.pool} ${each.capacityType} ${each.state}`.toLowerCase().includes(wanted)) machines.add(each.name);
     }
     for (const [key, pod] of this.model.state.pods) {
       if (key.toLowerCase().includes(wanted) || pod[0].toLowerCase().includes(wanted)) {

@@ -291,10 +291,10 @@ export class ClusterMap {
 
   describe(machine, place, scale) {
     const size = Math.min(place.h * 0.16, 12 / scale);
-    const price = machine.price == null ? "" : ` ${hourly(machine.price)}`;
+    const price = machine.price == null ? "" : `${hourly(machine.price)} `;
     const state = machine.state === "ready" ? "" : ` ${machine.state}`;
     const way = { spot: "spot", reserved: "reserved" }[machine.capacityType] || "";
-    this.clipped(`${machine.type || machine.name}${price} ${way}${state}`, place.x + 2, place.y + place.h * 0.14, size, place.w - 4);
+    this.clipped(`${price}${machine.type || machine.name} ${way}${state}`, place.x + 2, place.y + place.h * 0.14, size, place.w - 4);
   }
 
   hatch(place, scale) {
@@ -468,7 +468,7 @@ export class ClusterMap {
     const machine = this.model.state.machines.get(name);
     const count = (this.model.pods.get(name) || []).length;
     const price = machine.price == null ? "price not known" : `${hourly(machine.price)} an hour`;
-    return `${machine.name}: ${machine.type || "no type yet"} in ${machine.zone || "no zone yet"}, ${machine.capacityType || ""} ${price}, ${machine.state}, ${count} pods`;
+    return `${machine.node || machine.name}: ${machine.type || "no type yet"} in ${machine.zone || "no zone yet"}, ${machine.capacityType || ""} ${price}, ${machine.state}, ${count} pods`;
   }
 
   click(event) {

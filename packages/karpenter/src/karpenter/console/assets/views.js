@@ -67,7 +67,7 @@ export class Detail {
     const { model } = this.app;
     const pods = model.pods.get(machine.name) || [];
     const use = model.use(machine);
-    this.panel.replaceChildren(close, make("h2", {}, machine.name), facts([
+    this.panel.replaceChildren(close, make("h2", {}, machine.node || machine.name), facts([
       ["instance type", machine.type], ["zone", machine.zone], ["capacity type", machine.capacityType],
       ["NodePool", machine.pool ? make("button", { type: "button", onclick: () => this.app.select({ kind: "pool", name: machine.pool }) }, machine.pool) : ""],
       ["state", machine.state],
@@ -78,11 +78,13 @@ export class Detail {
     make("h3", {}, `memory ${Math.round(use.memory * 100)} % of ${gib(machine.memory)}`), meter(use.memory, "memory"),
     make("h3", {}, "Why"), answer, make("h3", {}, `${pods.length} pods`), this.podList(pods));
     if (machine.state === "planned") return this.planned(answer, machine.name);
-    const kind = machine.state === "launching" || !this.isNode(machine) ? "nodeclaim" : "node";
-    return this.ask(answer, `${kind}/${kind === "nodeclaim" ? machine.claim : machine.name}`);
+    return this.ask(answer, machine.node ? `node/${machine.node}` : `nodeclaim/${machine.claim}`);
   }
 
-  isNode(machine) { return machine.state !== "joining"; }
+  nodeOf(name) {
+    const machine = this.app.model.state.machines.get(name);
+    return (machine && machine.node) || name;
+  }
 
   planned(answer, name) {
     const row = this.app.model.decisions.find((each) => (each.machines || []).includes(name));
@@ -104,7 +106,7 @@ export class Detail {
     if (!pod) return this.panel.replaceChildren(close, make("p", {}, "It is not there at this moment."));
     this.panel.replaceChildren(close, make("h2", {}, `pod ${key}`), facts([
       ["workload", pod[0]], ["state", pod[4]], ["requests", `${cores(pod[2])} cpu, ${gib(pod[3])}`],
-      ["node", pod[1] ? make("button", { type: "button", onclick: () => this.app.select({ kind: "machine", name: pod[1] }) }, pod[1]) : "none yet"],
+      ["node", pod[1] ? make("button", { type: "button", onclick: () => this.app.select({ kind: "machine", name: pod[1] }) }, this.nodeOf(pod[1])) : "none yet"],
     ]), make("h3", {}, "Why"), answer);
     return this.ask(answer, `pod/${key}`);
   }
