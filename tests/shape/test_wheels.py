@@ -40,6 +40,7 @@ def test_the_wheel_for_production_holds_production_alone(
     needs = {line.split(";")[0].split(">")[0].split("[")[0].strip() for line in requirements(found)}
 
     assert tops == {"karpenter", f"karpenter-{__version__}.dist-info"}
+    assert "karpenter/console/assets/app.js" in found.namelist()
     assert not needs & LAPTOP
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from karpenter_local.aws.requirements import NotInstalled
-from karpenter_local.cli.simulate import simulate
+from karpenter_local.cli.simulate import _join_records, simulate
+from karpenter_local.simulation.faults import CutWatches
+from karpenter_local.simulation.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHORT = ("--hours", "0.01", "--machines", "1", "--faults", "none")
 
@@ -66,3 +72,32 @@ def test_aws_needs_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert result.exit_code == 2
     assert "hint: pip install boto3 flask" in result.output
+
+
+def test_a_record_is_of_one_run() -> None:
+    """Several seeds cannot be written to one record."""
+    result = CliRunner().invoke(simulate, ["--seed", "1..3", "--record", "run.jsonl"])
+
+    assert result.exit_code == 2
+    assert "--record: is of one run, and --seed names 3" in result.output
+
+
+def test_records_of_all_operators_become_one(tmp_path: Path) -> None:
+    """What an operator wrote follows what the one before wrote, whole lines only, then the faults."""
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(b"first\n")
+    for number, text in ((10, b"third\n"), (2, b"second\ntorn")):
+        (tmp_path / f"run.jsonl.operator-{number}").write_bytes(text)
+    scenario = Scenario(seed=1, seconds=60.0, steps=(CutWatches(at=30.0),))
+    _join_records(file, scenario)
+    *lines, fault = file.read_text().splitlines()
+
+    assert lines == ["first", "second", "third"]
+    assert json.loads(fault) == {
+        "line": "done",
+        "at": "2025-01-01T00:00:30Z",
+        "effect": "InjectedFault",
+        "about": "CutWatches",
+        "because": "watches are cut",
+    }
+    assert [each.name for each in tmp_path.iterdir()] == ["run.jsonl"]

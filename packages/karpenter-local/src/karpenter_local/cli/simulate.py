@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from karpenter.cli.errors import CommandError
 from karpenter.cli.files import named_values
@@ -46,7 +49,8 @@ class _Seeds(click.ParamType[range]):
     epilog="Examples:\n\n"
     "  karpenter simulate --seed 1..200\n\n"
     "  karpenter simulate --provider aws --seed 1..20 --faults many\n\n"
-    "  karpenter simulate --seed 7 --hours 24 --faults none -o json"
+    "  karpenter simulate --seed 7 --hours 24 --faults none -o json\n\n"
+    "  karpenter simulate --seed 7 --hours 2 --machines 14 --record run.jsonl"
 )
 @click.option("--seed", "seeds", type=_Seeds(), default="1", show_default=True, help="A seed, or a range.")
 @click.option(
@@ -81,6 +85,12 @@ class _Seeds(click.ParamType[range]):
     "--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator. May be repeated."
 )
 @click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the run as a flight record, for karpenter console --record; needs one seed.",
+)
+@click.option(
     "--explain/--no-explain",
     default=True,
     help="Show the shortest scenario that leads to the first violation of each seed.",
@@ -93,6 +103,7 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     machines: int,
     faults: Severity,
     given: tuple[str, ...],
+    record: Path | None,
     explain: bool,
     output: Output,
 ) -> None:
@@ -112,14 +123,21 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     from karpenter.operator.options import SettingError  # noqa: PLC0415  help answers at once
     from karpenter_local.simulation.scenario import generate  # noqa: PLC0415  as above
 
-    settings = _settings(given)
+    if record is not None and len(seeds) > 1:
+        raise CommandError(f"--record: is of one run, and --seed names {len(seeds)}", hint="give one seed")
+    settings = _settings((*given, f"flight-record={record}") if record is not None else given)
     if provider == "aws":
         _check_aws()
     scenarios = (
         generate(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
     )
     try:
-        results = list(_runs(scenarios, settings, explain=explain, total=len(seeds)))
+        if record is not None:
+            scenario = next(scenarios)
+            results = list(_runs([scenario], settings, explain=False, total=1))
+            _join_records(record, scenario)
+        else:
+            results = list(_runs(scenarios, settings, explain=explain, total=len(seeds)))
     except SettingError as error:  # it can be read, but not be acted on
         raise CommandError(str(error)) from None
     if output.form == "json":
@@ -127,6 +145,26 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     else:
         click.echo(_summary(results))
     sys.exit(1 if any(each.violations for each in results) else 0)
+
+
+def _join_records(file: Path, scenario: Scenario) -> None:
+    """Join the records of all operators of a run to one, and add the faults that were injected."""
+    from karpenter.replay.record import INJECTED_FAULT, Done  # noqa: PLC0415  as above
+    from karpenter_local.simulation.faults import InjectedFault  # noqa: PLC0415  as above
+    from karpenter_local.virtual import START  # noqa: PLC0415  as above
+
+    parts = sorted(file.parent.glob(f"{file.name}.operator-*"), key=lambda part: int(part.suffix[10:]))
+    with file.open("ab") as joined:
+        for part in parts:
+            # A crash may leave a line that is not whole, and a record goes on after it with the next one.
+            text = part.read_bytes()
+            joined.write(text[: text.rfind(b"\n") + 1])
+            part.unlink()
+        for step in scenario.steps:
+            if isinstance(step, InjectedFault):
+                at = START + timedelta(seconds=step.at)
+                line = Done(at=at, effect=INJECTED_FAULT, about=type(step).__name__, because=str(step))
+                joined.write(msgspec.json.encode(line) + b"\n")
 
 
 def _check_aws() -> None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.kube.client import Client
     from karpenter.kube.rest import Transport
+    from karpenter.operator.options import Settings
     from karpenter.operator.run import OperatorProcess
     from karpenter_local.cluster import LocalCluster
     from karpenter_local.sandbox.aws import AwsSandboxCloud
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "default"
 _LOOPBACK: Final = "127.0.0.1"
+_FLIGHT_RECORD: Final = "flight-record"
 _ANY_PORT: Final = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
 
 
@@ -86,7 +88,8 @@ class Sandbox:
         self.name = name
         self.seed = seed
         self.clock: Clock = VirtualClock() if clock == "virtual" else SystemClock()
-        self.settings = parse_settings(dict(settings or {}))
+        self._given = dict(settings or {})
+        self.settings = parse_settings(self._given)
         self.replicas: list[Replica] = []
         self._cluster_options = cluster or ClusterOptions()
         self._embedded = (
@@ -184,12 +187,19 @@ class Sandbox:
             self.cloud,
             name=f"{self.seed}/operator-{self._started}",
             clock=self.clock,
-            settings=self.settings,
+            settings=self._settings_of(self._started),
             seams=seams or self._seams,
         )
         self.replicas.append(replica)
         replica.start()
         return replica
+
+    def _settings_of(self, number: int) -> Settings:
+        """Return the settings of an operator: each writes a flight record of its own."""
+        file = self._given.get(_FLIGHT_RECORD)
+        if not file or number == 1:
+            return self.settings
+        return parse_settings({**self._given, _FLIGHT_RECORD: f"{file}.operator-{number}"})
 
     async def start_operator(self, *, seams: SeamFactory | None = None) -> Replica:
         """Start an operator that knows nothing, beside any that run, and wait until it works."""

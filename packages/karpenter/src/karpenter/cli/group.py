@@ -41,6 +41,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "completion": CommandEntry(
         "karpenter.cli.completion:completion", "Print the completion script for a shell."
     ),
+    "console": CommandEntry("karpenter.cli.console:console", "See the cluster in the browser."),
     "convert": CommandEntry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),

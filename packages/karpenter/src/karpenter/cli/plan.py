@@ -43,6 +43,7 @@ _MANY: Final = 3
     "  karpenter plan -f cluster/ -f new-deployment.yaml --catalog aws\n\n"
     "  karpenter plan --context production --disruption\n\n"
     "  karpenter plan --context production -f changed-nodepool.yaml\n\n"
+    "  karpenter plan --context production --disruption -o html > plan.html\n\n"
     "  kubectl get nodes,nodeclaims,nodepools,pods -A -o yaml | karpenter plan -f - --disruption"
 )
 @files_option(required=False, text="The cluster, or what would be applied to a live one")
@@ -70,7 +71,7 @@ _MANY: Final = 3
 )
 @click.option("--why", is_flag=True, help="Also say of every placed pod why it goes there.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if a pod stays without a place.")
-@output_option_with("text", "json", "yaml")
+@output_option_with("text", "json", "yaml", "html")
 def plan(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     context: str,
@@ -105,6 +106,14 @@ def plan(  # noqa: PLR0917  click hands over options by name
         from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
         show(decision, why=why, remarks=_remarks(decision.plan, found.view, catalog))
+    elif output.form == "html":
+        from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
+        from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
+
+        title = context or ", ".join(paths) or kubeconfig
+        document = planned_document(decision, found.view, types, moment, title=title)
+        inquiry = inquiry_of(found.view, types, settings, moment, progress=False)
+        click.echo(plan_page(document, inquiry), nl=False)
     else:
         data = plan_data(decision)
         if why:

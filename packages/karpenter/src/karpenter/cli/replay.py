@@ -10,7 +10,8 @@ import click
 
 from karpenter import __version__
 from karpenter.cli.errors import CommandError, note
-from karpenter.cli.output import output_option, table
+from karpenter.cli.output import FORMS, output_option_with, table
+from karpenter.cli.plan import settings_of
 from karpenter.replay.replay import Replay, Unreadable
 
 if TYPE_CHECKING:
@@ -25,15 +26,17 @@ _SHOWN_TEXT = 60
     epilog="Examples:\n\n"
     "  karpenter run --flight-record flight.jsonl\n\n"
     "  karpenter replay flight.jsonl\n\n"
-    "  karpenter replay flight.jsonl.1 --output json",
+    "  karpenter replay flight.jsonl.1 --output json\n\n"
+    "  karpenter replay flight.jsonl --output html > incident.html",
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@output_option
+@output_option_with(*FORMS, "html")
 def replay(file: Path, output: Output) -> None:
     """
     Make every decision of a flight record again, and say whether it comes out the same.
 
     FILE is what `karpenter run --flight-record FILE` has written. Nothing is asked of any cluster or cloud.
+    With -o html the record is one page with a slider through time, to attach to an incident.
 
     Exits 0 when every decision comes out the same, 1 when one does not, 2 when the file is no record.
     """
@@ -49,7 +52,12 @@ def replay(file: Path, output: Output) -> None:
         note("note: the last line is not whole; the operator ended while it wrote")
     if player.version != __version__:
         note(f"note: the record is of version {player.version}, this is {__version__}")
-    output.write(found, text=_text)
+    if output.form == "html":
+        from karpenter.cli.console import record_page  # noqa: PLC0415  only html needs it
+
+        click.echo(record_page(file, settings_of(())), nl=False)
+    else:
+        output.write(found, text=_text)
     sys.exit(1 if any(each.result == "different" for each in found) else 0)
 
 

@@ -109,7 +109,7 @@ def why(  # noqa: PLR0917  click hands over options by name
     Exits 0 when the pod has a place (the NodePool is used, the NodeClaim is initialized, the node is
     there), 1 when not, and 2 when the input cannot be used.
     """
-    kind, name = _target(target)
+    kind, name = target_of(target)
     if record is not None and (paths or context or kubeconfig):
         raise CommandError("--record: cannot be combined with -f, --context or --kubeconfig")
     if at is not None and record is None:
@@ -121,20 +121,21 @@ def why(  # noqa: PLR0917  click hands over options by name
         )
     settings = settings_of(given)
     if record is not None:
-        inquiry = _recorded(record, at, settings)
+        inquiry = recorded_inquiry(record, moment_of(at, "--at") if at is not None else None, settings)
     else:
         types, moment = catalog_named(catalog), moment_of(now)
         found = read_input(paths, live_cluster(paths, kubeconfig, context))
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
-        inquiry = _inquiry(found.view, types, settings, moment)
-    answer = _explained(inquiry, kind, name, namespace)
+        inquiry = inquiry_of(found.view, types, settings, moment)
+    answer = explained(inquiry, kind, name, namespace)
     click.echo(_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
     sys.exit(0 if answer.placed else 1)
 
 
-def _target(text: str) -> tuple[str, str]:
+def target_of(text: str) -> tuple[str, str]:
+    """Return the kind and the name of ``kind/name``; raises CommandError where it names none."""
     kind, slash, name = text.partition("/")
     if not slash or not name or kind.lower() not in _KINDS:
         raise CommandError(
@@ -143,10 +144,21 @@ def _target(text: str) -> tuple[str, str]:
     return _KINDS[kind.lower()], name
 
 
-def _inquiry(
-    view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, done: tuple[Done, ...] = ()
+def inquiry_of(
+    view: ClusterView,
+    catalog: Catalog,
+    settings: Settings,
+    now: datetime,
+    done: tuple[Done, ...] = (),
+    *,
+    progress: bool = True,
 ) -> Inquiry:
-    begun, told = monotonic(), False
+    """
+    Return a cluster at one moment, and how to ask what the operator would do with one like it.
+
+    With `progress`, people are told on standard error when the answer takes longer.
+    """
+    begun, told = monotonic(), not progress
 
     def asked(changed: ClusterView) -> ProvisioningDecision:
         nonlocal told
@@ -163,23 +175,27 @@ def _inquiry(
     return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=done)
 
 
-def _recorded(file: Path, at: str | None, settings: Settings) -> Inquiry:
+def recorded_inquiry(
+    file: Path, at: datetime | None, settings: Settings, *, progress: bool = True
+) -> Inquiry:
+    """Return the cluster at a moment of a flight record; raises CommandError where there is none."""
     try:
         with file.open("rb") as lines:
-            found = moment_at(lines, moment_of(at, "--at") if at is not None else None)
+            found = moment_at(lines, at)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
         raise CommandError(f"{file}: {error}") from error
     if found is None:
         raise CommandError(
-            f"{file}: no decision was made by {at or 'its end'}",
+            f"{file}: no decision was made by {at.isoformat() if at is not None else 'its end'}",
             hint="karpenter replay FILE lists the decisions and their times",
         )
-    return _inquiry(found.view, found.catalog, settings, found.now, found.done)
+    return inquiry_of(found.view, found.catalog, settings, found.now, found.done, progress=progress)
 
 
-def _explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:
+def explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:
+    """Return the answer about one object; raises CommandError where there is no such object."""
     view = inquiry.view
     if kind == "pod":
         return explain_pod(inquiry, view.pods[_pod_key(view, name, namespace)])

@@ -127,6 +127,9 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", tag_field="lin
     because: str
 
 
+INJECTED_FAULT: Final = "InjectedFault"
+"""The effect under which a simulated run records what it made go wrong; it may stand out of order."""
+
 Line: TypeAlias = RecordBegun | Seen | Lost | Classified | Unclassified | Sold | Asked | Answered | Done
 
 DECODER: Final = msgspec.json.Decoder(Line)

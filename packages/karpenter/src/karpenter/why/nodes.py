@@ -96,6 +96,7 @@ def _bought(inquiry: Inquiry, node: StateNode) -> Iterator[str]:
     for each in inquiry.done:
         if each.effect == CreateClaim.__name__ and _is_creation(each, claim):
             yield f"its NodeClaim was created at {each.at:%Y-%m-%dT%H:%M:%SZ}: {each.because}"
+            return  # others that were created with it have the same prefix
 
 
 def _is_creation(done: Done, claim: NodeClaim) -> bool:

@@ -1,0 +1,118 @@
+"""
+The cluster of ``karpenter console --demo``: a sandbox in real time whose workloads grow and shrink.
+
+There are two NodePools, on demand and spot, and workloads of different shapes. Every few seconds one of them
+is scaled; machines come, fill, drain and go, and now and then a spot machine is taken back. Chance decides
+what happens, the same way every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from karpenter.api.labels import CAPACITY_TYPE, SPOT, ZONE
+from karpenter.cloud.kwok import Behaviour
+from karpenter.kube.errors import KubeError
+from karpenter_local.demo.scenes import requirements
+from karpenter_local.sandbox.options import KwokOptions
+from karpenter_local.sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.kube.client import Client
+
+SEED: Final = 1
+_PAUSE: Final = 6.0
+_TAKEN_EVERY: Final = 8
+_LAUNCH_SECONDS: Final = 3.0
+
+
+class DemoWorkload(NamedTuple):
+    """A Deployment of the demo."""
+
+    name: str
+    cpu: str
+    memory: str
+    least: int
+    most: int
+    spot: bool = False
+    """Whether its pods run on spot machines."""
+
+
+WORKLOADS: Final = (
+    DemoWorkload("web", "500m", "512Mi", 24, 60),
+    DemoWorkload("api", "1", "1Gi", 12, 30),
+    DemoWorkload("cache", "500m", "3Gi", 6, 12),
+    DemoWorkload("search", "2", "4Gi", 4, 9),
+    DemoWorkload("batch", "1500m", "1Gi", 3, 24, spot=True),
+    DemoWorkload("report", "750m", "2Gi", 3, 18, spot=True),
+)
+
+
+@asynccontextmanager
+async def demo_cluster() -> AsyncIterator[tuple[Client, Catalog]]:
+    """Start the cluster and its workloads; yield a client of it, and what its cloud sells."""
+    cloud = KwokOptions(behaviour=Behaviour(launch=_LAUNCH_SECONDS))
+    async with Sandbox(name="demo", seed=SEED, clock="real", cloud=cloud) as sandbox:
+        await _create(sandbox)
+        task = asyncio.get_running_loop().create_task(_change(sandbox))
+        try:
+            yield sandbox.client, sandbox.kwok.catalog
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _create(sandbox: Sandbox) -> None:
+    """Create the NodePools, and the workloads at their least."""
+    for name, way in (("general", "on-demand"), ("spot", SPOT)):
+        await sandbox.create_node_pool(
+            name,
+            disruption={"consolidateAfter": "10s", "budgets": [{"nodes": "30%"}]},
+            limits={"cpu": "200"},
+            template={"spec": {"requirements": requirements(way)}},
+        )
+    for each in WORKLOADS:
+        resources = {"requests": {"cpu": each.cpu, "memory": each.memory}}
+        spread = {
+            "maxSkew": 2,
+            "topologyKey": ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": each.name}},
+        }
+        await sandbox.deploy(
+            each.name,
+            replicas=each.least,
+            nodeSelector={CAPACITY_TYPE: SPOT if each.spot else "on-demand"},
+            terminationGracePeriodSeconds=2,
+            topologySpreadConstraints=[spread],
+            containers=[{"name": "app", "image": "pause", "resources": resources}],
+        )
+
+
+async def _change(sandbox: Sandbox) -> None:
+    """Scale workloads, and take spot machines back, for as long as the demo runs."""
+    chance = Random(SEED)  # noqa: S311  the chance of a demo, not secrets
+    number = 0
+    while True:
+        await asyncio.sleep(_PAUSE)
+        number += 1
+        with suppress(KubeError):
+            if number % _TAKEN_EVERY == 0:
+                _take_back(sandbox, chance)
+            else:
+                each = chance.choice(WORKLOADS)
+                await sandbox.scale(each.name, chance.randint(each.least, each.most))
+
+
+def _take_back(sandbox: Sandbox, chance: Random) -> None:
+    """Let the cloud take a spot machine back."""
+    spot = [each for each in sandbox.kwok.machines() if each.labels.get(CAPACITY_TYPE) == SPOT]
+    if spot:
+        sandbox.kwok.control.interrupt(chance.choice(spot).provider_id)

@@ -1,0 +1,332 @@
+"""``karpenter console``: the cluster in the browser, live, from a flight record, or as a plan."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import webbrowser
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+import structlog
+
+from karpenter.base.clock import SystemClock
+from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.files import files_option
+from karpenter.cli.output import output_option_with, render
+from karpenter.cli.plan import catalog_named, moment_of, settings_of
+from karpenter.cli.planning.data import disruption_data, plan_data
+from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.input import read_input
+from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
+from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
+from karpenter.console.live import ClusterFollower
+from karpenter.console.page import render_page, with_answers
+from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
+from karpenter.console.server import ConsoleServer, FixedSource, Unanswerable
+from karpenter.console.state import Snapshot, SnapshotBuilder, plan_document
+from karpenter.kube.client import Client
+from karpenter.kube.errors import KubeError
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.kubeconfig import find_cluster
+from karpenter.replay.replay import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karpenter.cli.output import Output
+    from karpenter.cli.planning.decision import PlanDecision
+    from karpenter.console.server import ConsoleSource
+    from karpenter.console.state import ConsoleDocument
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.operator.options import Settings
+    from karpenter.why.answer import Explanation, Inquiry
+
+SANDBOXES: Final = "karpenter.console"
+"""The entry-point group in which ``karpenter-local`` names the cluster of ``--demo``."""
+
+_SAMPLES: Final = 12
+_ANSWER_SECONDS: Final = 20.0
+_PLAN_SECONDS: Final = 20.0
+_MOMENTS: Final = 8
+_SAME: Final = timedelta(milliseconds=1)
+"""The page has times in milliseconds, and a record in microseconds."""
+
+
+@click.command(
+    epilog="Examples:\n\n"
+    "  karpenter console --context production\n\n"
+    "  karpenter console --record flight.jsonl\n\n"
+    "  karpenter plan -f cluster/ -o json > plan.json; karpenter console --plan plan.json\n\n"
+    "  karpenter console --demo"
+)
+@click.option("--context", default="", metavar="NAME", help="Follow the cluster of this context.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Follow the cluster of this kubeconfig.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Show a flight record, with a slider through time.",
+)
+@click.option(
+    "--plan",
+    "saved",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Show what `karpenter plan -o json` has printed.",
+)
+@click.option("--demo", is_flag=True, help="Show a cluster on this machine alone, with workloads.")
+@files_option(required=False, text="Show a plan for these manifests")
+@click.option(
+    "--catalog",
+    default="",
+    metavar="FILE|NAME",
+    help="The instance types on sale.  [default: aws for NodePools of EC2, else kwok]",
+)
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="NUMBER",
+    help="The port on 127.0.0.1.  [default: any free one]",
+)
+@click.option("--browser/--no-browser", default=True, help="Whether to open the browser.")
+@output_option_with("text", "json")
+def console(  # noqa: PLR0917  click hands over options by name
+    context: str,
+    kubeconfig: str,
+    record: Path | None,
+    saved: Path | None,
+    demo: bool,
+    paths: tuple[str, ...],
+    catalog: str,
+    given: tuple[str, ...],
+    port: int,
+    browser: bool,
+    output: Output,
+) -> None:
+    """
+    See the cluster in the browser: its machines and pods, every decision, what-if, and the money.
+
+    Serves a page on loopback, and prints its URL, which nothing else on this machine can
+    guess. The cluster is a live one, a flight record, a saved plan, manifests, or a demo. Nothing is
+    written to the cluster. Ctrl-C ends it.
+    """
+    chosen = [bool(context or kubeconfig), record is not None, saved is not None, demo, bool(paths)]
+    if sum(chosen) != 1:
+        raise CommandError(
+            "nothing to show" if not any(chosen) else "more than one thing to show",
+            hint="give one of --context, --kubeconfig, --record, --plan, --demo or -f",
+        )
+    settings = settings_of(given)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    serving = _Serving(settings, catalog, port=port, browser=browser, output=output)
+    with suppress(KeyboardInterrupt):
+        if record is not None:
+            asyncio.run(serving.fixed(record_source(record, settings), record=record))
+        elif saved is not None:
+            asyncio.run(serving.fixed(FixedSource(saved_plan(saved, catalog_named(catalog or "kwok")))))
+        elif paths:
+            asyncio.run(serving.fixed(_manifests(paths, catalog, settings)))
+        elif demo:
+            asyncio.run(serving.demo())
+        else:
+            try:
+                asyncio.run(serving.live(kubeconfig, context))
+            except KubeError as error:
+                raise CommandError(str(error)) from error
+
+
+class _Serving:
+    """One run of the server."""
+
+    def __init__(self, settings: Settings, catalog: str, *, port: int, browser: bool, output: Output) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._port = port
+        self._browser = browser
+        self._output = output
+
+    async def fixed(self, source: FixedSource, *, record: Path | None = None) -> None:
+        """Serve what does not change; of a record, plans are worked out meanwhile."""
+        work = [self._sample(source, record)] if record is not None else []
+        await self._serve(source, *work)
+
+    async def live(self, kubeconfig: str, context: str) -> None:
+        """Serve a live cluster."""
+        clock = SystemClock()
+        cluster = await find_cluster(environ=os.environ, clock=clock, kubeconfig=kubeconfig, context=context)
+        client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
+        note("Reading the cluster.")
+        try:
+            title = context or Path(kubeconfig).name
+            await self._follow(client, title, lambda groups: catalog_for(self._catalog, groups))
+        finally:
+            await client.close()
+
+    async def demo(self) -> None:
+        """Serve the sandbox of ``karpenter-local``."""
+        note("Starting the demo's cluster.")
+        async with AsyncExitStack() as stack:
+            sandbox = demo_cluster()
+            client, catalog = await stack.enter_async_context(sandbox())
+            await self._follow(client, "demo", lambda _: catalog)
+
+    async def _follow(self, client: Client, title: str, catalog: Callable[[frozenset[str]], Catalog]) -> None:
+        follower = ClusterFollower(
+            client,
+            title=title,
+            catalog=catalog,
+            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now, progress=False),
+            clock=SystemClock(),
+            chance=Random(),  # noqa: S311  retries
+        )
+        async with follower:
+            await self._serve(follower)
+
+    async def _serve(self, source: ConsoleSource, *work: Any) -> None:
+        try:
+            async with (
+                ConsoleServer(source, explain=explain, port=self._port) as server,
+                asyncio.TaskGroup() as group,
+            ):
+                for each in work:
+                    group.create_task(each)
+                self._tell(server.url)
+                await asyncio.Event().wait()
+        except OSError as error:
+            raise CommandError(
+                f"--port: {self._port} cannot be used: {error.strerror or error}", hint="leave --port out"
+            ) from error
+
+    def _tell(self, url: str) -> None:
+        click.echo(render({"url": url}, "json") if self._output.form == "json" else f"{url}\n", nl=False)
+        note("Ctrl-C ends it.")
+        if self._browser:
+            webbrowser.open(url)
+
+    async def _sample(self, source: FixedSource, record: Path) -> None:
+        """Work out what the operator would have done at moments of a record, one after the other."""
+        for moment in sampled_moments(source.document(), _SAMPLES):
+            with suppress(CommandError):
+                inquiry = await asyncio.to_thread(
+                    recorded_inquiry, record, moment, self._settings, progress=False
+                )
+                source.add_plan(await asyncio.to_thread(plan_at, inquiry))
+
+
+def explain(inquiry: Inquiry, target: str) -> Explanation:
+    """Return the answer of ``karpenter why``; raises Unanswerable where there is no such object."""
+    try:
+        kind, name = target_of(target)
+        return explained(inquiry, kind, name, "")
+    except CommandError as error:
+        raise Unanswerable("; ".join(error.problems)) from error
+
+
+def catalog_for(name: str, groups: frozenset[str]) -> Catalog:
+    """Return the catalogue that was named, or the one of the clouds that NodePools buy from."""
+    return catalog_named(name or ("aws" if DOMAIN in groups else "kwok"))
+
+
+def demo_cluster() -> Any:
+    """Return what starts the cluster of ``--demo``; raises CommandError where it is not installed."""
+    for point in metadata.entry_points(group=SANDBOXES, name="demo"):
+        return point.load()
+    raise CommandError(
+        "--demo is part of the distribution karpenter-local, which is not installed here",
+        hint="pip install karpenter-local, of the same release",
+    )
+
+
+def record_document(file: Path) -> ConsoleDocument:
+    """Return a flight record as the page shows it; raises CommandError where it cannot be read."""
+    try:
+        with file.open("rb") as lines:
+            interval = fitting_interval(lines)
+        with file.open("rb") as lines:
+            return read_record(lines, title=file.name, interval=interval)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror or error}") from error
+    except Unreadable as error:
+        raise CommandError(f"{file}: {error}") from error
+
+
+def record_source(file: Path, settings: Settings) -> FixedSource:
+    """Return a flight record as a source; the cluster of a moment is read from the file when it is asked."""
+
+    @lru_cache(_MOMENTS)
+    def inquire(at: datetime | None) -> Inquiry:
+        try:
+            return recorded_inquiry(file, at + _SAME if at is not None else None, settings, progress=False)
+        except CommandError as error:
+            raise Unanswerable("; ".join(error.problems)) from error
+
+    return FixedSource(record_document(file), inquire)
+
+
+def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
+    """Return the JSON of ``karpenter plan`` as the page shows it; raises CommandError where it is none."""
+    try:
+        data = json.loads(file.read_bytes())
+        if not isinstance(data, dict) or data.get("kind") != "Plan":
+            raise CommandError(f"{file}: this is not what karpenter plan -o json prints")
+        return plan_document(data, Snapshot(), catalog, datetime.now(UTC), title=file.name)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CommandError(f"{file}: this is not what karpenter plan -o json prints ({error})") from error
+
+
+def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:
+    found = read_input(paths)
+    if found.problems:
+        raise CommandError(*found.problems)
+    notes(found.skipped)
+    groups = frozenset(pool.spec.template.spec.node_class_ref.group for pool in found.view.pools.values())
+    types, now = catalog_for(catalog, groups), moment_of(None)
+    decision = decide(found.view, types, settings, now, disruption=True)
+    document = planned_document(decision, found.view, types, now, title=", ".join(paths))
+    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now, progress=False))
+
+
+def planned_document(
+    decision: PlanDecision, view: ClusterView, catalog: Catalog, now: datetime, *, title: str
+) -> ConsoleDocument:
+    """Return a plan and its cluster as the page shows them."""
+    data = plan_data(decision)
+    if decision.disruption is not None:
+        data |= disruption_data(decision.disruption, decision.names)
+    snapshot = SnapshotBuilder().build(view, catalog)
+    return plan_document(data, snapshot, catalog, now, title=title, disruption=decision.disruption)
+
+
+def plan_page(document: ConsoleDocument, inquiry: Inquiry) -> str:
+    """Return a plan as one file, with answers to what people may click on."""
+    ends = monotonic() + _ANSWER_SECONDS
+    return render_page(with_answers(document, inquiry, explain, go_on=lambda: monotonic() < ends))
+
+
+def record_page(file: Path, settings: Settings) -> str:
+    """Return a flight record as one file, with answers about its last moment."""
+    document = record_document(file)
+    ends, plans = monotonic() + _PLAN_SECONDS, []
+    note("Working out plans and answers, which takes up to 40 s.")
+    for moment in reversed(sampled_moments(document, _SAMPLES)):
+        if monotonic() < ends:
+            with suppress(CommandError):
+                plans.append(plan_at(recorded_inquiry(file, moment, settings, progress=False)))
+    document = msgspec.structs.replace(document, plans=tuple(reversed(plans)))
+    return plan_page(document, recorded_inquiry(file, None, settings, progress=False))

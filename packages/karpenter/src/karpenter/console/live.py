@@ -1,0 +1,292 @@
+"""
+Follows a live cluster: one watch for each kind that decisions read, and one for Karpenter's Events.
+
+The cluster is listed once; from then on only changes come, so an idle cluster costs a few requests a minute
+however many pages are open. Changes are put together twice a second. What the operator would do next is
+worked out while a page is open, and never for more than a tenth of the time.
+
+Nothing is written. Kinds that the cluster does not serve, or that may not be read, are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from karpenter.api.cluster import Event
+from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.nodepool import NodePool
+from karpenter.base.queue import Supervisor
+from karpenter.console.record import EVENTS, event_row
+from karpenter.console.server import MessageLog
+from karpenter.console.state import (
+    ConsoleDecision,
+    ConsoleDocument,
+    Snapshot,
+    SnapshotBuilder,
+    frame_between,
+    plan_summary,
+)
+from karpenter.controllers.informer import ALWAYS, Watches
+from karpenter.core.state.cluster import ClusterState
+from karpenter.kube.errors import Forbidden, NotFound
+from karpenter.kube.informer import Informer, InformerUpdate
+from karpenter.kube.rest import Selection, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from random import Random
+
+    from karpenter.base.clock import Clock
+    from karpenter.console.state import (
+        Frame,
+        PlanSummary,
+    )
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.kube.client import Client
+    from karpenter.kube.informer import InformerEvent
+    from karpenter.why.answer import Inquiry
+
+_TICK: Final = 0.5
+_FIRST_PLAN: Final = 1.0
+_PLAN_EVERY: Final = 10.0
+_PLAN_SHARE: Final = 10.0
+_KEPT_FRAMES: Final = 1000
+_KEPT_ROWS: Final = 1000
+_KNOWN_CLASSES: Final = frozenset({"EC2NodeClass", "KWOKNodeClass"})
+_LIVE_EVENTS: Final = EVENTS | {"DisruptionLaunching", "DisruptionTerminating", "ConsolidationApproved"}
+
+
+class ClusterFollower:
+    """A live cluster as the console's source. Entering lists the cluster; leaving ends the watches."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        title: str,
+        catalog: Callable[[frozenset[str]], Catalog],
+        ask: Callable[[ClusterView, Catalog, datetime], Inquiry],
+        clock: Clock,
+        chance: Random,
+    ) -> None:
+        """
+        `catalog` returns the instance types for the API groups of the node classes that NodePools use.
+
+        `ask` returns how to ask what the operator would do with a view.
+        """
+        self.messages = MessageLog()
+        self.remarks: list[str] = []
+        self._client = client
+        self._title = title
+        self._catalog_of = catalog
+        self._ask = ask
+        self._clock = clock
+        self._chance = chance
+        self._supervisor = Supervisor(chance=chance)
+        self._builder = SnapshotBuilder()
+        self._frames: deque[Frame] = deque()
+        self._rows: deque[ConsoleDecision] = deque(maxlen=_KEPT_ROWS)
+        self._plans: deque[PlanSummary] = deque(maxlen=_KEPT_ROWS)
+        self._told: set[tuple[str, int]] = set()
+        self._base = self._snapshot = Snapshot()
+        self._base_at = clock.now()
+        self._view: ClusterView | None = None
+        self._planned: ClusterView | None = None
+
+    async def __aenter__(self) -> ClusterFollower:  # noqa: PYI034  never subclassed
+        served = await self._served()
+        classes = {
+            (kind.group, kind.name): target_of(kind.struct)
+            for kind in ALL_KINDS
+            if kind.name in _KNOWN_CLASSES
+        }
+        refs = [pool.spec.template.spec.node_class_ref for pool in served.pools]
+        groups = frozenset(ref.group for ref in refs)
+        self._catalog = self._catalog_of(groups)
+        self._store = ClusterState(serves={*classes, *((ref.group, ref.kind) for ref in refs)})
+        watches = Watches(
+            self._client,
+            self._store,
+            kinds=served.kinds,
+            classes={key: target for key, target in classes.items() if key[1] in served.classes},
+            chance=self._chance,
+        )
+        watches.start(self._supervisor)
+        await watches.wait_synced()
+        self._base = self._snapshot = self._builder.build(self._store.view(), self._catalog)
+        self._base_at, self._view = self._clock.now(), self._store.view()
+        if served.events:
+            events = Informer(
+                self._client, Event, selection=Selection(fields="source=karpenter"), chance=self._chance
+            )
+            events.subscribe(self._hear)
+            self._supervisor.start("informer/Event", events.run)
+        self._supervisor.start("publish", self._publish)
+        self._supervisor.start("plan", self._plan)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._supervisor.stop()
+
+    def document(self) -> ConsoleDocument:
+        """Return the cluster as it was first, and every change since that is kept."""
+        return ConsoleDocument(
+            mode="live",
+            title=self._title,
+            at=self._base_at,
+            revision=self.messages.number,
+            snapshot=self._base,
+            frames=tuple(self._frames),
+            decisions=tuple(self._rows),
+            plans=tuple(self._plans),
+            features={"why": True, "whatif": True},
+            remarks=tuple(self.remarks),
+        )
+
+    def inquiry(self, at: datetime | None) -> Inquiry:
+        """Return the cluster as it is now; of earlier moments only the picture is kept."""
+        del at
+        return self._ask(self._store.view(), self._catalog, self._clock.now())
+
+    async def _served(self) -> _Served:
+        """Find out which kinds there are, with one small request for each."""
+        kinds, classes, pools = [], set(), ()
+        wanted = [*ALWAYS, *(kind.struct for kind in ALL_KINDS if kind.name in _KNOWN_CLASSES)]
+        events = await self._may_list(Event) is not None
+        for kind in wanted:
+            found = await self._may_list(kind, limit=500 if kind is NodePool else 1)
+            if found is None:
+                continue
+            if kind is NodePool:
+                pools = found
+            if kind.kind in _KNOWN_CLASSES:
+                classes.add(kind.kind)
+            else:
+                kinds.append(kind)
+        return _Served(kinds=tuple(kinds), classes=frozenset(classes), pools=pools, events=events)
+
+    async def _may_list(self, kind: type[Any], limit: int = 1) -> tuple[Any, ...] | None:
+        """Return the first objects of a kind; None where it is not served or may not be read."""
+        try:
+            async for page in self._client.pages(kind, limit=limit):
+                return page.items
+        except NotFound:
+            return None
+        except Forbidden:
+            self.remarks.append(f"{kind.kind} may not be read and is left out.")
+            return None
+        return ()
+
+    def _hear(self, event: InformerEvent[Any]) -> None:
+        found = event.object
+        if not isinstance(event, InformerUpdate) or found.reason not in _LIVE_EVENTS:
+            return
+        key = (found.metadata.uid, found.count)
+        at = found.last_timestamp or found.event_time or found.first_timestamp or self._clock.now()
+        if key in self._told:
+            return
+        self._told.add(key)
+        about = found.involved_object
+        name = f"{about.namespace}/{about.name}" if about.kind == "Pod" else about.name
+        self._tell(event_row(at, found.reason, f"{about.kind}/{name}", found.message))
+
+    def _tell(self, row: ConsoleDecision) -> None:
+        self._rows.append(row)
+        self.messages.send("decision", row)
+
+    async def _publish(self) -> None:
+        """Send what changed, twice a second."""
+        while True:
+            await asyncio.sleep(_TICK)
+            view = self._store.view()
+            if view is self._view:
+                continue
+            self._view = view
+            snapshot = self._builder.build(view, self._catalog)
+            frame = frame_between(self._snapshot, snapshot, self._clock.now())
+            if frame.is_empty:
+                continue
+            for row in arrivals(self._snapshot, snapshot, frame.at):
+                self._tell(row)
+            self._snapshot = snapshot
+            self._frames.append(frame)
+            if len(self._frames) > _KEPT_FRAMES:
+                self._forget()
+            self.messages.send("frame", frame)
+
+    def _forget(self) -> None:
+        """Let the oldest frame become part of where the document begins."""
+        first = self._frames.popleft()
+        fields = {}
+        for name in ("machines", "pods", "pools"):
+            lost = first.gone.get(name, ())
+            kept = {key: value for key, value in getattr(self._base, name).items() if key not in lost}
+            fields[name] = {**kept, **getattr(first, name)}
+        self._base, self._base_at = Snapshot(**fields), first.at
+
+    async def _plan(self) -> None:
+        """Work out what the operator would do next, while a page is open and something has changed."""
+        wait = _FIRST_PLAN
+        while True:
+            await asyncio.sleep(wait)
+            wait = _FIRST_PLAN if self._planned is None else _PLAN_EVERY
+            view = self._store.view()
+            if not self.messages.listeners or view is self._planned:
+                continue
+            began = self._clock.monotonic()
+            inquiry, snapshot = self.inquiry(None), self._snapshot
+            decision = await asyncio.to_thread(inquiry.disrupt, view)
+            self._planned = view
+            summary = plan_summary(decision, snapshot, inquiry.now)
+            self._plans.append(summary)
+            self.messages.send("plan", summary)
+            wait = max(_PLAN_EVERY, _PLAN_SHARE * (self._clock.monotonic() - began))
+
+
+class _Served(msgspec.Struct, frozen=True, kw_only=True):
+    kinds: tuple[type[Any], ...]
+    classes: frozenset[str]
+    pools: tuple[Any, ...]
+    events: bool
+
+
+def arrivals(before: Snapshot, after: Snapshot, at: datetime) -> list[ConsoleDecision]:
+    """Return rows for machines that came or went between two snapshots of a live cluster."""
+    rows = []
+    known = {each.claim: each for each in before.machines.values() if each.claim}
+    there = {each.claim: each for each in after.machines.values() if each.claim}
+    for key, machine in there.items():
+        was = known.get(key)
+        if (was is None or was.price is None) and machine.price is not None:
+            text = f"launch {machine.type} in {machine.zone} ({machine.capacity_type})"
+            rows.append(
+                ConsoleDecision(
+                    at=at,
+                    kind="provision",
+                    title=text,
+                    because=f"NodePool {machine.pool}, for pods that requested {machine.requested}",
+                    hourly=machine.price,
+                    machines=(machine.name,),
+                )
+            )
+    for key, machine in known.items():
+        if key not in there:
+            moved = sum(1 for pod in before.pods.values() if pod.machine == machine.name and not pod.daemon)
+            rows.append(
+                ConsoleDecision(
+                    at=at,
+                    kind="disrupt",
+                    title=f"{machine.type or machine.name} in {machine.zone} is gone",
+                    because=machine.reason,
+                    hourly=-(machine.price or 0.0),
+                    moved=moved,
+                    machines=(machine.name,),
+                )
+            )
+    return rows

@@ -1,0 +1,126 @@
+"""
+The page as one file: document, styles and scripts inside it, to attach to a pull request or an incident.
+
+There is no server behind such a file, so questions that people may ask are answered beforehand, as many as
+there is time for; for the others the page names the command that answers. The content security policy names
+the hashes of the style and of the script, so nothing else in the file can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from karpenter.console.server import Unanswerable, asset
+from karpenter.console.state import encode
+from karpenter.console.whatif import pool_details
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from karpenter.console.state import ConsoleDocument
+    from karpenter.core.disruption.disrupt import DisruptionDecision
+    from karpenter.core.provisioning.provisioner import ProvisioningDecision
+    from karpenter.core.state.cluster import ClusterView
+    from karpenter.why.answer import Explanation, Inquiry
+
+SCRIPTS: Final = ("model.js", "layout.js", "map.js", "views.js", "app.js")
+"""In the order in which they need each other; no name is declared twice in them."""
+
+_IMPORT: Final = re.compile(r"^import .*? from .*?;\n", re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export ", re.MULTILINE)
+
+
+def render_page(document: ConsoleDocument) -> str:
+    """Return the page with its document inside."""
+    html, style = _text("index.html"), _text("console.css")
+    script = "\n".join(_EXPORT.sub("", _IMPORT.sub("", _text(name))) for name in SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    # A data block is not run; without "<" nothing in it can end the block: https://html.spec.whatwg.org/#data-block
+    data = encode(document).decode().replace("<", "\\u003c")
+    changes = {
+        '<meta charset="utf-8">': f'<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<link rel="stylesheet" href="assets/console.css">': f"<style>{style}</style>",
+        '<script type="module" src="assets/app.js"></script>': (
+            f'<script type="application/json" id="document">{data}</script>\n'
+            f'<script type="module">{script}</script>'
+        ),
+    }
+    for old, new in changes.items():
+        assert html.count(old) == 1, old
+        html = html.replace(old, new)
+    return html
+
+
+def _text(name: str) -> str:
+    found = asset(name)
+    assert found is not None, name
+    return found
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def with_answers(
+    document: ConsoleDocument,
+    inquiry: Inquiry,
+    explain: Callable[[Inquiry, str], Explanation],
+    *,
+    go_on: Callable[[], bool],
+) -> ConsoleDocument:
+    """Return a document with answers to what people may click on, for as long as `go_on` says."""
+    asked = remembering(inquiry)
+    details = {}
+    for name, pool in asked.view.pools.items():
+        if go_on():
+            details[name] = pool_details(asked, pool)
+    answers = {}
+    for target in _targets(document, asked):
+        if not go_on():
+            break
+        try:
+            answers[target] = explain(asked, target)
+        except Unanswerable:
+            continue
+    return msgspec.structs.replace(document, answers=answers, pool_details=details)
+
+
+def remembering(inquiry: Inquiry) -> Inquiry:
+    """Return an inquiry that decides about its own view only once."""
+    provisioned: dict[int, ProvisioningDecision] = {}
+    disrupted: dict[int, DisruptionDecision] = {}
+
+    def provision(view: ClusterView) -> ProvisioningDecision:
+        if view is not inquiry.view:
+            return inquiry.provision(view)
+        if not provisioned:
+            provisioned[0] = inquiry.provision(view)
+        return provisioned[0]
+
+    def disrupt(view: ClusterView) -> DisruptionDecision:
+        if view is not inquiry.view:
+            return inquiry.disrupt(view)
+        if not disrupted:
+            disrupted[0] = inquiry.disrupt(view)
+        return disrupted[0]
+
+    return msgspec.structs.replace(inquiry, provision=provision, disrupt=disrupt)
+
+
+def _targets(document: ConsoleDocument, inquiry: Inquiry) -> Iterator[str]:
+    """Yield what people may click on, what is most asked about and cheapest to answer first."""
+    yield from (f"nodepool/{name}" for name in inquiry.view.pools)
+    yield from (f"node/{name}" for name in inquiry.view.nodes)
+    yield from (f"nodeclaim/{name}" for name in inquiry.view.claims)
+    pods = document.snapshot.pods
+    yield from (f"pod/{key}" for key, pod in pods.items() if not pod.machine)
+    yield from (f"pod/{key}" for key, pod in pods.items() if pod.machine and not pod.daemon)

@@ -1,0 +1,95 @@
+"""The console of a cluster that lives: what it shows as things happen, and what that costs the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING
+
+from karpenter.cli.console import explain
+from karpenter.cli.why import inquiry_of
+from karpenter.console.live import ClusterFollower
+from karpenter.kube.client import Client
+from karpenter.operator.options import parse_settings
+from karpenter_local.sandbox.sandbox import Sandbox
+from karpenter_local.virtual import run_virtual
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from karpenter.kube.rest import Request, Response, Streaming, Transport
+
+IDLE = 1200.0
+
+
+class CountingTransport:
+    """Carries requests, and counts them."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.methods: list[str] = []
+
+    async def send(self, request: Request) -> Response:
+        """Carry a request."""
+        self.methods.append(request.method)
+        return await self._inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
+        """Open a watch."""
+        self.methods.append(request.method)
+        async with self._inner.stream(request) as answer:
+            yield answer
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._inner.close()
+
+
+def follower(sandbox: Sandbox, transport: Transport) -> ClusterFollower:
+    """Return the console's view of a sandbox."""
+    settings = parse_settings({})
+    return ClusterFollower(
+        Client(transport, chance=Random(1)),  # noqa: S311  retries
+        title="test",
+        catalog=lambda _: sandbox.kwok.catalog,
+        ask=lambda view, types, now: inquiry_of(view, types, settings, now),
+        clock=sandbox.clock,
+        chance=Random(1),  # noqa: S311  retries
+    )
+
+
+def test_a_live_cluster_is_followed_at_little_cost() -> None:
+    """Machines that come, fill and go are frames and rows; an idle cluster costs a few requests a minute."""
+
+    async def scenario() -> None:
+        async with Sandbox(name="test") as sandbox:
+            await sandbox.create_node_pool(disruption={"consolidateAfter": "5s"})
+            await sandbox.deploy(replicas=2)
+            await sandbox.until_running(2)
+            transport = CountingTransport(sandbox.running.transport())
+            async with follower(sandbox, transport) as source:
+                assert source.document().snapshot.bill.running == 2
+                began = len(transport.methods)
+                page = source.messages.subscribe(0)
+                await asyncio.sleep(IDLE)
+                idle = len(transport.methods) - began
+                await sandbox.scale("inflate", 9)
+                await sandbox.until_running(9)
+                await sandbox.scale("inflate", 0)
+                await asyncio.sleep(120)
+                document = source.document()
+                inquiry = source.inquiry(None)
+        assert set(transport.methods) == {"GET"}
+        assert idle / (IDLE / 60) < 3, idle
+        assert page is not None
+        kinds = {row.kind for row in document.decisions}
+        assert kinds >= {"provision", "disrupt"}
+        assert any("launch" in row.title and row.hourly > 0 for row in document.decisions)
+        assert max(frame.bill.running for frame in document.frames) == 9
+        assert document.frames[-1].bill.machines == 0
+        assert document.plans
+        assert explain(inquiry, "nodepool/default").answer == "It is not used: no pod waits."
+
+    run_virtual(scenario())

@@ -1,0 +1,99 @@
+"""``karpenter console``: its options, and the pages of plan and replay."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from karpenter.api.manifests import render_documents
+from karpenter.cli import main
+from karpenter.cli.console import catalog_for, saved_plan
+from karpenter.cloud.catalogs.load import load_catalog
+from tests.unit.console.clusters import small_cluster
+from tests.unit.why.clusters import NOW, write_catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param((), "nothing to show", id="nothing"),
+        pytest.param(("--demo", "--context", "a"), "more than one thing to show", id="two clusters"),
+        pytest.param(("--record", "missing"), "missing: No such file", id="no record"),
+        pytest.param(("--plan", "missing"), "missing: No such file", id="no plan"),
+        pytest.param(("-f", "missing"), "missing: No such file", id="no manifests"),
+        pytest.param(("--demo", "--set", "x"), "--set: 'x' is not NAME=VALUE", id="no setting"),
+        pytest.param(("--kubeconfig", "missing"), "missing", id="no kubeconfig"),
+    ],
+)
+def test_what_cannot_be_shown(arguments: tuple[str, ...], problem: str) -> None:
+    """Unusable input is one sentence and exit code 2."""
+    result = CliRunner().invoke(main, ["console", *arguments, "--no-browser"])
+
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"kind": "Plan", "newNodes": [{}]}', '{"kind": "Why"}'])
+def test_a_file_that_is_no_plan(text: str, tmp_path: Path) -> None:
+    """A file that karpenter plan did not write is named."""
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    result = CliRunner().invoke(main, ["console", "--plan", str(file), "--no-browser"])
+
+    assert result.exit_code == 2
+    assert "this is not what karpenter plan -o json prints" in result.stderr
+
+
+def test_a_saved_plan_is_shown_as_it_was_printed(tmp_path: Path) -> None:
+    """What karpenter plan -o json has printed is drawn."""
+    types = write_catalogue(tmp_path)
+    words = ["plan", "-f", "-", "--now", NOW, "--catalog", types]
+    text = render_documents(small_cluster())
+    file = tmp_path / "plan.json"
+    file.write_text(CliRunner().invoke(main, [*words, "-o", "json"], input=text).stdout)
+    found = saved_plan(file, load_catalog(types))
+
+    assert found.decisions[0].title.startswith("place 1 pod on node n")
+
+
+def test_a_plan_as_a_page(tmp_path: Path) -> None:
+    """With -o html, one file has the cluster, the plan and answers inside."""
+    words = [
+        "plan",
+        "-f",
+        "-",
+        "--now",
+        NOW,
+        "--catalog",
+        write_catalogue(tmp_path),
+        "--disruption",
+        "-o",
+        "html",
+    ]
+    result = CliRunner().invoke(main, words, input=render_documents(small_cluster()))
+    found = json.loads(result.stdout.split('id="document">')[1].split("</script>")[0])
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("<!doctype html>")
+    assert (found["mode"], len(found["frames"])) == ("plan", 1)
+    assert found["answers"]["pod/default/late"]["placed"]
+
+
+def test_the_catalogue_is_that_of_the_cloud() -> None:
+    """NodePools of EC2 have the catalogue of EC2 without being told."""
+    assert "s-1x-amd64-linux" in catalog_for("", frozenset({"karpenter.kwok.sh"})).by_name
+    assert "m5.large" in catalog_for("", frozenset({"karpenter.k8s.aws"})).by_name
+
+
+def test_help_fits_80_columns() -> None:
+    """Help shows an example, and fits a small terminal."""
+    text = CliRunner().invoke(main, ["console", "--help"], terminal_width=80).stdout
+
+    assert "karpenter console --record flight.jsonl" in text
+    assert max(map(len, text.splitlines())) <= 80

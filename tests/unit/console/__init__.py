@@ -1,0 +1,1 @@
+"""The console: documents, server, record and page."""
