@@ -25,6 +25,7 @@ from karpenter.controllers.termination import NodeTermination
 from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.telemetry.metrics import Metrics, provider
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.core.lifecycle.objects import (
     BORN,
@@ -50,6 +51,8 @@ OTHER = claim(name="other", meta={"labels": {NODEPOOL: "other"}})
 
 class Sky:
     """A cloud that answers what a test wants."""
+
+    name = "sky"
 
     def __init__(self, *machines: Machine, drift: str | None = "", holds: tuple[Hold, ...] = ()) -> None:
         self.machines = machines
@@ -216,10 +219,18 @@ def test_what_was_left_behind_is_collected() -> None:
     """A claim whose machine is gone is deleted; a machine that no claim is for is ended."""
     stray = Machine(provider_id="kwok://stray", created=BORN - timedelta(hours=1))
     shell = Shell(complete())
-    found = GarbageCollection(shell.store, shell.performer, Sky(stray), shell.clock)  # type: ignore[arg-type]
+    metrics = Metrics(clock=shell.clock)
+    found = GarbageCollection(
+        shell.store,
+        shell.performer,
+        Sky(stray),  # type: ignore[arg-type]
+        shell.clock,
+        metrics,
+    )
 
     assert asyncio.run(found.look()) == 120.0
     assert shell.performer.kinds == ["DeleteObject", "Count", "Count", "Terminate"]
+    assert metrics[provider.ORPHANED].value(provider="sky") == 1.0
 
 
 def test_nodes_that_leave() -> None:

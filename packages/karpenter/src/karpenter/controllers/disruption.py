@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor
     from karpenter.controllers.disruption_queue import DisruptionQueue
+    from karpenter.controllers.metrics.savings import SavingsMetrics
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.disruption.candidates import Candidate
@@ -107,6 +108,7 @@ class DisruptionController:
         worker: Executor,
         clock: Clock,
         metrics: Metrics,
+        savings: SavingsMetrics,
         context: DisruptionContext,
         buffered: Callable[[], frozenset[str]],
         deciding: asyncio.Lock,
@@ -118,6 +120,7 @@ class DisruptionController:
         self._worker = worker
         self._clock = clock
         self._metrics = metrics
+        self._savings = savings
         self._context = context
         self._buffered = buffered
         self._deciding = deciding
@@ -183,6 +186,9 @@ class DisruptionController:
         found = observe(
             self._store.view(), self.memory, now=self._clock.now(), finished=self._queue.take_finished()
         )
+        self._savings.observed(
+            self.memory.savings, found.memory.savings, (each.pool for each in found.missed)
+        )
         self.memory = found.memory
         for name, problem in found.unreadable.items():
             log.warning("nodepool.budget_unreadable", nodepool=name, because=problem)
@@ -222,6 +228,7 @@ class DisruptionController:
                 partial(disrupt, view, catalog, self.memory, now=now, context=context)
             )
         timer.count(self._metrics)
+        self._savings.decided(decision.kept, view)
         self.memory = decision.memory
         return decision
 

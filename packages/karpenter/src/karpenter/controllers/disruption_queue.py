@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.labels import LabelRules
     from karpenter.base.clock import Clock
+    from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
     from karpenter.controllers.perform import Performer
     from karpenter.core.state.cluster import ClusterState
     from karpenter.core.state.statenode import StateNode
@@ -94,6 +95,7 @@ class DisruptionQueue:
         performer: Performer,
         clock: Clock,
         metrics: Metrics,
+        savings: SavingsMetrics,
         rules: LabelRules,
         nominated_for: timedelta,
     ) -> None:
@@ -101,6 +103,7 @@ class DisruptionQueue:
         self._performer = performer
         self._clock = clock
         self._metrics = metrics
+        self._savings = savings
         self._rules = rules
         self._nominated_for = nominated_for
         self.in_progress: list[CommandInProgress] = []
@@ -154,6 +157,7 @@ class DisruptionQueue:
         # From here on budgets count the nodes as disrupted, and their pods look for other places.
         self._store.mark_for_deletion(started.claims)
         self.in_progress.append(started)
+        self._savings.begun(command)
         self._busy.set()
         until = self._clock.now() + self._nominated_for
         await self._performer.perform(nominate_destinations(command, self._store.view(), until))
@@ -207,13 +211,13 @@ class DisruptionQueue:
             case "ready":
                 await self._leave_out_kept(each)
                 if not each.candidates:
-                    self._end_early(each, "all of its machines stay")
+                    self._end_early(each, "all of its machines stay", "nodes_kept")
                 elif await self._are_pods_succeeded(each):
                     await self._finish(each)
             case "lost":
-                await self._undo(each, "a replacement is gone")
+                await self._undo(each, "a replacement is gone", "replacement_lost")
             case "late":
-                await self._undo(each, "its replacements took too long")
+                await self._undo(each, "its replacements took too long", "replacement_late")
 
     async def _are_pods_succeeded(self, each: CommandInProgress) -> bool:
         """Let successors of pods start where that comes first; return whether the nodes may go now."""
@@ -223,7 +227,8 @@ class DisruptionQueue:
                 candidate.surging, candidate.name, self._store.view(), each.asked, self._clock.now()
             )
             if due.late:
-                await self._undo(each, f"successors of the pods of node {candidate.name} took too long")
+                late = f"successors of the pods of node {candidate.name} took too long"
+                await self._undo(each, late, "successor_late")
                 return False
             await self._performer.perform(due.effects)
             each.asked, waits = due.asked, waits or due.waits
@@ -245,6 +250,7 @@ class DisruptionQueue:
             )
         )
         await self._performer.perform(count_disrupted(each.candidates, reason))
+        self._savings.finished(each.command, each.candidates, each.replacements)
         log.info("disruption.finished", command=each.text)
 
     async def _leave_out_kept(self, each: CommandInProgress) -> None:
@@ -255,8 +261,8 @@ class DisruptionQueue:
             each.candidates = tuple(one for one in each.candidates if one is not candidate)
             await self._untaint(candidate)
 
-    async def _undo(self, each: CommandInProgress, why: str) -> None:
-        self._end_early(each, why)
+    async def _undo(self, each: CommandInProgress, why: str, cause: UndoCause) -> None:
+        self._end_early(each, why, cause)
         try:
             for candidate in each.candidates:
                 await self._untaint(candidate)
@@ -267,10 +273,11 @@ class DisruptionQueue:
         """Undo a command that has failed for so long that its nodes are better used again."""
         if each in self.in_progress and self._clock.now() - each.started > time_limit(self._queued):
             with suppress(KubeError):  # taints that stay are removed by the next look at all nodes
-                await self._undo(each, "its machines could not be removed in time")
+                await self._undo(each, "its machines could not be removed in time", "removal_late")
 
-    def _end_early(self, each: CommandInProgress, why: str) -> None:
+    def _end_early(self, each: CommandInProgress, why: str, cause: UndoCause) -> None:
         log.warning("disruption.undone", command=each.text, because=why)
+        self._savings.undone(each.command, cause)
         self.in_progress.remove(each)
         self._metrics[disruption.QUEUE_FAILURES].add(
             decision=each.command.decision,

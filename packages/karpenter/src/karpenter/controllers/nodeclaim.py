@@ -32,6 +32,7 @@ from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
 from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
 from karpenter.core.lifecycle.termination import finalize_nodeclaim
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.telemetry.metrics import provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from karpenter.controllers.perform import Performer
     from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+    from karpenter.telemetry.metrics import Metrics
 
 
 log = structlog.stdlib.get_logger(__name__)
@@ -267,11 +269,19 @@ class GarbageCollection:
 
     name = "nodeclaim.garbagecollection"
 
-    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ClusterState,
+        performer: Performer,
+        cloud: CloudProvider,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
+        self._orphaned = metrics[provider.ORPHANED]
 
     async def look(self) -> float:
         """Compare NodeClaims with the machines of the cloud."""
@@ -282,7 +292,7 @@ class GarbageCollection:
         await self._performer.perform(
             claims_without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
         )
-        await self._performer.perform(
-            machines_without_claim(machines, view.claims.values(), self._clock.now())
-        )
+        orphans = machines_without_claim(machines, view.claims.values(), self._clock.now())
+        self._orphaned.set(float(len(orphans)), provider=self._cloud.name)
+        await self._performer.perform(orphans)
         return PERIOD
