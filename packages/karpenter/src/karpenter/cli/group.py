@@ -43,6 +43,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "convert": CommandEntry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
+    "dashboards": CommandEntry(
+        "karpenter.cli.dashboards:dashboards", "Dashboards for Grafana and alerts for Prometheus."
+    ),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
     "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
