@@ -8,7 +8,7 @@ RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or browser or cdk or prometheus or terminal)
 
-.PHONY: help demo test lint types imports unit coverage tour browser cdk prometheus terminal bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour browser cdk prometheus terminal bench walks soak fuzz crds chart settings metrics doctor commands docs man controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -86,6 +86,15 @@ metrics: $(VENV)/.ready ## Write the reference of metrics anew
 
 doctor: $(VENV)/.ready ## Write the page of the doctor's rules anew
 	$(BIN)/python -m karpenter.doctor.reference > docs/reference/doctor.md
+
+commands: $(VENV)/.ready ## Write the reference of commands anew
+	$(BIN)/python -m karpenter.cli.manual > docs/reference/commands.md
+
+docs: $(VENV)/.ready ## Build the documentation site into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+man: $(VENV)/.ready ## Write man pages into build/man; read them with MANPATH=build/man man karpenter
+	$(BIN)/python -m karpenter.cli.manual build/man/man1
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py

@@ -458,10 +458,11 @@ COSTS: Final = Dashboard(
                 ),
                 Panel(
                     title="How long savings last",
-                    about="Time until a NodePool launched machines again after a saving, for half of them.",
+                    about="Time until a NodePool launched machines again after a saving, for half of the"
+                    " savings since the operator started.",
                     queries=_one(
                         "histogram_quantile(0.5, sum by (le, nodepool)"
-                        f" (rate(karpenter_consolidation_savings_lifetime_seconds_bucket{{{_POOL}}}[1d])))",
+                        f" (karpenter_consolidation_savings_lifetime_seconds_bucket{{{_POOL}}}))",
                         "{{nodepool}}",
                     ),
                     unit="s",
