@@ -6,8 +6,10 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.metrics.savings import PERIOD, BoundMetrics, CostMetrics, SavingsMetrics
 from karpenter.core.disruption.churn import SavingLifetime
@@ -63,6 +65,31 @@ def test_what_a_command_saves_and_moves(
         assert shown(harness, declared.EVICTIONS) == moved
         assert shown(harness, declared.UNDONE) == {}
         assert labels in {*saved, *moved}
+
+    asyncio.run(main())
+
+
+def test_a_dearer_machine_than_planned_saves_less() -> None:
+    """What is realised follows from the machine that was launched, not from the one that was planned."""
+
+    async def main() -> None:
+        harness = oversized()
+        assert await harness.begin()
+        harness.finish_replacements()
+        (begun,) = harness.queue.in_progress
+        claim = harness.store.claim(begun.replacements[0])
+        assert claim is not None
+        bought = {
+            **claim.metadata.labels,
+            INSTANCE_TYPE: "medium",
+            CAPACITY_TYPE: "on-demand",
+            ZONE: "zone-1",
+        }
+        meta = msgspec.structs.replace(claim.metadata, labels=bought)
+        harness.put(msgspec.structs.replace(claim, metadata=meta))
+        await harness.queue.look()
+        assert shown(harness, declared.PLANNED) == {SINGLE: 0.7}
+        assert shown(harness, declared.REALIZED) == {SINGLE: 0.6}
 
     asyncio.run(main())
 

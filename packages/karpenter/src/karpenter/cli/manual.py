@@ -28,7 +28,7 @@ _HEAD: Final = """\
 # Commands
 
 This page is written by `python -m karpenter.cli.manual`; a test fails when it is out of date.
-`make man` writes the same as man pages.
+`make man` writes the same as man pages; `-h` and `--help` show it in the terminal.
 Exit codes: 0 success, 1 success with a negative answer, 2 unusable input, 130 interrupted.
 """
 
@@ -67,8 +67,8 @@ class CommandManual(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        """Every option, and what it does."""
-        rows = (each.get_help_record(self.context) for each in self.command.get_params(self.context))
+        """Every option, and what it does; without --help, which every command has."""
+        rows = (each.get_help_record(self.context) for each in self.command.params)
         return [row for row in rows if row is not None and row[1]]
 
     @property
