@@ -8,7 +8,7 @@ RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
 
-.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak fuzz crds chart terraform settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -54,8 +54,19 @@ coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
 	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py tests/integration/test_docs_aws.py
 
-browser cdk prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, node, Prometheus or tmux
+browser prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, Prometheus or tmux
 	$(BIN)/pytest -n 0 -m $@ tests
+
+$(VENV)/.cdk: requirements/cdk.txt $(VENV)/.ready
+	@tools/install $(BIN) requirements/cdk.txt
+	@touch $@
+
+cdk: $(VENV)/.cdk ## Synthesise stacks with CDK, which needs node, and deploy them on the embedded AWS
+	$(BIN)/pytest -n 0 -m cdk tests
+
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
+	@tools/install $(BIN) requirements/docs.txt
+	@touch $@
 
 long: $(VENV)/.ready ## Run what make test runs a part of: more simulated runs, more examples of each law
 	$(BIN)/pytest -n $(JOBS) -m long tests
@@ -97,16 +108,27 @@ metrics: $(VENV)/.ready ## Write the reference of metrics anew
 doctor: $(VENV)/.ready ## Write the page of the doctor's rules anew
 	$(BIN)/python -m karpenter.doctor.reference > docs/reference/doctor.md
 
+commands: $(VENV)/.ready ## Write the reference of commands anew
+	$(BIN)/python -m karpenter.cli.manual > docs/reference/commands.md
+
+docs: $(VENV)/.docs ## Build the documentation site into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+man: $(VENV)/.ready ## Write man pages into build/man; read them with MANPATH=build/man man karpenter
+	$(BIN)/python -m karpenter.cli.manual build/man/man1
+
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-emit-package karpenter
 
-lock: $(VENV)/.python ## Lock the dependencies anew: of the image, of the demo, of development
+lock: $(VENV)/.python ## Lock the dependencies anew: of the image, the demo, development, CDK and the site
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --extra aws --extra lp --extra socks --extra terraform --extra top --group dev -o requirements/dev.txt
 	$(LOCK) packages/karpenter/pyproject.toml packages/karpenter-local/pyproject.toml --group build --constraint requirements/dev.txt -o requirements/demo.txt
 	$(LOCK) packages/karpenter/pyproject.toml --extra aws --extra lp --constraint requirements/dev.txt -o requirements/image.txt
+	$(LOCK) packages/karpenter/pyproject.toml --extra cdk --group cdk --constraint requirements/dev.txt -o requirements/cdk.txt
+	$(LOCK) packages/karpenter/pyproject.toml --group docs --constraint requirements/dev.txt -o requirements/docs.txt
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

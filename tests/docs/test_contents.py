@@ -15,6 +15,16 @@ def test_every_page_is_in_the_contents() -> None:
     assert named == there
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """The site that ``make docs`` builds leads to every page once, except the contents on GitHub."""
+    named = re.findall(
+        r"(\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("nav:")[2], re.MULTILINE
+    )
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+
+    assert sorted(named) == sorted(there)
+
+
 def test_links_lead_to_pages() -> None:
     """A page that links to another links to one that is there."""
     lost = [

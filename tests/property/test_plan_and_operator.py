@@ -32,6 +32,7 @@ from karpenter.cli.planning.input import read_input
 from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import DisruptionController, DisruptionQueue
 from karpenter.controllers.informer import node_class
+from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.controllers.nodeclaim import Expiration
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.disruption.command import EXPIRED
@@ -254,6 +255,7 @@ class Operator:
             settings=provisioning_settings(chosen),
             window=BatchWindow(idle=1.0, longest=10.0),
         )
+        parts["savings"] = SavingsMetrics(self.store, metrics, self)
         self.queue = DisruptionQueue(**parts, rules=ALL_LABEL_RULES, nominated_for=timedelta(seconds=20))
         self.disruption = DisruptionController(
             **parts,
@@ -262,6 +264,11 @@ class Operator:
             context=disruption_context(chosen),
             buffered=lambda: self.provisioner.memory.buffered,
         )
+
+    @property
+    def latest(self) -> Catalog:
+        """What the cloud sells."""
+        return MARKET
 
     async def of(self, pools: object) -> Catalog:
         """Return what the cloud sells."""

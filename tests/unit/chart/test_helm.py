@@ -40,6 +40,11 @@ OWN = {
         "networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b",
         "networkPolicy.egress[0].ports[0].port=443,networkPolicy.ingress[0].ports[0].port=9",
     ],
+    "dashboards and alerts": [
+        "prometheusRule.enabled=true,prometheusRule.additionalLabels.release=kube-prometheus",
+        "prometheusRule.runbookURL=https://wiki.example/karpenter",
+        "grafanaDashboards.enabled=true,grafanaDashboards.annotations.grafana_folder=Karpenter",
+    ],
 }
 """What only our chart has."""
 
@@ -85,7 +90,8 @@ def test_helm_and_we_say_the_same(helm: Helm, name: str) -> None:
 def test_helm_and_we_say_the_same_of_what_is_ours(helm: Helm, sets: list[str]) -> None:
     """The same holds for values that only our chart has."""
     words = [word for each in sets for word in ("--set", each)]
-    said = helm.ok("template", "karpenter", CHART, "--namespace", "kube-system", *NAMED, *words)
+    served = ("--api-versions", "monitoring.coreos.com/v1")
+    said = helm.ok("template", "karpenter", CHART, "--namespace", "kube-system", *served, *NAMED, *words)
 
     assert in_order(objects(said)) == ours(CASES["nothing-but-the-name.yaml"], [NAMED[1], *sets])
 

@@ -33,7 +33,7 @@ BOUGHT = datetime(2026, 3, 1, tzinfo=UTC)
 def test_the_first_example_of_help_works_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first example of --help can be pasted in a checkout."""
     runner = CliRunner()
-    line = re.search(r"^  (karpenter why .*)$", runner.invoke(main, ["why", "--help"]).output, re.MULTILINE)
+    line = re.search(r"^ +(karpenter why .*)$", runner.invoke(main, ["why", "--help"]).output, re.MULTILINE)
     assert line is not None
     monkeypatch.chdir(ROOT)
     result = runner.invoke(main, shlex.split(line[1])[1:])

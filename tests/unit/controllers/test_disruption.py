@@ -14,6 +14,7 @@ from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
 from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionController, DisruptionQueue
+from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY
 from karpenter.core.disruption.memory import SHORTEST, ExpectedOutcome, FinishedCommand, Payback
@@ -45,6 +46,8 @@ LOST = Unreachable("no", request=Request(method="PATCH", path="/"))
 
 class FixedCatalogs:
     """Sells what the tests of disruption sell."""
+
+    latest = MARKET
 
     async def of(self, pools: Any) -> Catalog:
         """Return what is sold."""
@@ -78,11 +81,13 @@ class Harness(Shell):
             self.put(*(part if isinstance(part, list) else [part]))
         self.store.complete = True
         self.metrics = Metrics(clock=self.clock)
+        savings = SavingsMetrics(self.store, self.metrics, FixedCatalogs())
         self.queue = DisruptionQueue(
             store=self.store,
             performer=self.performer,
             clock=self.clock,
             metrics=self.metrics,
+            savings=savings,
             rules=ALL_LABEL_RULES,
             nominated_for=timedelta(seconds=20),
         )
@@ -94,6 +99,7 @@ class Harness(Shell):
             worker=NotingExecutor(self),
             clock=self.clock,
             metrics=self.metrics,
+            savings=savings,
             context=DisruptionContext(),
             buffered=frozenset,
             deciding=asyncio.Lock(),

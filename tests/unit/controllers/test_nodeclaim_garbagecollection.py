@@ -12,6 +12,7 @@ from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.controllers.nodeclaim import InstanceGarbageCollection
 from karpenter.core.effects import DeleteObject, Terminate
+from karpenter.telemetry.metrics import Metrics, provider
 from tests.unit.controllers.harness import Noted, Shell
 from tests.unit.core.lifecycle.objects import ID, NOW, at, claim, launched, node
 
@@ -26,6 +27,8 @@ STRAY = "kwok://stray"
 
 class Listing:
     """A cloud that lists machines."""
+
+    name = "sky"
 
     def __init__(self, *machines: Machine) -> None:
         self.machines = machines
@@ -49,7 +52,19 @@ class Failing(Noted):
 def collection(shell: Shell, *machines: Machine, performer: Noted | None = None) -> InstanceGarbageCollection:
     """Return the controller in a cloud with these machines."""
     cloud: Any = Listing(*machines)
-    return InstanceGarbageCollection(shell.store, performer or shell.performer, cloud, shell.clock)
+    metrics = Metrics(clock=shell.clock)
+    return InstanceGarbageCollection(shell.store, performer or shell.performer, cloud, shell.clock, metrics)
+
+
+def test_machines_without_a_claim_are_counted() -> None:
+    """How many there were at the last look is a metric."""
+    shell = Shell()
+    metrics, cloud = Metrics(clock=shell.clock), Listing(machine())
+    found = InstanceGarbageCollection(shell.store, shell.performer, cloud, shell.clock, metrics)  # type: ignore[arg-type]
+
+    asyncio.run(found.look())
+
+    assert metrics[provider.ORPHANED].value(provider="sky") == 1.0
 
 
 def machine(name: str = STRAY, *, age: float = 60.0, uid: str = "", deleting: bool = False) -> Machine:

@@ -93,11 +93,17 @@ def test_a_flood_of_series_comes_in_pieces() -> None:
 
 
 def test_at_the_start() -> None:
-    """Before anything happens, the build is shown, and the timeouts that alerts look for are zero."""
+    """Before anything happens, the build is shown, and the counters that alerts look for are zero."""
     metrics = Metrics(clock=HandClock())
     names = {family.name for family in text_string_to_metric_families(text(metrics))}
 
-    assert names == {"karpenter_build_info", "karpenter_voluntary_disruption_consolidation_timeouts"}
+    assert names == {
+        "karpenter_build_info",
+        "karpenter_consolidation_savings_planned",
+        "karpenter_consolidation_savings_realized",
+        "karpenter_voluntary_disruption_consolidation_timeouts",
+        "karpenter_voluntary_disruption_evictions",
+    }
     assert metrics[disruption.CONSOLIDATION_TIMEOUTS].value(consolidation_type="multi") == 0.0
     assert f'karpenter_build_info{{version="{__version__}",' in text(metrics)
 

@@ -17,6 +17,7 @@ from karpenter.telemetry.metrics.table import (
     pods,
     provider,
     runtime,
+    savings,
     scheduler,
 )
 
@@ -29,6 +30,7 @@ TABLES = {
     "pods": pods,
     "provider": provider,
     "runtime": runtime,
+    "savings": savings,
     "scheduler": scheduler,
 }
 ELSEWHERE = {"karpenter_build_info": "the registry sets it when it is made"}

@@ -104,7 +104,7 @@ def test_prices_of_aws_come_before_those_of_the_product() -> None:
 
     async def work(prices: PricingProvider, aws: ScriptedAws) -> Any:
         del aws
-        await prices.refresh_on_demand()
+        await prices.refresh_on_demand(NOW)
         return prices.on_demand("m5.large"), prices.on_demand("c5.large"), prices.version
 
     answers = {"pricing": [{"m5.large": 9.0}, {"m5.metal": 5.0}]}
@@ -125,7 +125,7 @@ def test_a_list_that_is_not_whole_changes_nothing(answers: dict[str, Any]) -> No
     async def work(prices: PricingProvider, aws: ScriptedAws) -> Any:
         del aws
         with pytest.raises(CloudUnreachable):
-            await prices.refresh_on_demand()
+            await prices.refresh_on_demand(NOW)
         return prices.on_demand("m5.large"), prices.version
 
     assert prices_after(answers, work) == (0.096, 0)
@@ -143,7 +143,7 @@ def test_where_there_is_a_price_list(region: str, isolated: bool, asked: int) ->
     """Elsewhere prices are those that ship with the product."""
 
     async def work(prices: PricingProvider, aws: ScriptedAws) -> int:
-        await prices.refresh_on_demand()
+        await prices.refresh_on_demand(NOW)
         return len(aws.calls)
 
     answers = {"pricing": [{"m5.large": 9.0}, {"m5.metal": 5.0}]}

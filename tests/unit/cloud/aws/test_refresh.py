@@ -1,11 +1,13 @@
 """What is kept current, and how often."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from karpenter.cloud.aws.amifamily.ami import AMIProvider
 from karpenter.cloud.aws.amifamily.ssm import SSMProvider
+from karpenter.cloud.aws.metrics import ProviderMetrics
 from karpenter.cloud.aws.refresh import (
     InstanceTypeController,
     PricingController,
@@ -26,6 +28,7 @@ class Source:
     def __init__(self, *failing: str) -> None:
         self.failing = set(failing)
         self.asked: list[str] = []
+        self.read_at: dict[str, datetime] = {}
 
     async def _ask(self, what: str) -> None:
         self.asked.append(what)
@@ -36,8 +39,9 @@ class Source:
         """Ask for types."""
         await self._ask("types")
 
-    async def refresh_on_demand(self) -> None:
+    async def refresh_on_demand(self, now: datetime) -> None:
         """Ask for the price list."""
+        assert now >= NOW
         await self._ask("on demand")
 
     async def refresh_spot(self, now: Any) -> None:
@@ -73,7 +77,10 @@ def test_prices_are_asked_for_every_twelve_hours() -> None:
     """Both kinds, together."""
     source: Any = Source()
 
-    assert rounds(lambda clock: PricingController(source, clock=clock), 2) == [HALF_A_DAY] * 2
+    assert (
+        rounds(lambda clock: PricingController(source, clock=clock, metrics=ProviderMetrics()), 2)
+        == [HALF_A_DAY] * 2
+    )
     assert sorted(source.asked) == ["on demand", "spot"]
 
 
@@ -83,7 +90,7 @@ def test_one_sort_of_prices_does_not_depend_on_the_other(failing: str) -> None:
     source: Any = Source(failing)
 
     with pytest.raises(CloudUnreachable, match=failing):
-        rounds(lambda clock: PricingController(source, clock=clock), 2)
+        rounds(lambda clock: PricingController(source, clock=clock, metrics=ProviderMetrics()), 2)
     assert sorted(source.asked) == ["on demand", "spot"]
 
 

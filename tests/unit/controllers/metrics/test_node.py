@@ -38,7 +38,7 @@ def shown() -> Showing:
         status={
             "phase": "Running",
             "capacity": {"cpu": "4", "memory": "8Gi"},
-            "allocatable": {"cpu": "3900m", "memory": "7Gi"},
+            "allocatable": {"cpu": "3900m", "memory": "7Gi", "ephemeral-storage": "1Gi"},
         },
     )
     for each in (there, complete(), pod(spec=BOTH), pod("daemon", meta=DAEMON, spec=BOTH)):
@@ -48,7 +48,7 @@ def shown() -> Showing:
 
 
 def test_room_and_what_is_asked_for() -> None:
-    """A node shows its room, what pods and daemons ask for and may use, and what it keeps for itself."""
+    """A node shows its room, what all pods and daemons ask for and may use, and what it keeps for itself."""
     found = shown()
     cpu = {
         each: found.rows(each, "resource_type")[("cpu",)]
@@ -62,9 +62,10 @@ def test_room_and_what_is_asked_for() -> None:
         )
     }
 
-    assert list(cpu.values()) == [3.9, 0.5, 1.0, 0.5, 1.0, 0.1]
+    assert list(cpu.values()) == [3.9, 1.0, 2.0, 0.5, 1.0, 0.1]
     assert found.rows(declared.SYSTEM_OVERHEAD, "resource_type")[("memory",)] == 2.0**30
     assert found.rows(declared.UTILIZATION, "resource_type")[("cpu",)] == 25.641
+    assert ("ephemeral_storage",) in found.rows(declared.ALLOCATABLE, "resource_type")
 
 
 def test_labels() -> None:
@@ -79,9 +80,9 @@ def test_labels() -> None:
 def test_what_changes_and_goes() -> None:
     """A node that changes is shown as it is now; one that is gone is not shown."""
     found = shown()
-    assert found.rows(declared.TOTAL_POD_REQUESTS, "resource_type")[("cpu",)] == 0.5
-    found.store.apply(ObjectUpdated(pod("second", spec=BOTH)))
     assert found.rows(declared.TOTAL_POD_REQUESTS, "resource_type")[("cpu",)] == 1.0
+    found.store.apply(ObjectUpdated(pod("second", spec=BOTH)))
+    assert found.rows(declared.TOTAL_POD_REQUESTS, "resource_type")[("cpu",)] == 1.5
 
     found.store.apply(ObjectDeleted(node()))
     for gauge in (declared.TOTAL_POD_REQUESTS, declared.CURRENT_LIFETIME, declared.ALLOCATABLE):

@@ -9,7 +9,7 @@ from karpenter.chart.chart import CHARTS
 if __name__ == "__main__":
     for folder in map(Path, sys.argv[1:]):
         written = CHARTS[folder.name]()
-        for name in ("templates", "crds"):
+        for name in ("templates", "crds", "dashboards"):
             shutil.rmtree(folder / name, ignore_errors=True)
         for name, text in written.items():
             path = folder / name

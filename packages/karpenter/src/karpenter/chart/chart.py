@@ -16,8 +16,10 @@ from karpenter.api.manifests import render_documents
 from karpenter.chart.helm import HELPERS, notes, template
 from karpenter.chart.objects import (
     budget,
+    dashboards,
     deployment,
     network_policy,
+    prometheus_rule,
     roles,
     service,
     service_account,
@@ -25,6 +27,8 @@ from karpenter.chart.objects import (
 )
 from karpenter.chart.tree import CHART, fill
 from karpenter.chart.values import SHARED, render_values, schema, with_notes
+from karpenter.dashboards.boards import DASHBOARDS
+from karpenter.dashboards.objects import dashboard_text
 
 if TYPE_CHECKING:
     from karpenter.chart.tree import Release, Tree
@@ -52,6 +56,8 @@ def _objects() -> dict[str, list[Tree]]:
         "service": [service()],
         "networkpolicy": [network_policy()],
         "servicemonitor": [service_monitor()],
+        "prometheusrule": [prometheus_rule()],
+        "dashboards": dashboards(),
         "deployment": [deployment()],
     }
 
@@ -84,6 +90,7 @@ def files() -> dict[str, str]:
         "templates/NOTES.txt": notes(),
         **{f"templates/{name}.yaml": template(trees) for name, trees in _objects().items()},
         **{f"crds/{each.file_name}": render_documents([render(each)]) for each in DEFINITIONS},
+        **{f"dashboards/{each.name}.json": dashboard_text(each) for each in DASHBOARDS},
     }
 
 

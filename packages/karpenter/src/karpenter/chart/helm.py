@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from karpenter.chart.tree import (
+    ChartFile,
     Concatenation,
     Copy,
     Derived,
@@ -302,12 +303,15 @@ def _scalar(value: Tree) -> str:  # noqa: PLR0911  one case for every sort
             return f'{{{{ join "," {_at(path)} | quote }}}}'
         case ReleaseFact(name):
             return f"{{{{ {_FACTS[name]} | quote }}}}"
+        case ChartFile(path):
+            return f'{{{{ .Files.Get "{path}" | toJson }}}}'
         case Concatenation(parts):
             return '"' + "".join(_piece(part) for part in parts) + '"'
         case str() if _BARE.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
             return value
         case _:
-            return json.dumps(value)
+            # What looks like a template, as in the annotations of alerts, is for other programs.
+            return json.dumps(value).replace("{{", '{{ "{{" }}')
 
 
 def _piece(part: str | Value | ReleaseFact) -> str:

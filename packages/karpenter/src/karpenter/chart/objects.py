@@ -17,6 +17,7 @@ from karpenter.chart import permissions
 from karpenter.chart.permissions import ON_AWS
 from karpenter.chart.tree import (
     APIServed,
+    ChartFile,
     Concatenation,
     Copy,
     Derived,
@@ -34,6 +35,9 @@ from karpenter.chart.tree import (
     given,
     is_set,
 )
+from karpenter.dashboards.boards import DASHBOARDS
+from karpenter.dashboards.objects import MONITORING, dashboard_text
+from karpenter.dashboards.rules import ALERTS
 
 if TYPE_CHECKING:
     from karpenter.chart.tree import Tree
@@ -413,9 +417,9 @@ def service_monitor() -> Tree:
         ("serviceMonitor.endpointConfig",),
     )
     return When(
-        APIServed("serviceMonitor.enabled", "monitoring.coreos.com/v1"),
+        APIServed("serviceMonitor.enabled", MONITORING),
         {
-            "apiVersion": "monitoring.coreos.com/v1",
+            "apiVersion": MONITORING,
             "kind": "ServiceMonitor",
             "metadata": metadata(labels=("serviceMonitor.additionalLabels",)),
             "spec": {
@@ -426,3 +430,43 @@ def service_monitor() -> Tree:
             },
         },
     )
+
+
+def prometheus_rule() -> Tree:
+    """Return the alerts for the Prometheus operator."""
+    rules: list[Tree] = []
+    for each in ALERTS:
+        rule = each.rule()
+        url = Concatenation((Value("prometheusRule.runbookURL"), f"#{each.anchor}"))
+        rules.append({**rule, "annotations": {**rule["annotations"], "runbook_url": url}})
+    return When(
+        APIServed("prometheusRule.enabled", MONITORING),
+        {
+            "apiVersion": MONITORING,
+            "kind": "PrometheusRule",
+            "metadata": metadata(labels=("prometheusRule.additionalLabels",)),
+            "spec": {"groups": [{"name": "karpenter", "rules": rules}]},
+        },
+    )
+
+
+def dashboards() -> list[Tree]:
+    """Return the dashboards, for the sidecar of Grafana."""
+    return [
+        given(
+            "grafanaDashboards.enabled",
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": metadata(
+                    each.name.removeprefix("karpenter"),
+                    labels=("grafanaDashboards.labels",),
+                    annotations=("grafanaDashboards.annotations",),
+                ),
+                "data": {
+                    f"{each.name}.json": ChartFile(f"dashboards/{each.name}.json", dashboard_text(each))
+                },
+            },
+        )
+        for each in DASHBOARDS
+    ]

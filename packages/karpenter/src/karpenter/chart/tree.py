@@ -86,6 +86,13 @@ class Derived(msgspec.Struct, frozen=True):
     name: Literal["affinity", "topologySpreadConstraints", "sidecars"]
 
 
+class ChartFile(msgspec.Struct, frozen=True):
+    """The text of a file of the chart, which is not a template."""
+
+    path: str
+    text: str
+
+
 class Concatenation(msgspec.Struct, frozen=True):
     """A text made of pieces."""
 
@@ -359,6 +366,8 @@ def _fill(tree: Tree, release: Release) -> Any:  # noqa: C901, PLR0911, PLR0912 
             return release.derived(name)
         case ReleaseFact(name):
             return release.fact(name)
+        case ChartFile(text=text):
+            return text
         case Concatenation(parts):
             return "".join(go_text(_fill(part, release)) for part in parts)
         case When(condition, then):

@@ -22,6 +22,8 @@ import msgspec
 
 from karpenter.api.labels import NODEPOOL, ZONE
 from karpenter.api.manifests import render_documents
+from karpenter.dashboards.objects import SIDECAR_LABELS
+from karpenter.dashboards.rules import RUNBOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,6 +135,18 @@ _OBJECTS: Final = (
         "Most samples that a scrape may have; 0 means no limit.",
         sorts=("integer",),
     ),
+    ChartValue(
+        "prometheusRule.enabled",
+        False,
+        "Whether to make a PrometheusRule with alerts for the Prometheus operator. Ours.",
+    ),
+    _free("prometheusRule.additionalLabels", {}, "Labels by which Prometheus finds it. Ours."),
+    ChartValue("prometheusRule.runbookURL", RUNBOOKS, "The page of runbooks that alerts name. Ours."),
+    ChartValue(
+        "grafanaDashboards.enabled", False, "Whether to make ConfigMaps with dashboards for Grafana. Ours."
+    ),
+    _free("grafanaDashboards.labels", SIDECAR_LABELS, "Labels by which Grafana's sidecar finds them. Ours."),
+    _free("grafanaDashboards.annotations", {}, "Their annotations, such as grafana_folder. Ours."),
     ChartValue("networkPolicy.enabled", False, "Whether to make a NetworkPolicy for the pods. Ours."),
     _free("networkPolicy.metricsFrom", [], "Peers that may read metrics; empty means all. Ours."),
     _free("networkPolicy.ingress", [], "More rules for who reaches the pods. Ours."),

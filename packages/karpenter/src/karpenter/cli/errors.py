@@ -1,17 +1,27 @@
 """
 Errors of commands: one line per problem on standard error, and the exit code.
 
+Work that takes longer than two seconds says what it does, also where standard error is a pipe.
+
 Exit codes: 0 success; 1 success with a negative answer; 2 unusable input; 130 interrupted. A line that begins
 with ``hint:`` says what helps, where that is known.
 """
 
-from collections.abc import Iterable
-from typing import IO, Any
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import IO, Any, Final
 
 import click
 
 UNUSABLE = 2
 """The exit code for input that cannot be used."""
+
+PATIENCE: Final = 2.0
+"""Seconds after which people are told what takes so long."""
+
+_EVERY: Final = 5.0
 
 
 class CommandError(click.ClickException):
@@ -46,3 +56,31 @@ def notes(texts: Iterable[str]) -> None:
     """Write several lines that are not data to standard error."""
     for text in texts:
         note(text)
+
+
+@contextmanager
+def progress(*, patience: float = PATIENCE, every: float = _EVERY) -> Iterator[Callable[[str], None]]:
+    """
+    Say on standard error what is being done, once that takes long, and again every few seconds.
+
+    What is yielded is called with the name of each step, such as ``reading manifests``.
+    """
+    began, step, done = monotonic(), "", threading.Event()
+
+    def begin(name: str) -> None:
+        nonlocal step
+        step = name
+
+    def tell() -> None:
+        wait = patience
+        while not done.wait(wait):
+            note(f"{step} ({monotonic() - began:.0f} s)")
+            wait = every
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield begin
+    finally:
+        done.set()
+        teller.join()

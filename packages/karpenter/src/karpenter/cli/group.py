@@ -10,7 +10,9 @@ import difflib
 import importlib
 import json
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -44,6 +46,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "console": CommandEntry("karpenter.cli.console:console", "See the cluster in the browser."),
     "convert": CommandEntry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
+    "dashboards": CommandEntry(
+        "karpenter.cli.dashboards:dashboards", "Dashboards for Grafana and alerts for Prometheus."
+    ),
     "definition": CommandEntry("karpenter.cli.definition:definition", "Keep NodePools in one short file."),
     "demo": CommandEntry("", "Watch machines come and go for pods, on this machine alone."),
     "doctor": CommandEntry("karpenter.cli.doctor:doctor", "Find what is wrong, and say what helps."),
@@ -88,6 +93,56 @@ _INTERRUPTED = 130
 
 _AWS_EXTRA = frozenset({"boto3", "botocore"})
 """Modules that the extra ``aws`` brings."""
+
+
+_UNBROKEN = "\u2011"
+"""A hyphen at which no line is broken; it takes the place of others while help is laid out."""
+
+
+class HelpText(click.HelpFormatter):
+    """
+    Help whose words are never broken, and whose examples can be pasted.
+
+    Click breaks lines after hyphens, which makes two words of ``--dry-run``. Examples that do not fit are
+    continued with a backslash, as in a shell.
+    """
+
+    def write_text(self, text: str) -> None:
+        """Write paragraphs; those after "Examples:" are commands."""
+        told, heading, examples = [
+            *re.split(r"^(Examples?:)$", text, maxsplit=1, flags=re.MULTILINE),
+            "",
+            "",
+        ][:3]
+        if told.strip():
+            super().write_text(_whole(told.rstrip()))
+        if heading:
+            self.write(f"{'':>{self.current_indent}}{heading}\n")
+        for example in filter(None, map(str.strip, examples.split("\n\n"))):
+            self._write_example(example)
+
+    def _write_example(self, example: str) -> None:
+        pad, room = " " * (self.current_indent + 2), self.width - self.current_indent - 2
+        lines = [example]
+        if len(example) > room:
+            lines = textwrap.wrap(example, room - 4, break_long_words=False, break_on_hyphens=False)
+        self.write(f"\n{pad}" + f" \\\n{pad}  ".join(lines) + "\n")
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write a list of options or commands."""
+        super().write_dl([(term, _whole(about)) for term, about in rows], col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        """Return the help."""
+        return super().getvalue().replace(_UNBROKEN, "-")
+
+
+def _whole(text: str) -> str:
+    return text.replace("-", _UNBROKEN)
+
+
+# The contexts of all commands, whichever distribution brings them.
+click.Context.formatter_class = HelpText
 
 
 class LazyGroup(click.Group):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from karpenter.api.labels import SPOT
-from karpenter.cli.errors import CommandError, notes
+from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option, named_values
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, why_data
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodepool import NodePool
     from karpenter.cli.output import Output
+    from karpenter.cli.planning.decision import PlanDecision
     from karpenter.cli.planning.input import LiveCluster
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import Plan
@@ -95,33 +96,41 @@ def plan(  # noqa: PLR0917  click hands over options by name
     when the input cannot be used.
     """
     moment, settings, types = moment_of(now), settings_of(given), catalog_named(catalog)
-    found = read_input(paths, live_cluster(paths, kubeconfig, context))
-    if found.problems:
-        raise CommandError(*found.problems)
-    notes(found.skipped)
-    notes(_strangers(catalog, found.view.pools.values()))
-    decision = decide(found.view, types, settings, moment, disruption=disruption)
-    notes(decision.provisioning.left_out)
-    if output.form == "text":
-        from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
+    with progress() as doing:
+        doing("reading the cluster")
+        found = read_input(paths, live_cluster(paths, kubeconfig, context))
+        if found.problems:
+            raise CommandError(*found.problems)
+        notes(found.skipped)
+        notes(_strangers(catalog, found.view.pools.values()))
+        doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")
+        decision = decide(found.view, types, settings, moment, disruption=disruption)
+        notes(decision.provisioning.left_out)
+        doing("writing the plan")
+        if output.form == "text":
+            from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
-        show(decision, why=why, remarks=_remarks(decision.plan, found.view, catalog))
-    elif output.form == "html":
-        from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
-        from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
+            show(decision, why=why, remarks=_remarks(decision.plan, found.view, catalog))
+        elif output.form == "html":
+            from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
+            from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
 
-        title = context or ", ".join(paths) or kubeconfig
-        document = planned_document(decision, found.view, types, moment, title=title)
-        inquiry = inquiry_of(found.view, types, settings, moment, progress=False)
-        click.echo(plan_page(document, inquiry), nl=False)
-    else:
-        data = plan_data(decision)
-        if why:
-            data |= why_data(decision.plan, decision.names)
-        if decision.disruption is not None:
-            data |= disruption_data(decision.disruption, decision.names)
-        click.echo(render(data, output.form), nl=False)
+            title = context or ", ".join(paths) or kubeconfig
+            document = planned_document(decision, found.view, types, moment, title=title)
+            inquiry = inquiry_of(found.view, types, settings, moment, progress=False)
+            click.echo(plan_page(document, inquiry), nl=False)
+        else:
+            click.echo(render(_data(decision, why=why), output.form), nl=False)
     sys.exit(1 if strict and decision.plan.refusals else 0)
+
+
+def _data(decision: PlanDecision, *, why: bool) -> dict[str, Any]:
+    data = plan_data(decision)
+    if why:
+        data |= why_data(decision.plan, decision.names)
+    if decision.disruption is not None:
+        data |= disruption_data(decision.disruption, decision.names)
+    return data
 
 
 def live_cluster(paths: tuple[str, ...], kubeconfig: str, context: str) -> LiveCluster | None:

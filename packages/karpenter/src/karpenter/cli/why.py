@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
@@ -124,7 +124,9 @@ def why(  # noqa: PLR0917  click hands over options by name
         inquiry = recorded_inquiry(record, moment_of(at, "--at") if at is not None else None, settings)
     else:
         types, moment = catalog_named(catalog), moment_of(now)
-        found = read_input(paths, live_cluster(paths, kubeconfig, context))
+        with progress() as doing:
+            doing("reading the cluster")
+            found = read_input(paths, live_cluster(paths, kubeconfig, context))
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)

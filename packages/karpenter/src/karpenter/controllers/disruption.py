@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor, PoolCatalogs
+    from karpenter.controllers.metrics.savings import SavingsMetrics, UndoCause
     from karpenter.controllers.perform import Performer
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.disruption.settings import DisruptionContext
@@ -134,6 +135,7 @@ class DisruptionController:
         worker: Executor,
         clock: Clock,
         metrics: Metrics,
+        savings: SavingsMetrics,
         context: DisruptionContext,
         buffered: Callable[[], frozenset[str]],
         deciding: asyncio.Lock,
@@ -145,6 +147,7 @@ class DisruptionController:
         self._worker = worker
         self._clock = clock
         self._metrics = metrics
+        self._savings = savings
         self._context = context
         self._buffered = buffered
         self._deciding = deciding
@@ -210,6 +213,9 @@ class DisruptionController:
         found = observe(
             self._store.view(), self.memory, now=self._clock.now(), finished=self._queue.take_finished()
         )
+        self._savings.observed(
+            self.memory.savings, found.memory.savings, (each.pool for each in found.missed)
+        )
         self.memory = found.memory
         for name, problem in found.unreadable.items():
             log.warning("nodepool.budget_unreadable", nodepool=name, because=problem)
@@ -249,6 +255,7 @@ class DisruptionController:
                 partial(disrupt, view, catalog, self.memory, now=now, context=context)
             )
         timer.count(self._metrics)
+        self._savings.decided(decision.kept, view)
         self.memory = decision.memory
         return decision
 
@@ -381,6 +388,7 @@ class DisruptionQueue:
         performer: Performer,
         clock: Clock,
         metrics: Metrics,
+        savings: SavingsMetrics,
         rules: LabelRules,
         nominated_for: timedelta,
     ) -> None:
@@ -388,6 +396,7 @@ class DisruptionQueue:
         self._performer = performer
         self._clock = clock
         self._metrics = metrics
+        self._savings = savings
         self._rules = rules
         self._nominated_for = nominated_for
         self.in_progress: list[CommandInProgress] = []
@@ -441,6 +450,7 @@ class DisruptionQueue:
         # From here on budgets count the nodes as disrupted, and their pods look for other places.
         self._store.mark_for_deletion(started.claims)
         self.in_progress.append(started)
+        self._savings.begun(command)
         self._busy.set()
         until = self._clock.now() + self._nominated_for
         await self._performer.perform(nominate_destinations(command, self._store.view(), until))
@@ -494,13 +504,13 @@ class DisruptionQueue:
             case "ready":
                 await self._leave_out_kept(each)
                 if not each.candidates:
-                    self._end_early(each, "all of its machines stay")
+                    self._end_early(each, "all of its machines stay", "nodes_kept")
                 elif await self._are_pods_succeeded(each):
                     await self._finish(each)
             case "lost":
-                await self._fail(each, "a replacement is gone")
+                await self._fail(each, "a replacement is gone", "replacement_lost")
             case "late":
-                await self._fail(each, "its replacements took too long")
+                await self._fail(each, "its replacements took too long", "replacement_late")
 
     async def _are_pods_succeeded(self, each: CommandInProgress) -> bool:
         """Let successors of pods start where that comes first; return whether the nodes may go now."""
@@ -510,7 +520,8 @@ class DisruptionQueue:
                 candidate.surging, candidate.name, self._store.view(), each.asked, self._clock.now()
             )
             if due.late:
-                await self._undo(each, f"successors of the pods of node {candidate.name} took too long")
+                late = f"successors of the pods of node {candidate.name} took too long"
+                await self._undo(each, late, "successor_late")
                 return False
             await self._performer.perform(due.effects)
             each.asked, waits = due.asked, waits or due.waits
@@ -532,6 +543,7 @@ class DisruptionQueue:
             )
         )
         await self._performer.perform(count_disrupted(each.candidates, reason))
+        self._savings.finished(each.command, each.candidates, each.replacements)
         log.info("disruption.finished", command=each.text)
 
     async def _leave_out_kept(self, each: CommandInProgress) -> None:
@@ -542,13 +554,13 @@ class DisruptionQueue:
             each.candidates = tuple(one for one in each.candidates if one is not candidate)
             await self._untaint(candidate)
 
-    async def _fail(self, each: CommandInProgress, why: str) -> None:
+    async def _fail(self, each: CommandInProgress, why: str, cause: UndoCause) -> None:
         """Undo a command because of its replacements; its nodes rest before they are tried again."""
         self._finished.append(FinishedCommand(failed=frozenset(each.claims)))
-        await self._undo(each, why)
+        await self._undo(each, why, cause)
 
-    async def _undo(self, each: CommandInProgress, why: str) -> None:
-        self._end_early(each, why)
+    async def _undo(self, each: CommandInProgress, why: str, cause: UndoCause) -> None:
+        self._end_early(each, why, cause)
         try:
             for candidate in each.candidates:
                 await self._untaint(candidate)
@@ -559,10 +571,11 @@ class DisruptionQueue:
         """Undo a command that has failed for so long that its nodes are better used again."""
         if each in self.in_progress and self._clock.now() - each.started > time_limit(self._queued):
             with suppress(KubeError):  # taints that stay are removed by the next look at all nodes
-                await self._undo(each, "its machines could not be removed in time")
+                await self._undo(each, "its machines could not be removed in time", "removal_late")
 
-    def _end_early(self, each: CommandInProgress, why: str) -> None:
+    def _end_early(self, each: CommandInProgress, why: str, cause: UndoCause) -> None:
         log.warning("disruption.undone", command=each.text, because=why)
+        self._savings.undone(each.command, cause)
         self.in_progress.remove(each)
         self._metrics[disruption.QUEUE_FAILURES].add(
             decision=each.command.decision,

@@ -48,6 +48,7 @@ from karpenter.core.lifecycle.termination import (
     terminate_node,
 )
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.telemetry.metrics import provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import Terminate
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+    from karpenter.telemetry.metrics import Metrics
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -305,11 +307,19 @@ class InstanceGarbageCollection:
 
     name = "instance.garbagecollection"
 
-    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ClusterState,
+        performer: Performer,
+        cloud: CloudProvider,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
+        self._orphaned = metrics[provider.ORPHANED]
         self._rounds = 0
         self._turn = asyncio.Semaphore(_TERMINATIONS_AT_ONCE)
 
@@ -318,6 +328,7 @@ class InstanceGarbageCollection:
         machines = await call_cloud(self._cloud.list())
         view = self._store.view()
         due = machines_without_claim(machines, view.claims.values(), self._clock.now())
+        self._orphaned.set(float(len(due)), provider=self._cloud.name)
         failures = await asyncio.gather(*map(self._terminate, due))
         failed = [each for each in failures if each is not None]
         await self._performer.perform(nodes_without_claim(view.nodes.values(), due))

@@ -55,6 +55,7 @@ from karpenter.controllers.metrics.conditions import StatusConditionMetrics
 from karpenter.controllers.metrics.node import NodeMetrics
 from karpenter.controllers.metrics.nodepool import DisruptionBudgetMetrics, NodePoolMetrics
 from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
+from karpenter.controllers.metrics.savings import BoundMetrics, CostMetrics, SavingsMetrics
 from karpenter.controllers.nodeclaim import (
     Expiration,
     GarbageCollection,
@@ -314,11 +315,13 @@ class Operator:
             deciding=self.deciding,
         )
         store.subscribe(self.provisioner.hear)
+        savings = SavingsMetrics(store, self.metrics, self.catalogs)
         self.disruption_queue = DisruptionQueue(
             store=store,
             performer=performer,
             clock=clock,
             metrics=self.metrics,
+            savings=savings,
             rules=ALL_LABEL_RULES,
             nominated_for=nomination_period(parts.settings.batch_max_duration),
         )
@@ -330,6 +333,7 @@ class Operator:
             worker=self._worker,
             clock=clock,
             metrics=self.metrics,
+            savings=savings,
             context=disruption_context(parts.settings),
             buffered=lambda: self.provisioner.memory.buffered,
             deciding=self.deciding,
@@ -359,7 +363,7 @@ class Operator:
         self._singletons += [
             NodePoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud),
-            InstanceGarbageCollection(store, performer, self.cloud, clock),
+            InstanceGarbageCollection(store, performer, self.cloud, clock, self.metrics),
         ]
         if isinstance(parts.cloud, Interruptible):
             self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run
@@ -377,7 +381,12 @@ class Operator:
             return
         NodeMetrics(store, metrics, clock)
         NodePoolMetrics(store, metrics, self.catalogs)
-        self._singletons.append(DisruptionBudgetMetrics(store, metrics, self.catalogs, self._worker, clock))
+        CostMetrics(store, metrics, self.catalogs, clock)
+        context = disruption_context(parts.settings)
+        self._singletons += [
+            DisruptionBudgetMetrics(store, metrics, self.catalogs, self._worker, clock),
+            BoundMetrics(store, metrics, self.catalogs, self._worker, clock, context=context),
+        ]
         pods, latency = PodMetrics(store, metrics), PodLatencyMetrics(store, metrics, clock)
         conditions = StatusConditionMetrics(
             metrics,

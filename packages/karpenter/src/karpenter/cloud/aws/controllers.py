@@ -58,7 +58,7 @@ def new_controllers(
     if profiles is not None:
         yield InstanceProfileGarbageCollection(profiles=profiles, objects=objects, view=view)
     yield LaunchTemplateGarbageCollection(services.launch_templates)
-    yield PricingController(services.pricing, clock=clock)
+    yield PricingController(services.pricing, clock=clock, metrics=services.metrics)
     yield InstanceTypeController(services.instance_types)
     yield SSMInvalidationController(services.ssm, services.amis)
     yield VersionController(services.cluster)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from karpenter.telemetry.metrics.instruments import DURATIONS, counter, doubling, gauge, histogram
+from karpenter.telemetry.metrics.instruments import DURATIONS, age, counter, doubling, gauge, histogram
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
 from karpenter.telemetry.reference import section
 
@@ -35,6 +35,14 @@ QUEUED: Final = histogram(
     "karpenter_interruption_message_queue_duration_seconds",
     "Seconds from an event until its message was dealt with.",
     buckets=DURATIONS,
+)
+LAST_RECEIVE: Final = gauge(
+    "karpenter_interruption_last_receive_timestamp_seconds",
+    "When SQS last answered for the interruption queue, with or without messages. Ours.",
+)
+LAST_MESSAGE: Final = gauge(
+    "karpenter_interruption_last_message_timestamp_seconds",
+    "When the last message came through the interruption queue. Ours.",
 )
 UNHEALTHY: Final = counter(
     "karpenter_interruption_instance_status_unhealthy_total",
@@ -62,6 +70,11 @@ OFFERING_PRICE: Final = gauge(
     "instance_type",
     "capacity_type",
     "zone",
+)
+PRICE_DATA_AGE: Final = age(
+    "karpenter_cloudprovider_price_data_age_seconds",
+    "Seconds since AWS was last read for prices, or since the date of those that ship. Ours.",
+    "capacity_type",
 )
 LAUNCH_FAILURES: Final = counter(
     "karpenter_cloudprovider_instance_launch_failures_total",
@@ -134,11 +147,14 @@ METRICS: Final = (
     RECEIVED,
     DELETED,
     QUEUED,
+    LAST_RECEIVE,
+    LAST_MESSAGE,
     UNHEALTHY,
     CPU_CORES,
     MEMORY_BYTES,
     OFFERING_AVAILABLE,
     OFFERING_PRICE,
+    PRICE_DATA_AGE,
     LAUNCH_FAILURES,
     TERMINATION_FAILURES,
     BATCH_TIME,

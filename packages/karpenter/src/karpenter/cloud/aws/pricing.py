@@ -13,10 +13,11 @@ and is applied elsewhere.
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.labels import INSTANCE_TYPE, ON_DEMAND, SPOT
 from karpenter.cloud.catalogs.ec2 import refresh
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.cloud.catalogs.ec2.instancetypes import regional_price
@@ -24,7 +25,6 @@ from karpenter.cloud.errors import CloudUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from karpenter.api.nodeoverlay import NodeOverlay
     from karpenter.cloud.aws.sdk import AwsApi
@@ -47,6 +47,10 @@ class PricingProvider:
         self.version = 0
         """Grows whenever a price changes."""
 
+        shipped = datetime.fromisoformat(load_data().prices_as_of).replace(tzinfo=UTC)
+        self.read_at = {ON_DEMAND: shipped, SPOT: shipped}
+        """When AWS last told the prices of each capacity type; at first the date of those that ship."""
+
     def on_demand(self, instance_type: str) -> float | None:
         """Return the on-demand price of a type; None when it is not known."""
         return self._on_demand.get(instance_type, self._stated.get(instance_type))
@@ -64,7 +68,7 @@ class PricingProvider:
         self._note(changed=prices != self._stated)
         self._stated = prices
 
-    async def refresh_on_demand(self) -> None:
+    async def refresh_on_demand(self, now: datetime) -> None:
         """
         Ask for the on-demand prices again; nothing is done where there is no price list.
 
@@ -89,7 +93,7 @@ class PricingProvider:
         for prices in families:
             merged |= prices
         self._note(changed=merged != self._on_demand)
-        self._on_demand = merged
+        self._on_demand, self.read_at[ON_DEMAND] = merged, now
 
     async def refresh_spot(self, now: datetime) -> None:
         """
@@ -104,7 +108,7 @@ class PricingProvider:
         # An answer may lack a zone for a while; the last price that is known stays.
         merged = {**(self._spot or {}), **found}
         self._note(changed=merged != self._spot)
-        self._spot = merged
+        self._spot, self.read_at[SPOT] = merged, now
 
     def _note(self, *, changed: bool) -> None:
         self.version += int(changed)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from karpenter.cloud.aws.instancetype.instancetype import REFRESHED_EVERY
+from karpenter.cloud.aws.metrics import PRICE_DATA_AGE
 from karpenter.cloud.errors import CloudError
 from karpenter.core.effects import Step
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.amifamily.ssm import SSMProvider
     from karpenter.cloud.aws.cluster import EksCluster
     from karpenter.cloud.aws.instancetype.instancetype import InstanceTypeStore
+    from karpenter.cloud.aws.metrics import ProviderMetrics
     from karpenter.cloud.aws.pricing import PricingProvider
 
 log = structlog.stdlib.get_logger(__name__)
@@ -35,25 +37,32 @@ class PricingController:
 
     name = "providers.pricing"
 
-    def __init__(self, prices: PricingProvider, *, clock: Clock) -> None:
+    def __init__(self, prices: PricingProvider, *, clock: Clock, metrics: ProviderMetrics) -> None:
         self._prices = prices
         self._clock = clock
+        self._metrics = metrics
         self._started = False
 
     async def look(self) -> Step:
         """Ask for on-demand and spot prices; if one fails, the other is still updated."""
         if not self._started:
             self._started = True
+            self._show_age()
             return Step(again=REFRESHED_EVERY)
         found = await asyncio.gather(
-            self._prices.refresh_on_demand(),
+            self._prices.refresh_on_demand(self._clock.now()),
             self._prices.refresh_spot(self._clock.now()),
             return_exceptions=True,
         )
+        self._show_age()
         for error in found:
             if isinstance(error, BaseException):
                 raise error
         return Step(again=REFRESHED_EVERY)
+
+    def _show_age(self) -> None:
+        rows = [(at.timestamp(), {"capacity_type": each}) for each, at in self._prices.read_at.items()]
+        self._metrics.show(PRICE_DATA_AGE, "prices", rows)
 
 
 class InstanceTypeController:
@@ -109,7 +118,7 @@ class VersionController:
 async def refresh_prices(prices: PricingProvider, clock: Clock) -> None:
     """Ask for prices at the start; without an answer, those that ship with the product are used."""
     found = await asyncio.gather(
-        prices.refresh_on_demand(), prices.refresh_spot(clock.now()), return_exceptions=True
+        prices.refresh_on_demand(clock.now()), prices.refresh_spot(clock.now()), return_exceptions=True
     )
     for error in found:
         if isinstance(error, CloudError):

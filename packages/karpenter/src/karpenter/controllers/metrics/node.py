@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.base.quantity import QuantityError
-from karpenter.core.model.resources import CPU, add, merge, pod_limits, pod_requests, subtract
+from karpenter.core.model.resources import CPU, merge, pod_limits, pod_requests, subtract
 from karpenter.core.state.pod import is_owned_by_daemonset
 from karpenter.core.state.statenode import state_nodes
 from karpenter.telemetry.metrics import nodes as declared
@@ -67,10 +67,13 @@ class NodeMetrics:
         for gauge, amounts in zip(_RESOURCES, values, strict=True):
             self._metrics[gauge].publish(
                 node.name,
-                [(unit(key, each), {**labels, "resource_type": key}) for key, each in amounts.items()],
+                [
+                    (unit(key, each), {**labels, "resource_type": resource_label(key)})
+                    for key, each in amounts.items()
+                ],
             )
-        allocatable, requests, _, daemons, *_ = values
-        self._sums[node.name] = (add(requests, daemons), allocatable)
+        allocatable, requests, *_ = values
+        self._sums[node.name] = (requests, allocatable)
 
     def _retract(self, name: str) -> None:
         for gauge in (*_RESOURCES, declared.CURRENT_LIFETIME):
@@ -82,7 +85,7 @@ class NodeMetrics:
         asked = merge(asked for asked, _ in self._sums.values())
         room = merge(room for _, room in self._sums.values())
         rows = [
-            (100.0 * asked.get(name, 0) / amount, {"resource_type": name})
+            (100.0 * asked.get(name, 0) / amount, {"resource_type": resource_label(name)})
             for name, amount in room.items()
             if amount > 0
         ]
@@ -103,13 +106,18 @@ def unit(name: str, amount: int) -> float:
     return amount / 1000 if name == CPU else float(amount)
 
 
+def resource_label(name: str) -> str:
+    """Return a resource's name as upstream's metrics spell it, such as ephemeral_storage."""
+    return name.lower().replace("-", "_")
+
+
 def _amounts(node: StateNode) -> Iterator[Resources]:
     """Yield the value of each resource gauge of a Node, in their order."""
     daemons = [pod for pod in node.pods if is_owned_by_daemonset(pod)]
-    others = [pod for pod in node.pods if not is_owned_by_daemonset(pod)]
     yield node.allocatable
-    yield merge(map(pod_requests, others))
-    yield merge(map(pod_limits, others))
+    # As upstream, with those of DaemonSets: who adds the next two counts them twice.
+    yield merge(map(pod_requests, node.pods))
+    yield merge(map(pod_limits, node.pods))
     yield merge(map(pod_requests, daemons))
     yield merge(map(pod_limits, daemons))
     yield subtract(

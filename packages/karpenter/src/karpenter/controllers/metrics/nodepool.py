@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.base.quantity import QuantityError
-from karpenter.controllers.metrics.node import unit
+from karpenter.controllers.metrics.node import resource_label, unit
 from karpenter.core.disruption.budgets import binding, budget_usage, read_budgets
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
@@ -93,7 +93,10 @@ def _rows(pool: str, written: ResourceList) -> list[tuple[float, dict[str, str]]
         amounts = parse_resources(written)
     except QuantityError:  # the condition ValidationSucceeded reports it
         return []
-    return [(unit(name, each), {"resource_type": name, "nodepool": pool}) for name, each in amounts.items()]
+    return [
+        (unit(name, each), {"resource_type": resource_label(name), "nodepool": pool})
+        for name, each in amounts.items()
+    ]
 
 
 class DisruptionBudgetMetrics:

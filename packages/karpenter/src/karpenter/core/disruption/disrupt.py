@@ -152,6 +152,13 @@ def disrupt(
     )
 
 
+def savings_bound(
+    view: ClusterView, catalog: Catalog, *, now: datetime, context: DisruptionContext
+) -> SavingsBound:
+    """Return how far savings could go at a moment, without a decision."""
+    return _Pass(view, catalog, DisruptionMemory(), now, context).bound()
+
+
 def expired(view: ClusterView, catalog: Catalog, now: datetime) -> list[Command]:
     """Return what becomes of nodes whose claims are expired, as commands; no budget applies to them."""
     return [

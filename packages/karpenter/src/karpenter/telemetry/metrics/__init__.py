@@ -29,6 +29,7 @@ from karpenter.telemetry.metrics.table import (
     pods,
     provider,
     runtime,
+    savings,
     scheduler,
 )
 
@@ -52,5 +53,6 @@ __all__ = [
     "pods",
     "provider",
     "runtime",
+    "savings",
     "scheduler",
 ]

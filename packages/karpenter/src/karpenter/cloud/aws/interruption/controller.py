@@ -21,7 +21,7 @@ from karpenter.cloud.aws.instance.types import instance_id
 from karpenter.cloud.aws.interruption import messages
 from karpenter.cloud.aws.interruption.messages import BadMessage, InterruptionMessage
 from karpenter.cloud.aws.labels import RESERVATION_ID
-from karpenter.cloud.aws.metrics import QUEUED, RECEIVED
+from karpenter.cloud.aws.metrics import LAST_MESSAGE, LAST_RECEIVE, QUEUED, RECEIVED
 from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudError, MachineNotFound
@@ -79,7 +79,12 @@ class InterruptionQueue:
         """
         found: list[Interruption] = []
         done: list[str] = []
-        for received in await self._sqs.receive():
+        arrived = await self._sqs.receive()
+        at = self._clock.now().timestamp()
+        self._metrics.show(LAST_RECEIVE, "queue", [(at, {})])
+        if arrived:
+            self._metrics.show(LAST_MESSAGE, "queue", [(at, {})])
+        for received in arrived:
             interruptions = self._read(received, claims)
             found += interruptions
             # The rules of EventBridge match all instances of the account, those of other clusters too:

@@ -2,7 +2,8 @@
 Every metric of the operator, declared once, group by group.
 
 Names, types and labels are upstream's, so that its dashboards and alerts work:
-https://karpenter.sh/docs/reference/metrics/. The help texts are ours.
+https://karpenter.sh/docs/reference/metrics/. The help texts are ours, and so are the metrics of
+:mod:`.savings`, which upstream does not have.
 """
 
 from karpenter.telemetry.metrics.instruments import Instrument, MetricSpec
@@ -15,6 +16,7 @@ from karpenter.telemetry.metrics.table import (
     pods,
     provider,
     runtime,
+    savings,
     scheduler,
 )
 
@@ -25,6 +27,7 @@ GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
     ("Pods", pods.METRICS),
     ("Scheduling", scheduler.METRICS),
     ("Disruption", disruption.METRICS),
+    ("Costs and savings", savings.METRICS),
     ("Cloud provider", provider.METRICS),
     ("Conditions of objects", conditions.METRICS),
     ("The process", runtime.METRICS),

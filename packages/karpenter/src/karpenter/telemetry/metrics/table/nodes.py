@@ -33,10 +33,12 @@ LIFETIME_DURATION: Final = histogram(
 )
 ALLOCATABLE: Final = gauge("karpenter_nodes_allocatable", "Allocatable resources of a node.", *_RESOURCE)
 TOTAL_POD_REQUESTS: Final = gauge(
-    "karpenter_nodes_total_pod_requests", "Requests of the pods of a node without DaemonSet pods.", *_RESOURCE
+    "karpenter_nodes_total_pod_requests",
+    "Requests of all pods of a node, DaemonSet pods included.",
+    *_RESOURCE,
 )
 TOTAL_POD_LIMITS: Final = gauge(
-    "karpenter_nodes_total_pod_limits", "Limits of the pods of a node without DaemonSet pods.", *_RESOURCE
+    "karpenter_nodes_total_pod_limits", "Limits of all pods of a node, DaemonSet pods included.", *_RESOURCE
 )
 TOTAL_DAEMON_REQUESTS: Final = gauge(
     "karpenter_nodes_total_daemon_requests", "Requests of the DaemonSet pods of a node.", *_RESOURCE

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from karpenter.telemetry.metrics.instruments import CALLS, counter, histogram
+from karpenter.telemetry.metrics.instruments import CALLS, counter, gauge, histogram
 
 DURATION: Final = histogram(
     "karpenter_cloudprovider_duration_seconds",
@@ -21,4 +21,10 @@ ERRORS: Final = counter(
     "error",
 )
 
-METRICS: Final = (DURATION, ERRORS)
+ORPHANED: Final = gauge(
+    "karpenter_cloudprovider_orphaned_machines",
+    "Machines without a NodeClaim that the last comparison found, and terminates. Ours.",
+    "provider",
+)
+
+METRICS: Final = (DURATION, ERRORS, ORPHANED)
