@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ class HelpText(click.HelpFormatter):
             lines = textwrap.wrap(example, room - 4, break_long_words=False, break_on_hyphens=False)
         self.write(f"\n{pad}" + f" \\\n{pad}  ".join(lines) + "\n")
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write a list of options or commands."""
         super().write_dl([(term, _whole(about)) for term, about in rows], col_max, col_spacing)
 
