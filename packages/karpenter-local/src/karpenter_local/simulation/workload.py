@@ -27,6 +27,7 @@ from karpenter_local.simulation.actions import (
     ChangeTemplate,
     DeleteNode,
     Deploy,
+    Protect,
     Remove,
     ResizeBuffer,
     ResizePool,
@@ -66,7 +67,7 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     pools = _pools(chance)
     found: list[Action] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
-        found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
+        found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((70, 130))))
     count = chance.randint(1, min(4, machines + 1)) if machines <= _LARGEST else machines // 4
     share = 3.0 if machines <= _LARGEST else 2.4  # not everything is at its height at once
     cores, most = share * _CORES * machines / count, min(2 * machines + 1, _MOST)
@@ -87,8 +88,13 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     if chance.random() < 0.3:  # noqa: PLR2004  some have state
         at = chance.uniform(0, seconds * 0.5)
         found.append(AddStateful(at=at, name="db", replicas=chance.randint(1, 3), milli=500))
-    if chance.random() < 0.2:  # noqa: PLR2004  sometimes
-        found.append(ChangeTemplate(at=chance.uniform(seconds * 0.3, seconds), pool="default", version=2))
+    for version in range(2, chance.choice((2, 2, 3, 4))):
+        at = chance.uniform(seconds * 0.3, seconds)
+        found.append(ChangeTemplate(at=at, pool="default", version=version))
+    for _ in range(chance.choice((0, 0, 1, 2))):
+        at, lasts = chance.uniform(seconds * 0.2, seconds), chance.choice((20.0, 60.0, 300.0))
+        pod = chance.random() < 0.5  # noqa: PLR2004  one or the other
+        found.append(Protect(at=at, pick=chance.random(), seconds=lasts, pod=pod))
     for _ in range(chance.choice((0, 0, 0, 1, 2))):
         at = chance.uniform(seconds * 0.2, seconds)
         found.append(DeleteNode(at=at, pick=chance.random(), claim=chance.random() < 0.5))  # noqa: PLR2004
@@ -97,7 +103,8 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
 
 def _pools(chance: Random) -> list[AddPool]:
     """Return one pool that takes everything, and perhaps one that can be full."""
-    budgets = (("100%",), ("1",), ("2",), ("10%",), ("50%", "3"), ())
+    budgets = (("100%",), ("1",), ("1",), ("2",), ("10%",), ("50%", "3"), (), ("100%", "1/Drifted"))
+    budgets += (("2", "0@4:2m"), ("100%", "1/Underutilized", "0/Drifted"))
     found = [
         AddPool(
             at=0.0,
@@ -108,6 +115,7 @@ def _pools(chance: Random) -> list[AddPool]:
             budgets=chance.choice(budgets),
             expire_after=chance.choice(("Never", "Never", "Never", "20m")),
             grace=chance.choice(("", "", "", "2m")),
+            startup=chance.choice((0, 0, 5, 25)),
         )
     ]
     if chance.random() < 0.3:  # noqa: PLR2004  some pools have limits
@@ -139,7 +147,7 @@ def _deployment(
         spread=chance.choice((zone, zone, hostname)) if kind == "spread" else "",
         apart=kind == "apart",
         keep=kind == "kept",
-        min_available=chance.choice((0, 1, replicas // 2)) if kind == "guarded" else None,
+        min_available=chance.choice((0, 1, replicas // 2, replicas)) if kind == "guarded" else None,
         grace=chance.choice((0, 1, 5, 30)),
     )
     return [made, *_changes(chance, name, seconds, replicas)]
