@@ -253,8 +253,10 @@ class Protect(Action, frozen=True):
 
     seconds: float
     pod: bool = False
+    late: bool = False
+    """Whether it is the next node that is disrupted, right after that has begun."""
 
     def __str__(self) -> str:
         """Return the action as a line."""
-        what = "a pod on node" if self.pod else "node"
-        return f"protect {what} number {self.pick:.2f} for {self.seconds:.0f} s"
+        which = "that is disrupted next" if self.late else f"number {self.pick:.2f}"
+        return f"protect {'a pod on node' if self.pod else 'node'} {which} for {self.seconds:.0f} s"

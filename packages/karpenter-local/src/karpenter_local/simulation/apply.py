@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import PodDisruptionBudget
-from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -42,12 +42,14 @@ from karpenter_local.simulation.cluster import VOLUMES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karpenter.api.meta import Resource
     from karpenter.kube.rest import Plain
     from karpenter_local.simulation.actions import Action
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
 NAMESPACE: Final = "default"
+_SOON: Final = 0.2
 STARTUP: Final = "example.com/starting"
 """The startup taint of nodes; its value says for how many seconds it stays."""
 
@@ -110,38 +112,55 @@ async def _apply(simulated: SimulatedCluster, action: Action) -> None:  # noqa: 
 async def _protect(simulated: SimulatedCluster, action: Protect) -> None:
     """Annotate a node, or its first pod, and remove the annotation after a while."""
     names = sorted(simulated.mirror.nodes)
-    if not names:
-        return
-    name = names[int(action.pick * len(names))]
-    pods = sorted(pod.name for pod in simulated.mirror.pods_on(name) if pod.namespace == NAMESPACE)
-    kind, chosen, where = (Pod, pods[0], NAMESPACE) if action.pod and pods else (Node, name, "")
+    if action.late:
+        simulated.on_disrupted = lambda name: _annotate(simulated, action, name)
+    elif names:
+        await _annotate(simulated, action, names[int(action.pick * len(names))])
+
+
+async def _annotate(simulated: SimulatedCluster, action: Protect, name: str) -> None:
+    pods = sorted(
+        pod.name
+        for pod in simulated.mirror.pods_on(name)
+        if pod.namespace == NAMESPACE
+        and all(each.kind != "DaemonSet" for each in pod.metadata.owner_references)
+    )
+    kind: type[Pod | Node] = Pod if action.pod and pods else Node
+    chosen, where = (pods[0], NAMESPACE) if kind is Pod else (name, "")
 
     async def annotate(value: str | None) -> None:
         note = MergePatch({"metadata": {"annotations": {DO_NOT_DISRUPT: value}}})
-        await simulated.sandbox.client.patch(kind, chosen, note, namespace=where)
-
-    async def unprotect() -> None:
         with suppress(NotFound):
-            await annotate(None)
+            await simulated.sandbox.client.patch(kind, chosen, note, namespace=where)
 
     await annotate("true")
-    simulated.later(action.seconds, unprotect)
+    simulated.later(action.seconds, lambda: annotate(None))
 
 
-class StartupAgent:
-    """Removes the startup taint of a node when its time is over; the taint's value is that time."""
+class UserAgents:
+    """
+    What users run to react to changes of nodes.
+
+    One removes the startup taint of a node when its time is over; the taint's value is that time. Another
+    protects a node right after its disruption has begun, if that was asked for.
+    """
 
     def __init__(self, simulated: SimulatedCluster) -> None:
         self._simulated = simulated
         self._begun: set[str] = set()
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Look for nodes that are ready and have the taint."""
-        node = write.after
-        if not isinstance(node, Node) or node.name in self._begun:
+        """Look for nodes that are ready and have the taint, and for those that are disrupted."""
+        before, node = write.before, write.after
+        if not isinstance(node, Node):
             return
+        protect = self._simulated.on_disrupted
+        if protect is not None and write.by and _is_disrupted(node) and not _is_disrupted(before):
+            self._simulated.on_disrupted = None
+            self._simulated.later(_SOON, lambda: protect(node.name))
         taint = next((each for each in node.spec.taints if each.key == STARTUP), None)
-        if taint is not None and any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
+        ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+        if taint is not None and ready and node.name not in self._begun:
             self._begun.add(node.name)
             self._simulated.later(float(taint.value), lambda: self._remove(node.name))
 
@@ -163,6 +182,12 @@ class StartupAgent:
             self._simulated.later(1.0, lambda: self._remove(name))
         except NotFound:
             return
+
+
+def _is_disrupted(node: Resource | None) -> bool:
+    """Whether a command has begun to disrupt a node that still stays."""
+    staying = isinstance(node, Node) and node.metadata.deletion_timestamp is None
+    return staying and any(taint.key == DISRUPTED for taint in node.spec.taints)
 
 
 async def _patch(simulated: SimulatedCluster, kind: type[Deployment], name: str, change: Plain) -> None:

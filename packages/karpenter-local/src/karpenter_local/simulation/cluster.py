@@ -12,6 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from karpenter.api.storage import StorageClass
+from karpenter.base.duration import parse_duration
 from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from karpenter_local.sandbox.options import CloudOptions
     from karpenter_local.simulation.cloud import SimulatedCloud
     from karpenter_local.simulation.network import OnWrite
+
+_EARLY: Final = 3.0
+"""Seconds by which times that are written in whole seconds may be early."""
 
 CLUSTER: Final = "simulation"
 """The name by which machines are tagged."""
@@ -104,14 +108,20 @@ class SimulatedCluster:
         self.mirror = Mirror(self.clock)
         self.sandbox.cluster.server.store.journal = self.mirror
         self._on_write = on_write or (lambda _request, _response: None)
-        self.taken: set[str] = set()
-        """Machines that their cloud has said it will take."""
+        self.taken: dict[str, float] = {}
+        """Machines that their cloud has said it will take, and when it said so."""
 
         self.broken: set[str] = set()
         """Machines that do not work any longer: their replacement need not wait for their pods."""
 
         self.contested_until = 0.0
         """When two operators at a time cannot matter any longer."""
+
+        self.launched: list[str] = []
+        """Every instance that AWS ever launched."""
+
+        self.longest_lag = 0.0
+        """For how long EC2 hid what it had launched, at most."""
 
         self.wrong_until = 0.0
         """When the clock of an operator was last wrong; times that were written until then may be, too."""
@@ -121,6 +131,9 @@ class SimulatedCluster:
 
         self.launches_failed = False
         """Whether machines were launched that never join, or launches that were never answered."""
+
+        self.on_disrupted: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        """What users do to the next node whose disruption has begun."""
 
         self._later: set[asyncio.Task[None]] = set()
         self.history = ClusterHistory(self)
@@ -191,6 +204,11 @@ class SimulatedCluster:
         """Whether the clock of an operator is wrong."""
         return any(each.clock.ahead for each in self.seams())
 
+    @property
+    def interrupts(self) -> bool:
+        """Whether every message of the cloud arrives; on AWS they may be late, or garbled."""
+        return isinstance(self.cloud, SimulatedKwok)
+
     def seams(self) -> list[FaultySeams]:
         """Return the seams of the operators that run, in the order in which those were started."""
         return [found for each in self.replicas if isinstance(found := each.seams, FaultySeams)]
@@ -214,7 +232,15 @@ class SimulatedCluster:
         node = self.node_of(claim)
         if node is None or node.metadata.deletion_timestamp is not None:
             return True
-        return claim.spec.expire_after != "Never"
+        over = self.overdue(claim)
+        return over is not None and (over > -_EARLY or self.is_time_wrong)
+
+    def overdue(self, claim: NodeClaim) -> float | None:
+        """Return for how long a claim is older than it may be, in seconds; None if it never is."""
+        born = claim.metadata.creation_timestamp
+        if claim.spec.expire_after == "Never" or born is None:
+            return None
+        return (self.clock.now() - born - parse_duration(claim.spec.expire_after)).total_seconds()
 
     def cores_of_daemons(self) -> int:
         """Return what all daemons of a node ask for; those of the simulation run on every node."""

@@ -117,7 +117,9 @@ class SimulatedKwok:
 
     def recover(self) -> None:
         """End every fault."""
+        self._failing = None
         self._cloud.control.behave()
+        self._cloud.control.follow(self._fault_of)
 
     def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
         """Return nothing: this cloud has no invariants of its own."""
@@ -159,7 +161,7 @@ class SimulatedKwok:
             case Drift():
                 control.drift(chosen)
             case LoseMachine(announced=True):
-                self._simulated.taken.add(chosen)
+                self._simulated.taken.setdefault(chosen, self._simulated.clock.monotonic())
                 control.interrupt(chosen)
             case LoseMachine():
                 if node in kubelets.nodes:

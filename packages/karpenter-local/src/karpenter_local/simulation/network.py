@@ -103,6 +103,9 @@ class FaultyTransport:
         self.seen: dict[str, int] = {}
         """The revision up to which the replica knows each kind, by plural name."""
 
+        self.caught_up: dict[str, float] = {}
+        """When the replica was last told of each kind after a delay."""
+
         self.began: dict[str, float] = {}
         """When each kind was first listed: what happened before is known from its outcome alone."""
 
@@ -282,7 +285,8 @@ class FaultyTransport:
         plural = request.path.rpartition("/")[2]
         if version := _read_list(response.body).metadata.resource_version:
             self.seen[plural] = int(version)
-            self.began.setdefault(plural, asyncio.get_running_loop().time())
+            self.caught_up[plural] = asyncio.get_running_loop().time()
+            self.began.setdefault(plural, self.caught_up[plural])
 
     async def _lines(
         self, lines: AsyncGenerator[bytes, None], request: Request
@@ -301,8 +305,9 @@ class FaultyTransport:
                 self._waiting.pop(waiting, None)
             if self._severed:
                 await never()
-            if plural in self._held_until:
-                await asyncio.sleep(self._held_until[plural] - loop.time())
+            if (left := self._held_until.get(plural, 0.0) - loop.time()) > 0:
+                await asyncio.sleep(left)
+                self.caught_up[plural] = loop.time()
             if loop.time() < self._alone_until:
                 raise Unreachable("the connection was lost", request=request, sent=True)
             if version := _read_line(line).object.metadata.resource_version:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter_local.simulation.apply import StartupAgent, apply
+from karpenter_local.simulation.apply import UserAgents, apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.faults import InjectedFault
 from karpenter_local.simulation.inject import FaultInjector
@@ -24,6 +24,7 @@ from karpenter_local.simulation.invariants.commands import ReplacementInvariant
 from karpenter_local.simulation.invariants.disruption import (
     BudgetInvariant,
     ExplainedInvariant,
+    InterruptionInvariant,
     ValidityInvariant,
 )
 from karpenter_local.simulation.invariants.draining import (
@@ -89,6 +90,7 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     FittingInvariant,
     ValidityInvariant,
     ExplainedInvariant,
+    InterruptionInvariant,
     WaitingInvariant,
     LeaseInvariant,
 )
@@ -143,7 +145,7 @@ class SimulatedRun:
         self._callers = [each for each in self.invariants if type(each).on_call is not Invariant.on_call]
         self._lookers = [each for each in self.invariants if type(each).on_tick is not Invariant.on_tick]
         self.simulated.cloud.follow(self._on_cloud)
-        self.simulated.mirror.subscribe(StartupAgent(self.simulated).on_write)
+        self.simulated.mirror.subscribe(UserAgents(self.simulated).on_write)
 
     async def run(self) -> RunResult:
         """Run the scenario; the first violation ends it."""

@@ -30,7 +30,6 @@ _ELECTING: Final = 0.25
 """The share of runs with two operators of which one leads."""
 
 
-
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What will happen, in order."""
 

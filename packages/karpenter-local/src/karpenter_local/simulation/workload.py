@@ -94,7 +94,8 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     for _ in range(chance.choice((0, 0, 1, 2))):
         at, lasts = chance.uniform(seconds * 0.2, seconds), chance.choice((20.0, 60.0, 300.0))
         pod = chance.random() < 0.5  # noqa: PLR2004  one or the other
-        found.append(Protect(at=at, pick=chance.random(), seconds=lasts, pod=pod))
+        late = chance.random() < 0.6  # noqa: PLR2004  mostly in the middle of a command
+        found.append(Protect(at=at, pick=chance.random(), seconds=lasts, pod=pod, late=late))
     for _ in range(chance.choice((0, 0, 0, 1, 2))):
         at = chance.uniform(seconds * 0.2, seconds)
         found.append(DeleteNode(at=at, pick=chance.random(), claim=chance.random() < 0.5))  # noqa: PLR2004

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter_local.simulation.invariants.disruption import begins
 from karpenter_local.simulation.invariants.invariant import (
@@ -132,6 +132,10 @@ class ReplacementInvariant(Invariant):
         after = sum(self._prices.get(kind_of(each), 0.0) for each in added)
         if after > before + _CENT:
             self.violated(f"the bill grows from {before:.4f} to {after:.4f} an hour by {text}")
+        if not self.simulated.sandbox.settings.gate("SpotToSpotConsolidation"):
+            spot = all(kind_of(each)[2] == SPOT for each in going)
+            if spot and any(kind_of(each)[2] == SPOT for each in added):
+                self.violated(f"spot machines are replaced by spot machines, which is not enabled ({text})")
         for each in added if len(added) == 1 else ():
             if kind_of(each) in {kind_of(gone) for gone in going}:
                 self.violated(f"{each.name} is the like of a machine that it replaces ({text})")

@@ -15,7 +15,7 @@ from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.duration import parse_duration
 from karpenter_local.simulation.invariants.draining import is_drained, is_kept
-from karpenter_local.simulation.invariants.history import REACTION, covers, is_blocking
+from karpenter_local.simulation.invariants.history import covers, is_blocking
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
     begins_to_leave,
@@ -40,6 +40,12 @@ _CONSOLIDATION: Final = frozenset({"Empty", "Underutilized"})
 _EVERY_MINUTES: Final = re.compile(r"\*/(\d+) \* \* \* \*")
 _DEDUPLICATED: Final = 12.0
 """Seconds by which the time of a pod's coming or going may be known too early, because few are written."""
+
+_OVERDUE: Final = 120.0
+"""Seconds after which a claim that is too old must leave."""
+
+_NOTICED: Final = 60.0
+"""Seconds after which a machine that its cloud will take must leave."""
 
 _PATIENCE: Final = 290.0
 """Seconds that a claim has to launch, a little less than five minutes."""
@@ -227,21 +233,19 @@ class ExplainedInvariant(Invariant):
     def on_tick(self) -> None:
         """Look for claims that are older than they may be."""
         for name, claim in self.mirror.claims.items():
-            over = self._overdue(claim)
-            if over is not None and over > 120.0 and not is_leaving(claim) and self.simulated.calm_for > 120.0:  # noqa: PLR2004
+            over = self.simulated.overdue(claim)
+            late = over is not None and min(over, self.simulated.calm_for) > _OVERDUE
+            if late and not is_leaving(claim):
                 self.violated(f"claim {name} expired {over:.0f} s ago, and stays")
 
     def _is_explained(self, claim: NodeClaim, by: str) -> bool:
-        if reason_of(claim) or self.simulated.goes_anyway(claim):
+        if reason_of(claim) or self.simulated.goes_anyway(claim) or self.simulated.is_contested:
             return True
         if not is_true(claim, "Registered"):
             # Capacity that is not there ends a claim at once; one with a machine has some time.
             born = claim.metadata.creation_timestamp
             age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
             return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
-        over = self._overdue(claim)
-        if over is not None and (over > -REACTION or self.simulated.is_time_wrong):
-            return True
         pool = self.mirror.pools.get(pool_name(claim))
         if pool is None or pool.spec.replicas is not None:
             return True
@@ -249,10 +253,23 @@ class ExplainedInvariant(Invariant):
         transport = self.simulated.seams_of(by)
         return node is None or not is_ready(node) or transport is None or transport.transport.is_troubled
 
-    def _overdue(self, claim: NodeClaim) -> float | None:
-        """Return for how long a claim is older than it may be, in seconds; None if it never is."""
-        born = claim.metadata.creation_timestamp
-        if claim.spec.expire_after == "Never" or born is None:
-            return None
-        ends = born + parse_duration(claim.spec.expire_after)
-        return (self.simulated.clock.now() - ends).total_seconds()
+
+class InterruptionInvariant(Invariant):
+    """A machine that its cloud will take is left in time."""
+
+    name = "interruption"
+
+    def on_tick(self) -> None:
+        """Look at the machines that were announced to be taken a while ago."""
+        leading = self.simulated.leading
+        if leading is None or leading.transport.is_troubled or not self.simulated.interrupts:
+            return
+        led = self.now - leading.transport.began.get("pods", self.now)
+        there = {each.provider_id for each in self.simulated.cloud.machines() if not each.deleting}
+        for provider_id, at in self.simulated.taken.items():
+            claim = self.mirror.claim_of(provider_id)
+            ago = self.now - at
+            if claim is None or provider_id not in there or is_leaving(claim):
+                continue
+            if min(ago, led) > _NOTICED and is_true(claim, "Registered"):
+                self.violated(f"claim {claim.name} stays {ago:.0f} s after its machine was interrupted")

@@ -49,6 +49,9 @@ class ClusterHistory:
     def __init__(self, simulated: SimulatedCluster) -> None:
         self._simulated = simulated
         self._facts: dict[Hashable, Since] = {}
+        self.departed: dict[str, tuple[float, Pod]] = {}
+        """Pods that are gone, by key, and since when: what was decided for them may only arrive now."""
+
         self.pod_events: dict[str, Since] = {}
         """When a pod last came to a node, left it or ended there, by node."""
 
@@ -83,14 +86,17 @@ class ClusterHistory:
         if since is None or seams is None or seams.transport.is_troubled:
             return False
         told = seams.transport.seen.get(plural, 0) >= since.revision
-        return told and self._simulated.clock.monotonic() - since.at >= REACTION
+        at = max(since.at, seams.transport.caught_up.get(plural, 0.0))
+        return told and self._simulated.clock.monotonic() - at >= REACTION
 
     def was_followed(self, by: str, plural: str, since: Since) -> bool:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
-        seams = self._simulated.seams_of(by)
-        return seams is not None and seams.transport.began.get(plural, self._simulated.clock.monotonic()) < since.at
+        seams, now = self._simulated.seams_of(by), self._simulated.clock.monotonic()
+        return seams is not None and seams.transport.began.get(plural, now) < since.at
 
     def _pod(self, write: ObjectWrite, pod: Pod) -> None:
+        if write.after is None:
+            self.departed[pod.key] = self._simulated.clock.monotonic(), pod
         node = pod.spec.node_name
         self._keep(("bound", pod.key), write, holds=write.after is not None and bool(node))
         if not node or owner_of(pod) in {"DaemonSet", "Node"}:

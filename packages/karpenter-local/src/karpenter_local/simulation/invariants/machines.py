@@ -50,6 +50,9 @@ _MINUTE: Final = 60.0
 _ORPHANED: Final = 240.0
 """Seconds within which an orphan is found: it must be a minute old, and is looked for every two minutes."""
 
+_SETTLING: Final = 5.0
+"""Seconds that EC2 has to show what it has launched."""
+
 _LONG: Final = 180.0
 
 
@@ -242,6 +245,35 @@ class BelongingInvariant(Invariant):
         self._alone = alone
 
 
+class LaunchedOnceInvariant(Invariant):
+    """
+    On AWS every instance that was launched became the machine of a NodeClaim.
+
+    An answer that was lost is found again by its tags, by the same operator or by the next one. Not judged
+    are runs in which two operators led at once, and those in which EC2 hid what it had launched for longer
+    than an operator waits for it: then a second one is launched, and the first one is terminated.
+    """
+
+    name = "launched once"
+
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._named: set[str] = set()
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Note which machines became those of claims."""
+        if isinstance(write.after, NodeClaim) and write.after.status.provider_id:
+            self._named.add(write.after.status.provider_id.rpartition("/")[2])
+
+    def unsettled(self) -> Iterable[str]:
+        """Return the machines that never had a NodeClaim."""
+        if self.simulated.contested_until or self.simulated.longest_lag >= _SETTLING:
+            return
+        for number in self.simulated.launched:
+            if number not in self._named:
+                yield f"machine {number} was launched, and is that of no claim"
+
+
 class InitializedInvariant(Invariant):
     """No node counts as initialized while it is not ready, or a taint or a resource is still expected."""
 
@@ -342,7 +374,8 @@ class FittingInvariant(Invariant):
         daemons = self.simulated.cores_of_daemons()
         asked = cores(claim.spec.resources.requests) - daemons
         sums = {0}
-        for pod in self.mirror.pods.values():
+        gone = [pod for at, pod in self.history.departed.values() if self.now - at < _MINUTE]
+        for pod in (*self.mirror.pods.values(), *gone):
             if not is_over(pod) and owner_of(pod) != "DaemonSet":
                 sums |= {each + cores_of_pod(pod) for each in sums if each <= asked}
         for milli, count in self.simulated.cores_of_buffers():
