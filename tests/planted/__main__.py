@@ -23,12 +23,10 @@ import msgspec
 
 from tests.planted.bugs import BUGS
 from tests.planted.hunt import Finding
-from tests.planted.plant import PlantError, environment, place_of, plant
+from tests.planted.plant import PlantedBug, PlantError, environment, place_of, plant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tests.planted.plant import PlantedBug
 
 SHARE: Final = 0.9
 """The share of bugs that must be found: 36 of 40."""

@@ -19,8 +19,8 @@ _DRAINING: Final = (
     ),
     PlantedBug(
         name="pods that must not be disrupted are evicted",
-        find="stays = tolerates_disrupted_taint(pod) or is_owned_by_node(pod) or has_do_not_disrupt(pod, now)",
-        put="stays = tolerates_disrupted_taint(pod) or is_owned_by_node(pod)",
+        find="or is_owned_by_node(pod) or has_do_not_disrupt(pod, now)",
+        put="or is_owned_by_node(pod)",
         rules=("protection",),
     ),
     PlantedBug(
@@ -140,7 +140,7 @@ _VALIDITY: Final = (
     PlantedBug(
         name="do-not-disrupt of pods is ignored",
         find="if is_active(pod) and (reason := do_not_disrupt_reason(pod, now)):",
-        put='if not is_active(pod) and (reason := do_not_disrupt_reason(pod, now)):',
+        put="if not is_active(pod) and (reason := do_not_disrupt_reason(pod, now)):",
         rules=("validity",),
     ),
     PlantedBug(
@@ -163,8 +163,8 @@ _VALIDITY: Final = (
     ),
     PlantedBug(
         name="pods that end or leave do not start consolidateAfter anew",
-        find="return last.spec.node_name if bound or ended or leaves else \"\"",
-        put="return last.spec.node_name if bound else \"\"",
+        find='return last.spec.node_name if bound or ended or leaves else ""',
+        put='return last.spec.node_name if bound else ""',
         rules=("validity",),
     ),
     PlantedBug(
@@ -208,8 +208,8 @@ _COMMANDS: Final = (
     ),
     PlantedBug(
         name="a replacement may cost more than what goes",
-        find="    found = prices.cheaper_than(node, before)\n    if found is None:\n        return _no_saving(node, before)\n    if not prices.keeps_variety(found):\n        return _TOO_FEW_TYPES\n    found = _rather_spot(found)",
-        put="    found = node\n    if not prices.keeps_variety(found):\n        return _TOO_FEW_TYPES\n    found = _rather_spot(found)",
+        find="    found = prices.cheaper_than(node, before)\n",
+        put="    found = prices.cheaper_than(node, before * 10)\n",
         rules=("replacement", "steady state"),
     ),
     PlantedBug(
@@ -283,8 +283,8 @@ _MACHINES: Final = (
     ),
     PlantedBug(
         name="limits of NodePools are ignored",
-        find="return {template.number: PoolLimits(template) for template in templates if template.pool.limits}",
-        put="return {}",
+        find="PoolLimits(template) for template in templates if template.pool.limits}",
+        put="PoolLimits(template) for template in templates if not template}",
         rules=("limits",),
     ),
     PlantedBug(
@@ -355,13 +355,29 @@ _SHELL: Final = (
         name="an expired watch is not followed by a list",
         find="            self._must_list = True\n            if self._failures == 1:",
         put="            self._must_list = False\n            if self._failures == 1:",
-        rules=("waiting", "service", "ownership", "no finalizer is stuck", "validity", "buffers", "static pools"),
+        rules=(
+            "waiting",
+            "service",
+            "ownership",
+            "no finalizer is stuck",
+            "validity",
+            "buffers",
+            "static pools",
+        ),
     ),
     PlantedBug(
         name="a list does not remove what is gone",
         find="            if key not in keys and not self._ahead_of(stamp, version):",
         put="            if key not in keys and self._ahead_of(stamp, version):",
-        rules=("waiting", "service", "ownership", "no finalizer is stuck", "health", "daemons", "replacement"),
+        rules=(
+            "waiting",
+            "service",
+            "ownership",
+            "no finalizer is stuck",
+            "health",
+            "daemons",
+            "replacement",
+        ),
     ),
     PlantedBug(
         name="an eviction without an answer crashes",

@@ -115,7 +115,11 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
 
 def _splice(path: Path, text: str, node: ast.AST, changed: ast.AST) -> Mutant:
     """Return the module with one node in another form; of a statement `if`, only its test is written."""
-    old, new = (node.test, changed.test) if isinstance(node, ast.If) and isinstance(changed, ast.If) else (node, changed)
+    old, new = (
+        (node.test, changed.test)
+        if isinstance(node, ast.If) and isinstance(changed, ast.If)
+        else (node, changed)
+    )
     before = ast.get_source_segment(text, old) or ""  # type: ignore[arg-type]
     after = ast.unparse(ast.fix_missing_locations(new))
     if not isinstance(node, ast.If | ast.Continue):
@@ -227,7 +231,8 @@ def main(arguments: Sequence[str]) -> int:
     os.chdir(ROOT)
     tally = hunt(mutants, seconds=given.seconds, jobs=given.jobs)
     whole = tally.killed + len(tally.survived)
-    print(f"{tally.killed} of {whole} mutants killed, {tally.share:.1%}, of {len(mutants)} in {len(modules)} modules")  # noqa: T201  a command
+    sampled = f"of {len(mutants)} in {len(modules)} modules"
+    print(f"{tally.killed} of {whole} mutants killed, {tally.share:.1%}; {sampled}")  # noqa: T201  a command
     return 0 if tally.share >= SHARE else 1
 
 

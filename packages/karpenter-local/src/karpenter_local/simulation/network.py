@@ -310,11 +310,19 @@ class FaultyTransport:
                 self.caught_up[plural] = loop.time()
             if loop.time() < self._alone_until:
                 raise Unreachable("the connection was lost", request=request, sent=True)
-            if version := _read_line(line).object.metadata.resource_version:
-                self.seen[plural] = int(version)
+            if version := _version(line):
+                self.seen[plural] = version
             yield line
             if self.repeats is not None and self.repeats.random() < 0.5:  # noqa: PLR2004  every other line
                 yield line
+
+
+def _version(line: bytes) -> int:
+    """Return the revision that a line of a watch tells of; 0 if it tells of none."""
+    try:
+        return int(_read_line(line).object.metadata.resource_version or 0)
+    except (msgspec.DecodeError, ValueError):
+        return 0
 
 
 def _refusal(kind: str) -> Response:

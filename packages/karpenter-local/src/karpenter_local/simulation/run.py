@@ -32,7 +32,7 @@ from karpenter_local.simulation.invariants.draining import (
     FinalizerOrderInvariant,
     ProtectionInvariant,
 )
-from karpenter_local.simulation.invariants.invariant import CloudCall, Invariant, Violation, ViolationLog
+from karpenter_local.simulation.invariants.invariant import Invariant, Violation, ViolationLog
 from karpenter_local.simulation.invariants.leadership import LeaseInvariant
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from karpenter.kube.transport import Request, Response
     from karpenter_local.sandbox.options import CloudOptions
+    from karpenter_local.simulation.invariants.invariant import CloudCall
     from karpenter_local.simulation.scenario import Provider, Scenario
 
 SETTLE_WITHIN: Final = 3600.0

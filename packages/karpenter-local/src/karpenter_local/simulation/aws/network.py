@@ -68,7 +68,7 @@ class FaultyAws(AwsApi):
         call_faults: AwsCallFaults,
         chance: Random,
         transport: FaultyTransport,
-        on_change: Callable[[str, dict[str, Any]], None],
+        on_change: Callable[[str, dict[str, Any]], None] = lambda _operation, _parameters: None,
     ) -> None:
         """
         The `transport` to the API server counts the writes of the operator, those to AWS too.

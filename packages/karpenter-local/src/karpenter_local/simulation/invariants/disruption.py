@@ -8,7 +8,7 @@ PodDisruptionBudgets here are made by the simulation, and have only its few form
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import INSTANCE_TYPE
@@ -30,6 +30,7 @@ from karpenter_local.simulation.invariants.invariant import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodepool import Budget, NodePool

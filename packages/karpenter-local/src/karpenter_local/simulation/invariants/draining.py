@@ -8,7 +8,7 @@ https://karpenter.sh/docs/concepts/disruption/.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,6 +30,7 @@ from karpenter_local.simulation.invariants.invariant import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
