@@ -116,12 +116,6 @@ _BUDGETS: Final = (
         put="return max(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)",
         rules=("budgets",),
     ),
-    PlantedBug(
-        name="an empty command takes all that is empty, whatever the budget",
-        find="going = headroom.within(empty)\n    if not going:",
-        put="going = empty\n    if not going:",
-        rules=("budgets",),
-    ),
 )
 
 _VALIDITY: Final = (

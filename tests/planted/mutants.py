@@ -136,7 +136,7 @@ def _splice(path: Path, text: str, node: ast.AST, changed: ast.AST) -> Mutant:
 
 
 @cache
-def tests_of(path: Path) -> tuple[str, ...]:
+def mirrored_tests(path: Path) -> tuple[str, ...]:
     """Return the tests of a module: those of its name first, then the others of its folder."""
     folder = UNIT / path.relative_to(CORE).parent
     own = sorted(folder.glob(f"test_{path.stem}*.py"))
@@ -166,7 +166,7 @@ def _start(mutant: Mutant) -> tuple[int, _Running]:
     import pytest  # noqa: PLC0415  it was loaded before the fork
 
     options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header"]
-    for tests in (tests_of(mutant.path), SECOND):
+    for tests in (mirrored_tests(mutant.path), SECOND):
         if tests and pytest.main([*options, *tests]):
             os._exit(1)
     os._exit(0)

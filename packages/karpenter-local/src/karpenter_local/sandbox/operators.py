@@ -141,7 +141,7 @@ class Replica:
         seams: SeamFactory,
         on_lost: Callable[[Replica], None] | None = None,
     ) -> None:
-        """`name` also decides its chance. With `on_lost` it competes for the Lease, and tells when it is lost."""
+        """`name` also decides its chance. With `on_lost` it competes for the Lease, and tells of its loss."""
         self.name = name
         self._on_lost = on_lost
         chance = self.chance_of(name)

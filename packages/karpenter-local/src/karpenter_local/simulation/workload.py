@@ -88,13 +88,13 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     if chance.random() < 0.3:  # noqa: PLR2004  some have state
         at = chance.uniform(0, seconds * 0.5)
         found.append(AddStateful(at=at, name="db", replicas=chance.randint(1, 3), milli=500))
-    for version in range(2, chance.choice((2, 2, 3, 4))):
+    for version in range(2, chance.choice((2, 3, 3, 4))):
         at = chance.uniform(seconds * 0.3, seconds)
         found.append(ChangeTemplate(at=at, pool="default", version=version))
-    for _ in range(chance.choice((0, 0, 1, 2))):
-        at, lasts = chance.uniform(seconds * 0.2, seconds), chance.choice((20.0, 60.0, 300.0))
+    for _ in range(chance.choice((0, 1, 2, 4))):
+        at, lasts = chance.uniform(seconds * 0.1, seconds), chance.choice((20.0, 120.0, 300.0))
         pod = chance.random() < 0.5  # noqa: PLR2004  one or the other
-        late = chance.random() < 0.6  # noqa: PLR2004  mostly in the middle of a command
+        late = chance.random() < 0.5  # noqa: PLR2004  in the middle of a command, or before
         found.append(Protect(at=at, pick=chance.random(), seconds=lasts, pod=pod, late=late))
     for _ in range(chance.choice((0, 0, 0, 1, 2))):
         at = chance.uniform(seconds * 0.2, seconds)
