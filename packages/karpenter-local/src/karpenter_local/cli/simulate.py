@@ -172,7 +172,7 @@ def _run(seeds: range, request: RunRequest, *, jobs: int) -> list[RunResult]:
     """Run every seed, explain what was violated, and return the results in the order of seeds."""
     from karpenter_local.simulation.parallel import run_seeds  # noqa: PLC0415  as above
 
-    progress, results = _Progress(len(seeds)), []
+    progress, results = RunProgress(len(seeds)), []
     for outcome in run_seeds(seeds, request, jobs=jobs, tried=progress.tried):
         progress.ran(outcome.result)
         if outcome.lines:
@@ -183,7 +183,7 @@ def _run(seeds: range, request: RunRequest, *, jobs: int) -> list[RunResult]:
     return sorted(results, key=lambda each: each.seed)
 
 
-class _Progress:
+class RunProgress:
     """One line on standard error: it changes on a terminal, and comes every few seconds elsewhere."""
 
     def __init__(self, total: int) -> None:

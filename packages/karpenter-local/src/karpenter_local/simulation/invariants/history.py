@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
-REACTION: Final = 3.0
+REACTION: Final = 1.5
 """Seconds that a replica has to take something into account."""
 
 
