@@ -156,9 +156,9 @@ _VALIDITY: Final = (
         rules=("validity",),
     ),
     PlantedBug(
-        name="pods that end or leave do not start consolidateAfter anew",
-        find='return last.spec.node_name if bound or ended or leaves else ""',
-        put='return last.spec.node_name if bound else ""',
+        name="pods that come or go are noted every ten minutes only",
+        find="DEDUPE_TIMEOUT: Final = timedelta(seconds=10)",
+        put="DEDUPE_TIMEOUT: Final = timedelta(minutes=10)",
         rules=("validity",),
     ),
     PlantedBug(
@@ -201,16 +201,10 @@ _COMMANDS: Final = (
         rules=("replacement",),
     ),
     PlantedBug(
-        name="a replacement may cost more than what goes",
-        find="    found = prices.cheaper_than(node, before)\n",
-        put="    found = prices.cheaper_than(node, before * 10)\n",
+        name="what runs counts as dearer than it is",
+        find="return min((each.price for each in mine if each.available or each.price), default=None)",
+        put="return min((3 * each.price for each in mine if each.available or each.price), default=None)",
         rules=("replacement", "steady state"),
-    ),
-    PlantedBug(
-        name="spot replaces spot though that is not enabled",
-        find="if spot_again and not self._spot_to_spot:",
-        put="if spot_again and self._spot_to_spot:",
-        rules=("replacement",),
     ),
     PlantedBug(
         name="nodes that a killed operator has closed stay closed",

@@ -120,7 +120,7 @@ def _splice(path: Path, text: str, node: ast.AST, changed: ast.AST) -> Mutant:
         if isinstance(node, ast.If) and isinstance(changed, ast.If)
         else (node, changed)
     )
-    before = ast.get_source_segment(text, old) or ""  # type: ignore[arg-type]
+    before = ast.get_source_segment(text, old) or ""
     after = ast.unparse(ast.fix_missing_locations(new))
     if not isinstance(node, ast.If | ast.Continue):
         after = f"({after})"

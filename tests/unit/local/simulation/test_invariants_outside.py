@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import Invariant
 
-KEPT = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
-FINALIZER = {"finalizers": ["karpenter.sh/termination"]}
+KEPT: dict[str, Any] = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+FINALIZER: dict[str, Any] = {"finalizers": ["karpenter.sh/termination"]}
 LONG = 10.0
 """Seconds after which an operator knows what has happened."""
 

@@ -186,8 +186,9 @@ class UserAgents:
 
 def _is_disrupted(node: Resource | None) -> bool:
     """Whether a command has begun to disrupt a node that still stays."""
-    staying = isinstance(node, Node) and node.metadata.deletion_timestamp is None
-    return staying and any(taint.key == DISRUPTED for taint in node.spec.taints)
+    if not isinstance(node, Node) or node.metadata.deletion_timestamp is not None:
+        return False
+    return any(taint.key == DISRUPTED for taint in node.spec.taints)
 
 
 async def _patch(simulated: SimulatedCluster, kind: type[Deployment], name: str, change: Plain) -> None:

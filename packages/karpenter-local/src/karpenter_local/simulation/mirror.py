@@ -127,8 +127,9 @@ class Mirror:
             self.leases[change.entry.key] = change.entry.object()["spec"]
             self.renewed_at = self._clock.monotonic()
         elif table == "events" and _LAUNCHING in change.entry.raw:
-            about = change.entry.object()
-            self.replacements[(about.get("involvedObject") or about.get("regarding"))["name"]] = None
+            event = change.entry.object()
+            about: dict[str, str] = event.get("involvedObject") or event.get("regarding") or {}
+            self.replacements[about.get("name", "")] = None
 
     async def settled(self, revision: int) -> None:
         """Nothing has to be waited for."""

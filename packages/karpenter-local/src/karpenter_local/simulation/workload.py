@@ -104,6 +104,7 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
 
 def _pools(chance: Random) -> list[AddPool]:
     """Return one pool that takes everything, and perhaps one that can be full."""
+    budgets: tuple[tuple[str, ...], ...]
     budgets = (("100%",), ("1",), ("1",), ("2",), ("10%",), ("50%", "3"), (), ("100%", "1/Drifted"))
     budgets += (("2", "0@4:2m"), ("100%", "1/Underutilized", "0/Drifted"))
     found = [
