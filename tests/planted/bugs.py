@@ -246,10 +246,10 @@ _MACHINES: Final = (
         rules=("waiting", "service"),
     ),
     PlantedBug(
-        name="taints of NodePools are ignored",
-        find="if not any(tolerates_taint(toleration, taint) for toleration in covers):",
-        put="if covers and not any(tolerates_taint(toleration, taint) for toleration in covers):",
-        rules=("waiting", "service", "steady state", "drain", "limits"),
+        name="every pod tolerates every taint",
+        find="return first_untolerated(tolerations, taints) is None",
+        put="return first_untolerated(tolerations, ()) is None",
+        rules=("drain", "waiting", "service"),
     ),
     PlantedBug(
         name="machines without a claim are kept",

@@ -15,14 +15,13 @@ from karpenter_local.simulation.invariants.disruption import (
 )
 from karpenter_local.simulation.invariants.draining import DrainInvariant, FinalizerOrderInvariant
 from karpenter_local.simulation.invariants.invariant import CloudCall, amount
-from karpenter_local.simulation.invariants.leadership import LeaseInvariant
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
     FittingInvariant,
     InitializedInvariant,
     RegistrationInvariant,
 )
-from karpenter_local.simulation.invariants.workloads import PATIENCE, WaitingInvariant
+from karpenter_local.simulation.invariants.workloads import PATIENCE, LeaseInvariant, WaitingInvariant
 from tests.unit.local.simulation.broken import (
     REPLICA,
     asked,

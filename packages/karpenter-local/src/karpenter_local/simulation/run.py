@@ -33,7 +33,6 @@ from karpenter_local.simulation.invariants.draining import (
     ProtectionInvariant,
 )
 from karpenter_local.simulation.invariants.invariant import Invariant, Violation, ViolationLog
-from karpenter_local.simulation.invariants.leadership import LeaseInvariant
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
     FinalizerInvariant,
@@ -48,6 +47,7 @@ from karpenter_local.simulation.invariants.machines import (
 )
 from karpenter_local.simulation.invariants.workloads import (
     BufferInvariant,
+    LeaseInvariant,
     OverlayInvariant,
     ServiceInvariant,
     WaitingInvariant,

@@ -120,8 +120,8 @@ def _pools(chance: Random) -> list[AddPool]:
             startup=chance.choice((0, 0, 5, 25)),
         )
     ]
-    if chance.random() < 0.3:  # noqa: PLR2004  some pools have limits
-        cores = chance.choice((4, 8, 16))
+    if chance.random() < 0.4:  # noqa: PLR2004  some pools have limits
+        cores = chance.choice((2, 4, 8))
         found.append(
             AddPool(at=0.0, name=LIMITED, consolidate_after="30s", cpu_limit=cores, budgets=("100%",))
         )
@@ -136,7 +136,7 @@ def _deployment(
     milli = chance.choice((100, 250, 500, 1000, 1500, 3000))
     replicas = min(max(1, round(cores * 1000 / milli)), most)
     kinds = ("plain", "plain", "zoned", "spread", "apart", "kept", "guarded")
-    kind = chance.choice((*kinds, "limited", "limited") if limited else kinds)
+    kind = chance.choice((*kinds, *["limited"] * 4) if limited else kinds)
     hostname, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
     made = Deploy(
         at=chance.uniform(0, min(60.0, seconds / 4)),
@@ -177,7 +177,7 @@ def _changes(chance: Random, name: str, seconds: float, replicas: int) -> list[A
 STATIC: Final = "static"
 """The pool that always has so many machines."""
 
-_SHARE: Final = 0.4
+_SHARE: Final = 0.5
 """The share of runs with a feature gate enabled."""
 
 
@@ -205,12 +205,12 @@ def _static(chance: Random, seconds: float) -> list[Action | InjectedFault]:
         at=0.0,
         name=STATIC,
         replicas=replicas,
-        node_limit=chance.choice((0, replicas + 1)),
+        node_limit=chance.choice((0, replicas, replicas + 1)) if replicas else 1,
         budgets=chance.choice((("100%",), ("1",))),
         expire_after=chance.choice(("Never", "Never", "20m")),
     )
     found: list[Action | InjectedFault] = [made]
-    for _ in range(chance.randint(0, 2)):
+    for _ in range(chance.randint(1, 3)):
         at = chance.uniform(seconds * 0.2, seconds)
         found.append(ResizePool(at=at, pool=STATIC, replicas=chance.randint(0, 3)))
     return found

@@ -11,6 +11,5 @@ requests are computed anew, by slow and obvious code.
     :mod:`.draining`    how nodes are emptied, and when machines end
     :mod:`.disruption`  whether a disruption may begin, and what must stay
     :mod:`.commands`    what a command replaces, and what it costs
-    :mod:`.leadership`  which replica may write at all
-    :mod:`.workloads`   pods, buffers, overlays and the number of writes
+    :mod:`.workloads`   pods, buffers, overlays, and how many writes there are, and whose
 """

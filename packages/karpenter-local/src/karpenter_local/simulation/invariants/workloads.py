@@ -1,4 +1,7 @@
-"""Invariants of workloads: pods run, buffers have capacity, overlays have a status, writes are few."""
+"""
+Invariants of workloads and writes: pods run, buffers have capacity, overlays have a status, writes are few,
+and only the leader's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter_local.sandbox.operators import LEASE, LEASE_NAMESPACE, LEASE_TERMS, REPLICA
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
     cores,
@@ -16,6 +20,7 @@ from karpenter_local.simulation.invariants.invariant import (
     is_ready,
     owner_of,
 )
+from karpenter_local.simulation.network import LEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,9 +30,12 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.kube.transport import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import ViolationLog
+    from karpenter_local.simulation.invariants.invariant import CloudCall, ViolationLog
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
+_UNDER_WAY: Final = 0.1
+"""Seconds that a request is under way."""
+
 PATIENCE: Final = 600.0
 """Seconds that a pod may wait for a node where nothing goes wrong."""
 
@@ -186,6 +194,33 @@ class WriteRateInvariant(Invariant):
         self._writes[which] += 1
         if self._writes[which] == _MANY:
             self.violated(f"{which} was sent {_MANY} times within {now - self._since:.1f} s")
+
+
+class LeaseInvariant(Invariant):
+    """Nothing is written, launched or terminated by a replica without the Lease."""
+
+    name = "lease"
+
+    def on_call(self, request: Request, response: Response) -> None:
+        """Look at a write to the API server; those of the Lease itself decide who holds it."""
+        del response
+        if LEASES not in request.path:
+            self._check(REPLICA.get(), f"{request.method} {request.path}")
+
+    def on_cloud(self, call: CloudCall) -> None:
+        """Look at a change in the cloud."""
+        self._check(call.by, f"{call.method} {call.subject}")
+
+    def _check(self, replica: str, what: str) -> None:
+        if not self.simulated.sandbox.elects:
+            return
+        lease: dict[str, Any] = self.mirror.leases.get(f"{LEASE_NAMESPACE}/{LEASE}", {})
+        holder = lease.get("holderIdentity", "")
+        if holder != replica:
+            self.violated(f"{replica} asks for {what} while {holder or 'no replica'} holds the lease")
+        elif self.now - self.mirror.renewed_at > LEASE_TERMS.duration + _UNDER_WAY:
+            late = self.now - self.mirror.renewed_at
+            self.violated(f"{replica} asks for {what} {late:.0f} s after it renewed the lease")
 
 
 def _takes_pods(node: Node) -> bool:
