@@ -235,7 +235,7 @@ _MACHINES: Final = (
     ),
     PlantedBug(
         name="daemons are not counted",
-        find="        found.append(daemon)\n",
+        find="        kept.append(pod)\n        found.append(daemon)\n",
         put="",
         rules=("daemons",),
     ),
@@ -331,12 +331,6 @@ _SHELL: Final = (
         name="a lease that another holds is taken",
         find="return self._clock.monotonic() >= self._seen_at + self._duration",
         put="return self._clock.monotonic() >= self._seen_at",
-        rules=("lease",),
-    ),
-    PlantedBug(
-        name="a replica without the lease launches and terminates",
-        find='        self._fence.check(f"launch of the machine of NodeClaim {claim.name}")\n',
-        put="",
         rules=("lease",),
     ),
     PlantedBug(
