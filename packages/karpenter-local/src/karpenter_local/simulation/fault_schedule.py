@@ -126,6 +126,7 @@ _ALL: Final[tuple[FaultKind, ...]] = (
     _wrong_time,
     lambda chance, at: BadCloud(at=at, seconds=chance.choice((10.0, 60.0)), share=0.5),
     lambda chance, at: CutWatches(at=at, forgotten=chance.random() < 0.5),  # noqa: PLR2004  sometimes
+    lambda chance, at: CutWatches(at=at, forgotten=chance.random() < 0.5),  # noqa: PLR2004  likewise
     lambda chance, at: Drift(at=at, pick=chance.random()),
     lambda chance, at: SilenceNode(at=at, pick=chance.random(), seconds=chance.choice((20.0, 120.0, 600.0))),
     lambda chance, at: RepeatEvents(at=at, seconds=chance.choice((30.0, 300.0))),
