@@ -197,7 +197,10 @@ class ValidityInvariant(Invariant):
             yield f"pods came or went {ago:.0f} s ago, where consolidateAfter is {wait:.0f} s"
 
     def _has_drifted(self, claim: NodeClaim, pool: NodePool) -> bool:
-        changed = self.history.templates.get(claim.name) != pool.spec.template
+        # A claim that was decided about before the template changed may be written after it.
+        ours, theirs = claim.metadata.labels, pool.spec.template.metadata.labels
+        older = ours.get("version") != theirs.get("version")
+        changed = older or self.history.templates.get(claim.name) != pool.spec.template
         return changed or self.simulated.cloud.is_drifted(claim.status.provider_id)
 
     def _pods(self, node: Node, by: str) -> list[Pod]:
