@@ -302,7 +302,7 @@ _MACHINES: Final = (
         name="a lost CreateFleet answer is not recognised",
         find="and not each.leaving and is_launched_for(each.tags, uid)",
         put="and each.leaving and is_launched_for(each.tags, uid)",
-        rules=("launched once", "belonging"),
+        rules=("launched once", "belonging", "limits"),
         provider="aws",
     ),
 )
