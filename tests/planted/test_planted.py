@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.planted.__main__ import Hunted, line, part_of
-from tests.planted.bugs import BUGS
+from tests.planted.bugs import BUGS, UNFOUND
 from tests.planted.hunt import Finding
 from tests.planted.mutants import CORE, mirrored_tests, mutants_of
 from tests.planted.plant import ROOT, PlantedBug, PlantError, environment, place_of, plant, with_bug
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MANY = 40
 
 
-@pytest.mark.parametrize("bug", [pytest.param(each, id=each.name) for each in BUGS])
+@pytest.mark.parametrize("bug", [pytest.param(each, id=each.name) for each in (*BUGS, *UNFOUND)])
 def test_every_bug_fits_the_source(bug: PlantedBug) -> None:
     """The text of a bug is in the source exactly once, and the file with the bug still compiles."""
     compile(with_bug(bug), str(place_of(bug)), "exec")
