@@ -304,7 +304,6 @@ _SHELL: Final = (
             "static pools",
         ),
     ),
-    ),
     PlantedBug(
         name="an eviction without an answer crashes",
         find='code = str(error.code) if isinstance(error, StatusError) else "0"',
@@ -357,6 +356,7 @@ UNFOUND: Final = (
             "daemons",
             "replacement",
         ),
+    ),
 )
 """Bugs that twenty runs do not show yet, because what they need comes too seldom; ``--all`` tries them."""
 
