@@ -269,12 +269,6 @@ _MACHINES: Final = (
         rules=("static pools",),
     ),
     PlantedBug(
-        name="claims expire at half of their time",
-        find="return None if age is None or born is None else born + age",
-        put="return None if age is None or born is None else born + age / 2",
-        rules=("explained",),
-    ),
-    PlantedBug(
         name="a lost CreateFleet answer is not recognised",
         find="and not each.leaving and is_launched_for(each.tags, uid)",
         put="and each.leaving and is_launched_for(each.tags, uid)",
@@ -310,15 +304,21 @@ _SHELL: Final = (
         put="code = str(error.code)",
         rules=("health",),
     ),
+)
+
+UNFOUND: Final = (
+    PlantedBug(
+        name="claims expire at half of their time",
+        find="return None if age is None or born is None else born + age",
+        put="return None if age is None or born is None else born + age / 2",
+        rules=("explained",),
+    ),
     PlantedBug(
         name="a launch that was not answered is not tried again",
         find="                raise Requeue(problem) from error\n",
         put="                return\n",
         rules=("waiting", "ownership", "service"),
     ),
-)
-
-UNFOUND: Final = (
     PlantedBug(
         name="nodes that a killed operator has closed stay closed",
         find="        and node.claim.name not in queued\n",
