@@ -298,15 +298,15 @@ _SHELL: Final = (
             "static pools",
         ),
     ),
+)
+
+UNFOUND: Final = (
     PlantedBug(
         name="an eviction without an answer crashes",
         find='code = str(error.code) if isinstance(error, StatusError) else "0"',
         put="code = str(error.code)",
         rules=("health",),
     ),
-)
-
-UNFOUND: Final = (
     PlantedBug(
         name="claims expire at half of their time",
         find="return None if age is None or born is None else born + age",

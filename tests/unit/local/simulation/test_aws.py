@@ -160,7 +160,7 @@ def test_aws_has_mishaps_of_its_own() -> None:
 
 def test_scenarios_move_to_the_zones_of_aws() -> None:
     """The same seed asks for the same things in another place."""
-    here, there = (generate(4, hours=1, severity="many", provider=each) for each in ("aws", "kwok"))
+    here, there = (generate(2, hours=1, severity="many", provider=each) for each in ("aws", "kwok"))
     step = move_to_aws(SellOut(at=0.0, zone="test-zone-d", seconds=1.0))
 
     assert isinstance(step, SellOut)
