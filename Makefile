@@ -8,7 +8,7 @@ RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
 
-.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak planted mutants fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -82,8 +82,15 @@ walks: $(VENV)/.ready ## Say which modules a pod, a consolidation and a plan pas
 	$(BIN)/python -m tools.walks
 
 soak: $(VENV)/.ready ## Run thousands of simulated hours with faults; takes hours
-	$(BIN)/karpenter simulate --seed 1..$(RUNS) --hours 1 --faults many
-	$(BIN)/karpenter simulate --provider aws --seed 1..$(RUNS) --hours 1 --faults many
+	$(BIN)/karpenter simulate --seed 1..$(RUNS) --hours 1 --faults many --jobs $(JOBS)
+	$(BIN)/karpenter simulate --provider aws --seed 1..$(RUNS) --hours 1 --faults many --jobs $(JOBS)
+
+PART ?= 0/1
+planted: $(VENV)/.ready ## Look whether the simulation finds planted bugs; PART=k/n takes every nth
+	$(BIN)/python -m tests.planted --jobs $(JOBS) --part $(PART)
+
+mutants: $(VENV)/.ready ## Look whether tests fail when the core is changed, for SECONDS=600
+	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --seconds $(if $(filter file,$(origin SECONDS)),600,$(SECONDS))
 
 SECONDS ?= 60
 fuzz: $(VENV)/.ready ## Feed hostile text to everything that reads text, for SECONDS=60

@@ -101,7 +101,7 @@ def test_a_violation_is_explained() -> None:
     result = run_scenario(scenario)
     lines = explain(scenario, result)
 
-    assert [each.rule for each in result.violations] == ["service", "service"]
-    assert lines[0].startswith("seed 1 violates service: pod default/app-")
+    assert [each.rule for each in result.violations] == ["waiting"]
+    assert lines[0].startswith("seed 1 violates waiting: pod default/app-")
     assert any("create deployment app: 1 x 100m, in pool none" in line for line in lines)
-    assert "VIOLATED service: deployment app has 0 pods of 1" in lines[-1]
+    assert "VIOLATED waiting: pod default/app-" in lines[-1]

@@ -37,10 +37,13 @@ def brings(*packages: str, after: tuple[str, ...] = ()) -> set[str]:
 
 
 def forbidden() -> set[str]:
-    """Return the modules that the contract of the core names."""
+    """Return the modules that the contracts of the core and of production name."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    return {name for contract in contracts for name in contract.get("forbidden_modules", [])}
+    ours = [
+        each for each in contracts if {"karpenter", "karpenter.core"} & set(each.get("source_modules", ()))
+    ]
+    return {name for contract in ours for name in contract["forbidden_modules"]}
 
 
 def test_the_core_loads_nothing_impure() -> None:

@@ -307,3 +307,68 @@ def test_volumes_are_waited_for_until_time_is_up(with_claim: bool) -> None:
         isinstance(each, Announce) and each.reason == "AwaitingVolumeDetachment" for each in waiting.effects
     )
     assert not any(isinstance(each, Announce) for each in over.effects)
+
+
+DRAINED = "Drained"
+VOLUMES = "VolumesDetached"
+
+
+def _ends(claim: NodeClaim | None, pods: tuple[Pod, ...]) -> bool:
+    """Say whether the machine of a node with some pods is terminated now."""
+    node = with_meta(pair()[0], deletion_timestamp=LONG_AGO)
+    leaving = with_meta(claim, deletion_timestamp=LONG_AGO) if claim is not None else None
+    due = terminate_node(TerminatingNode(node=node, claim=leaving, pods=pods), NOW)
+    return any(isinstance(effect, Terminate) for effect in due.effects)
+
+
+@pytest.mark.parametrize("with_claim", [pytest.param(True, id="a claim"), pytest.param(False, id="no claim")])
+@pytest.mark.parametrize(
+    "drained",
+    [
+        pytest.param((), id="a drain that has just begun"),
+        pytest.param(((DRAINED, "Unknown"),), id="a drain that has begun long ago"),
+        pytest.param(((DRAINED, "True"), (VOLUMES, "True")), id="a node that was drained before"),
+    ],
+)
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(a_pod(), id="a pod that runs"),
+        pytest.param(a_pod(deletion_timestamp=NOW), id="a pod that leaves"),
+        pytest.param(a_pod(annotations={DO_NOT_DISRUPT: "true"}), id="a protected pod"),
+    ],
+)
+def test_a_machine_ends_only_when_it_is_empty(
+    left: Pod, drained: tuple[tuple[str, str], ...], with_claim: bool
+) -> None:
+    """However far its drain has come, a machine is not terminated while a pod has to leave its node."""
+    claim = pair()[1] if with_claim else None
+    if claim is not None:
+        steps = tuple(
+            Condition(type=kind, status=status, reason=kind, last_transition_time=LONG_AGO)
+            for kind, status in drained
+        )
+        conditions = (*claim.status.conditions, *steps)
+        status = msgspec.structs.replace(claim.status, conditions=conditions)
+        claim = msgspec.structs.replace(claim, status=status)
+
+    assert not _ends(claim, (left,))
+    assert _ends(None, ())
+
+
+def test_a_node_is_tainted_for_a_while_before_it_counts_as_drained() -> None:
+    """A pod may have been bound before the scheduler saw the taint: an empty node is looked at again."""
+    young, old = (
+        with_condition(pair()[1], DRAINED, "Unknown", NOW - timedelta(seconds=seconds)) for seconds in (4, 5)
+    )
+    node = with_meta(pair()[0], deletion_timestamp=LONG_AGO)
+    young, old = (with_meta(each, deletion_timestamp=LONG_AGO) for each in (young, old))
+    drained = [
+        any(
+            isinstance(effect, Amend) and effect.because == "its node is drained"
+            for effect in terminate_node(TerminatingNode(node=node, claim=each), NOW).effects
+        )
+        for each in (young, old)
+    ]
+
+    assert drained == [False, True]

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter_local.aws.requirements import NotInstalled
-from karpenter_local.cli.simulate import _join_records, simulate
+from karpenter_local.cli.simulate import RunProgress, _join_records, simulate
 from karpenter_local.simulation.faults import CutWatches
+from karpenter_local.simulation.run import RunResult
 from karpenter_local.simulation.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -101,3 +102,31 @@ def test_records_of_all_operators_become_one(tmp_path: Path) -> None:
         "because": "watches are cut",
     }
     assert [each.name for each in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_seeds_are_run_in_several_processes() -> None:
+    """However many processes there are, the outcome is the same and in the order of seeds."""
+    alone, together = (
+        CliRunner().invoke(simulate, ["--seed", "15..17", *SHORT, "--jobs", jobs, "-o", "json"])
+        for jobs in ("1", "2")
+    )
+
+    assert json.loads(together.stdout) == json.loads(alone.stdout)
+    assert [run["seed"] for run in json.loads(together.stdout)] == [15, 16, 17]
+
+
+def test_progress_is_shown_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where standard error is no terminal, a whole line comes every few seconds, and says what is left."""
+    moments = iter([0.0, 6.0, 7.0, 12.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(moments))
+    progress = RunProgress(4)
+    for _ in range(3):
+        progress.ran(RunResult(seed=1, violations=(), digest="", writes=1, seconds=1.0, machines=1))
+    progress.clear()
+
+    assert capsys.readouterr().err.splitlines() == [
+        "1 of 4 runs, 0 with violations, 18 s left",
+        "3 of 4 runs, 0 with violations, 4 s left",
+    ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -14,16 +16,21 @@ from karpenter.api.nodepool import NodePool
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.kwok.cloud import KwokInstance
 from karpenter.kube.rest import Request, Response, target_of
-from karpenter_local.simulation.cluster import CLUSTER, SimulatedCluster
+from karpenter_local.simulation.cluster import CLUSTER, FaultySeams, SimulatedCluster
 from karpenter_local.simulation.invariants.invariant import ViolationLog
+from karpenter_local.simulation.mirror import ObjectWrite
 from karpenter_local.testing.builders import manifest_pod
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from karpenter.api.pod import Pod
+    from karpenter.kube.rest import Transport
+    from karpenter_local.sandbox.operators import Replica
     from karpenter_local.simulation.invariants.invariant import Invariant
+
+    Scene = Callable[[SimulatedCluster, Invariant], Coroutine[Any, Any, None] | None]
 
 R = TypeVar("R", bound=Resource)
 
@@ -31,17 +38,47 @@ CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default
 LATER = "2025-01-01T00:00:00Z"
 
 
-def found(invariant: type[Invariant], scene: Callable[[SimulatedCluster, Invariant], None]) -> list[str]:
+REPLICA = "one"
+"""The name of the operator that :func:`operator` lets run."""
+
+
+def found(invariant: type[Invariant], scene: Scene) -> list[str]:
     """Return what an invariant finds wrong with a scene, at once or in the end."""
 
     async def main() -> list[str]:
         cluster = SimulatedCluster(seed=1)
         violations = ViolationLog(cluster.clock)
         judge = invariant(cluster, violations)
-        scene(cluster, judge)
+        going = scene(cluster, judge)
+        if going is not None:
+            await going
         return [each.what for each in violations.found] + list(judge.unsettled())
 
     return run_virtual(main())
+
+
+def operator(cluster: SimulatedCluster) -> None:
+    """Let an operator run that knows everything."""
+    seams = FaultySeams(
+        cast("Transport", None),
+        clock=cluster.clock,
+        chance=Random(1),  # noqa: S311  chance of a test
+        on_write=lambda _request, _response: None,
+        cloud=cluster.cloud,
+    )
+    known = ("pods", "nodes", "nodeclaims", "poddisruptionbudgets")
+    seams.transport.seen.update(dict.fromkeys(known, 10**9))
+    seams.transport.began.update(dict.fromkeys(known, -1.0))
+    cluster.replicas.append(cast("Replica", SimpleNamespace(name=REPLICA, seams=seams)))
+
+
+def wrote(
+    cluster: SimulatedCluster, judge: Invariant, before: Resource | None, after: Resource | None, by: str = ""
+) -> None:
+    """Let an object be written, by the operator if it is named."""
+    write = ObjectWrite(before, after, revision=1, by=by)
+    cluster.history.on_write(write)
+    judge.on_write(write)
 
 
 def machine(cluster: SimulatedCluster, name: str, *, cores: int = 4, pool: str = "default") -> None:
@@ -89,15 +126,26 @@ def claim(
 
 
 def node(
-    cluster: SimulatedCluster, name: str, *, leaving: bool = False, closed: bool = False, seen: bool = True
+    cluster: SimulatedCluster,
+    name: str,
+    *,
+    leaving: bool = False,
+    closed: bool = False,
+    seen: bool = True,
+    taints: tuple[str, ...] = (),
+    **metadata: Any,
 ) -> Node:
     """Let there be a node."""
-    taints = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}] if closed else []
+    keys = (*taints, *(["karpenter.sh/disrupted"] if closed else []))
     made = _read(
         Node,
         {
-            "metadata": _meta(name, leaving=leaving),
-            "spec": {"providerID": f"kwok://{name}", "taints": taints},
+            "metadata": {**_meta(name, leaving=leaving), **metadata},
+            "spec": {
+                "providerID": f"kwok://{name}",
+                "taints": [{"key": key, "effect": "NoSchedule"} for key in keys],
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         },
     )
     if seen:
@@ -105,11 +153,13 @@ def node(
     return made
 
 
-def pool(cluster: SimulatedCluster, *, budget: str = "100%", cores: int = 0) -> None:
-    """Let there be the pool called default."""
+def pool(
+    cluster: SimulatedCluster, *, budget: str = "100%", cores: int = 0, after: str = "0s", **more: Any
+) -> None:
+    """Let there be the pool called default, whose budget has `more` fields."""
     spec: dict[str, Any] = {
         "template": {"spec": {"nodeClassRef": CLASS, "requirements": [], "expireAfter": "Never"}},
-        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": budget}]},
+        "disruption": {"consolidateAfter": after, "budgets": [{"nodes": budget, **more}]},
     }
     if cores:
         spec["limits"] = {"cpu": str(cores)}
@@ -160,6 +210,7 @@ def asked(method: str, path: str, status: int = 200) -> tuple[Request, Response]
 
 def _meta(name: str, *, labels: dict[str, str] | None = None, leaving: bool = False) -> dict[str, Any]:
     made: dict[str, Any] = {"name": name, "uid": name, "labels": labels or {}}
+    made["creationTimestamp"] = LATER
     if leaving:
         made["deletionTimestamp"] = LATER
     return made

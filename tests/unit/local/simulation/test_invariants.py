@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter_local.simulation.invariants.disruption import BudgetInvariant, ProtectionInvariant
+from karpenter_local.simulation.invariants.disruption import BudgetInvariant
+from karpenter_local.simulation.invariants.draining import ProtectionInvariant
 from karpenter_local.simulation.invariants.machines import (
     FinalizerInvariant,
     LimitInvariant,
@@ -220,6 +222,38 @@ def test_budgets_are_kept(allowed: str, wrong: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "wrong"),
+    [
+        pytest.param({"reasons": ["Drifted"]}, 1, id="for this reason"),
+        pytest.param({"reasons": ["Empty"]}, 0, id="for another reason"),
+        pytest.param({"schedule": "*/4 * * * *", "duration": "2m"}, 1, id="in a window that is open"),
+        pytest.param({"schedule": "*/7 * * * *", "duration": "1m"}, 1, id="at its first minute"),
+    ],
+)
+def test_budgets_may_be_for_some_reasons_and_times(more: dict[str, Any], wrong: int) -> None:
+    """A budget counts only for its reasons, and only while its window is open; a run begins at midnight."""
+
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster, budget="0", **more)
+        before = claim(cluster, "b", "Initialized")
+        invariant.on_write(ObjectWrite(before, claim(cluster, "b", "Initialized", reason="Drifted")))
+
+    assert len(found(BudgetInvariant, scene)) == wrong
+
+
+def test_a_window_is_closed_after_its_duration() -> None:
+    """A budget whose window has ended holds nothing back."""
+
+    async def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster, budget="0", schedule="*/4 * * * *", duration="2m")
+        before = claim(cluster, "b", "Initialized")
+        await asyncio.sleep(150)
+        invariant.on_write(ObjectWrite(before, claim(cluster, "b", "Initialized", reason="Drifted")))
+
+    assert found(BudgetInvariant, scene) == []
+
+
+@pytest.mark.parametrize(
     ("kept", "least", "call", "wrong"),
     [
         pytest.param(False, 0, ("POST", f"{PODS}/eviction"), 0, id="an eviction"),
@@ -233,7 +267,7 @@ def test_pods_are_protected(kept: bool, least: int, call: tuple[str, str], wrong
     """Pods are evicted, not deleted; never beyond a budget, and never where that is not wanted."""
 
     def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
-        node(cluster, "a")
+        node(cluster, "a", closed=True)
         claim(cluster, "a", leaving=True)
         budget(cluster, least=least)
         invariant.on_write(
@@ -242,6 +276,19 @@ def test_pods_are_protected(kept: bool, least: int, call: tuple[str, str], wrong
         invariant.on_call(*asked(*call))
 
     assert len(found(ProtectionInvariant, scene)) == wrong
+
+
+def test_only_closed_nodes_are_drained() -> None:
+    """A pod that is evicted from a node that still takes pods may come back to it."""
+
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        node(cluster, "a")
+        invariant.on_write(
+            ObjectWrite(pod(cluster, "web", on="a"), pod(cluster, "web", on="a", leaving=True))
+        )
+        invariant.on_call(*asked("POST", f"{PODS}/eviction"))
+
+    assert len(found(ProtectionInvariant, scene)) == 1
 
 
 def test_pods_may_be_forced_when_their_time_is_over() -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -16,12 +16,18 @@ from karpenter.cli.files import named_values
 from karpenter.cli.output import output_option_with, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from karpenter.cli.output import Output
     from karpenter_local.simulation.fault_schedule import Severity
+    from karpenter_local.simulation.parallel import RunRequest
     from karpenter_local.simulation.run import RunResult
     from karpenter_local.simulation.scenario import Provider, Scenario
+
+_LIVE: Final = 0.1
+_PIPED: Final = 5.0
+"""Seconds between two lines of progress, on a terminal and elsewhere."""
+
+_WIDTH: Final = 20
+_MINUTES: Final = 120.0
 
 
 class _Seeds(click.ParamType[range]):
@@ -47,7 +53,7 @@ class _Seeds(click.ParamType[range]):
 
 @click.command(
     epilog="Examples:\n\n"
-    "  karpenter simulate --seed 1..200\n\n"
+    "  karpenter simulate --seed 1..200 --jobs 4\n\n"
     "  karpenter simulate --provider aws --seed 1..20 --faults many\n\n"
     "  karpenter simulate --seed 7 --hours 24 --faults none -o json\n\n"
     "  karpenter simulate --seed 7 --hours 2 --machines 14 --record run.jsonl"
@@ -82,6 +88,13 @@ class _Seeds(click.ParamType[range]):
     help="How much goes wrong.",
 )
 @click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many processes run seeds at a time.",
+)
+@click.option(
     "--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator. May be repeated."
 )
 @click.option(
@@ -102,6 +115,7 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     hours: float,
     machines: int,
     faults: Severity,
+    jobs: int,
     given: tuple[str, ...],
     record: Path | None,
     explain: bool,
@@ -121,6 +135,7 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     Exits 0 only if nothing was violated, and shows the shortest scenario of what was.
     """
     from karpenter.operator.options import SettingError  # noqa: PLC0415  help answers at once
+    from karpenter_local.simulation.parallel import RunRequest  # noqa: PLC0415  as above
     from karpenter_local.simulation.scenario import generate  # noqa: PLC0415  as above
 
     if record is not None and len(seeds) > 1:
@@ -128,16 +143,19 @@ def simulate(  # noqa: PLR0917  click hands over options by name
     settings = _settings((*given, f"flight-record={record}") if record is not None else given)
     if provider == "aws":
         _check_aws()
-    scenarios = (
-        generate(seed, hours=hours, severity=faults, machines=machines, provider=provider) for seed in seeds
+    request = RunRequest(
+        hours=hours,
+        severity=faults,
+        machines=machines,
+        provider=provider,
+        settings=settings,
+        explained=explain,
     )
     try:
+        results = _run(seeds, request, jobs=min(jobs, len(seeds)))
         if record is not None:
-            scenario = next(scenarios)
-            results = list(_runs([scenario], settings, explain=False, total=1))
+            scenario = generate(seeds[0], hours=hours, severity=faults, machines=machines, provider=provider)
             _join_records(record, scenario)
-        else:
-            results = list(_runs(scenarios, settings, explain=explain, total=len(seeds)))
     except SettingError as error:  # it can be read, but not be acted on
         raise CommandError(str(error)) from None
     if output.form == "json":
@@ -187,34 +205,32 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def _runs(
-    scenarios: Iterable[Scenario], settings: dict[str, str], *, explain: bool, total: int
-) -> Iterator[RunResult]:
-    from karpenter_local.simulation.report import explain as explained  # noqa: PLC0415  as above
-    from karpenter_local.simulation.run import run_scenario  # noqa: PLC0415  as above
+def _run(seeds: range, request: RunRequest, *, jobs: int) -> list[RunResult]:
+    """Run every seed, explain what was violated, and return the results in the order of seeds."""
+    from karpenter_local.simulation.parallel import run_seeds  # noqa: PLC0415  as above
 
-    progress = _Progress(total)
-    for scenario in scenarios:
-        result = run_scenario(scenario, settings=settings)
-        progress.ran(result)
-        if result.violations and explain:
-            lines = explained(scenario, result, settings=settings, tried=progress.tried)
+    progress, results = RunProgress(len(seeds)), []
+    for outcome in run_seeds(seeds, request, jobs=jobs, tried=progress.tried):
+        progress.ran(outcome.result)
+        if outcome.lines:
             progress.clear()
-            click.echo("\n".join([*lines, ""]), err=True)
-        yield result
+            click.echo("\n".join([*outcome.lines, ""]), err=True)
+        results.append(outcome.result)
     progress.clear()
+    return sorted(results, key=lambda each: each.seed)
 
 
-class _Progress:
-    """One line on standard error that changes, where that is a terminal."""
+class RunProgress:
+    """One line on standard error: it changes on a terminal, and comes every few seconds elsewhere."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._ran = 0
         self._violated = 0
         self._tries = 0
-        self._shown = 0.0
+        self._began = self._shown = time.monotonic()
         self._live = sys.stderr.isatty()
+        self._every = _LIVE if self._live else _PIPED
 
     def ran(self, result: RunResult) -> None:
         """Count a run."""
@@ -234,11 +250,25 @@ class _Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def _show(self) -> None:
-        if self._live and time.monotonic() - self._shown > 0.1:  # noqa: PLR2004  ten times a second
-            self._shown = time.monotonic()
-            tries = f", looking for a shorter scenario ({self._tries})" if self._tries else ""
-            text = f"{self._ran} of {self._total} runs, {self._violated} with violations{tries}"
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+        now = time.monotonic()
+        if now - self._shown > self._every:
+            self._shown = now
+            start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+            click.echo(f"{start}{self._text(now - self._began)}{end}", nl=False, err=True)
+
+    def _text(self, seconds: float) -> str:
+        text = f"{self._ran} of {self._total} runs, {self._violated} with violations"
+        if self._tries:
+            return f"{text}, looking for a shorter scenario ({self._tries})"
+        if self._ran:
+            text += f", {_span(seconds / self._ran * (self._total - self._ran))} left"
+        done = _WIDTH * self._ran // self._total
+        return f"[{'#' * done}{'.' * (_WIDTH - done)}] {text}" if self._live else text
+
+
+def _span(seconds: float) -> str:
+    """Return a time as people say it."""
+    return f"{seconds / 60:.0f} min" if seconds >= _MINUTES else f"{seconds:.0f} s"
 
 
 def _summary(results: list[RunResult]) -> str:

@@ -6,21 +6,26 @@ the calls to AWS. The simulation injects faults there; others take :class:`Direc
 
 Killing an operator is not stopping it: its seams are severed first, so that nothing that it does on its way
 out reaches the cluster or the cloud.
+
+With election, replicas compete for a Lease as those of a Deployment do: one works, and one that has lost the
+Lease ends, as its process would.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from random import Random
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import OPEN, Fence, TokenBucket
 from karpenter.kube.client import Client
+from karpenter.kube.leaderelection import LeaderElector, LeadershipLost, LockName, Terms
 from karpenter.operator.operator import Operator, OperatorDependencies
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from karpenter.base.clock import Clock
     from karpenter.cloud.aws.sdk import AwsApi
@@ -28,6 +33,14 @@ if TYPE_CHECKING:
     from karpenter.operator.options import Settings
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.sandbox.cloud import SandboxCloud
+
+REPLICA: Final[ContextVar[str]] = ContextVar("replica", default="")
+"""The name of the replica whose task runs; empty in tasks of the cluster and of users."""
+
+LEASE: Final = "karpenter-leader-election"
+LEASE_NAMESPACE: Final = "kube-system"
+LEASE_TERMS: Final = Terms(duration=30.0, renew_within=20.0, retry=5.0)
+"""Longer than those of production, so that an hour passes with fewer renewals."""
 
 
 class OperatorSeams(Protocol):
@@ -125,14 +138,16 @@ class Replica:
         clock: Clock,
         settings: Settings,
         seams: SeamFactory,
+        on_lost: Callable[[Replica], None] | None = None,
     ) -> None:
-        """`name` also decides its chance."""
+        """`name` also decides its chance. With `on_lost` it competes for the Lease, and tells of its loss."""
         self.name = name
+        self._on_lost = on_lost
         chance = self.chance_of(name)
         self.seams = seams(transport, clock=clock, chance=chance)
-        client = Client(
-            self.seams.transport, chance=chance, bucket=TokenBucket(rate=1e9, burst=1e9), manager="karpenter"
-        )
+        fence = Fence(clock.boottime) if on_lost is not None else OPEN
+        bucket = TokenBucket(rate=1e9, burst=1e9)
+        client = Client(self.seams.transport, chance=chance, bucket=bucket, manager="karpenter", fence=fence)
         self._connection = cloud.connect(client, seams=self.seams, chance=chance)
         self.operator = Operator(
             OperatorDependencies(
@@ -142,7 +157,20 @@ class Replica:
                 clock=self.seams.clock,
                 chance=chance,
                 threads=False,
+                fence=fence,
             )
+        )
+        self._elector = (
+            LeaderElector(
+                Client(self.seams.transport, chance=chance),
+                LockName(namespace=LEASE_NAMESPACE, name=LEASE, identity=name),
+                clock=self.seams.clock,
+                chance=chance,
+                terms=LEASE_TERMS,
+                fence=fence,
+            )
+            if on_lost is not None
+            else None
         )
         self._starting: asyncio.Task[None] | None = None
 
@@ -164,19 +192,37 @@ class Replica:
     async def stop(self) -> None:
         """End in order, as at a signal."""
         await self._end_start()
-        await self.operator.__aexit__(None, None, None)
+        if self._elector is None:
+            await self.operator.__aexit__(None, None, None)
         self._connection.close()
 
     async def kill(self) -> None:
         """End at once."""
-        await self._end_start()
         self.seams.sever()
+        await self._end_start()
         self._connection.close()
-        await self.operator.__aexit__(None, None, None)
+        if self._elector is None:
+            await self.operator.__aexit__(None, None, None)
 
     async def _start(self) -> None:
+        REPLICA.set(self.name)
         await self._connection.open()
-        await self.operator.__aenter__()
+        if self._elector is None:
+            await self.operator.__aenter__()
+        else:
+            await self._lead(self._elector)
+
+    async def _lead(self, elector: LeaderElector) -> None:
+        """Wait for the Lease, work while it is ours, and tell when it is not any longer."""
+        try:
+            await elector.lead(self._work)
+        except LeadershipLost:
+            assert self._on_lost is not None
+            self._on_lost(self)
+
+    async def _work(self) -> None:
+        async with self.operator:
+            await asyncio.Future[None]()
 
     async def _end_start(self) -> None:
         if self._starting is not None:

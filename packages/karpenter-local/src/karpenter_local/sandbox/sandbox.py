@@ -78,12 +78,14 @@ class Sandbox:
         settings: Mapping[str, str] | None = None,
         transport: OperatorTransport = "in-process",
         seams: SeamFactory = DirectSeams,
+        elects: bool = False,
     ) -> None:
         """
         `name` is that of the cluster, by which machines are tagged.
 
         `operators` says how many start with it; more can be started later. All have the same `settings`,
-        reach the API server over a `transport`, and each has `seams` of its own.
+        reach the API server over a `transport`, and each has `seams` of its own. If it `elects`, operators
+        compete for a Lease, and one that has lost it is started anew.
         """
         self.name = name
         self.seed = seed
@@ -101,6 +103,8 @@ class Sandbox:
         self._operators = operators
         self._transport = transport
         self._seams = seams
+        self.elects = elects
+        self._restarts: set[asyncio.Task[None]] = set()
         self._started = 0
         self._running: RunningCluster | None = None
         self._http: Transport | None = None
@@ -189,6 +193,7 @@ class Sandbox:
             clock=self.clock,
             settings=self._settings_of(self._started),
             seams=seams or self._seams,
+            on_lost=self._restart if self.elects else None,
         )
         self.replicas.append(replica)
         replica.start()
@@ -390,6 +395,13 @@ class Sandbox:
         from karpenter_local.sandbox.aws import AwsSandboxCloud  # noqa: PLC0415  it may not be installed
 
         return AwsSandboxCloud(options, name=self.name, clock=self.clock, seed=self.seed)
+
+    def _restart(self, replica: Replica) -> None:
+        """Let a new operator come instead of one that has lost the Lease."""
+        task = asyncio.get_running_loop().create_task(self.kill_operator(replica))
+        self._restarts.add(task)
+        task.add_done_callback(self._restarts.discard)
+        self.begin_operator()
 
     async def _kill_all(self) -> None:
         for each in tuple(self.replicas):

@@ -30,6 +30,8 @@ class AddPool(Action, frozen=True):
     consolidate_after: str = "30s"
     policy: str = "WhenEmptyOrUnderutilized"
     budgets: tuple[str, ...] = ("100%",)
+    """Such as 1, 10%, 0/Drifted for one reason, or 0@4:2m for two minutes of every four."""
+
     cpu_limit: int = 0
     """Cores that the pool's machines may have together; 0 for no limit."""
 
@@ -43,6 +45,9 @@ class AddPool(Action, frozen=True):
     grace: str = ""
     """The terminationGracePeriod of its machines."""
 
+    startup: int = 0
+    """Seconds for which a startup taint stays on its nodes; 0 for none."""
+
     kept: ClassVar[bool] = True
 
     def __str__(self) -> str:
@@ -51,6 +56,7 @@ class AddPool(Action, frozen=True):
         limit += f", always {self.replicas} machines" if self.replicas is not None else ""
         limit += f", at most {self.node_limit} machines" if self.node_limit else ""
         grace = f", grace {self.grace}" if self.grace else ""
+        grace += f", startup taint for {self.startup} s" if self.startup else ""
         budgets = " and ".join(self.budgets) or "none"
         return (
             f"create pool {self.name}: {' or '.join(self.capacity_types)}, {self.policy} after "
@@ -237,3 +243,20 @@ class AddOverlay(Action, frozen=True):
     def __str__(self) -> str:
         """Return the action as a line."""
         return f"create overlay {self.name}: prices {self.percent:+d} %, weight {self.weight}"
+
+
+class Protect(Action, frozen=True):
+    """Say of a node, or of a pod on it, that it must not be disrupted, for a while."""
+
+    pick: float
+    """Which of all nodes, from 0 to 1."""
+
+    seconds: float
+    pod: bool = False
+    late: bool = False
+    """Whether it is the next node that is disrupted, right after that has begun."""
+
+    def __str__(self) -> str:
+        """Return the action as a line."""
+        which = "that is disrupted next" if self.late else f"number {self.pick:.2f}"
+        return f"protect {'a pod on node' if self.pod else 'node'} {which} for {self.seconds:.0f} s"

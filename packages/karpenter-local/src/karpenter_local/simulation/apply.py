@@ -1,18 +1,24 @@
-"""Performs the actions of users through the API, as they would."""
+"""
+Performs the actions of users through the API, as they would, and what their agents do.
+
+An agent of theirs removes startup taints some time after a node is ready, as a CNI does.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import PodDisruptionBudget
+from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import PodTemplate
+from karpenter.api.pod import Pod, PodTemplate
 from karpenter.api.workloads import DaemonSet, Deployment, Job, StatefulSet
-from karpenter.kube.errors import NotFound
+from karpenter.kube.errors import Conflict, NotFound
 from karpenter.kube.rest import MergePatch
 from karpenter_local.simulation.actions import (
     AddBuffer,
@@ -23,6 +29,7 @@ from karpenter_local.simulation.actions import (
     ChangeTemplate,
     DeleteNode,
     Deploy,
+    Protect,
     Remove,
     ResizeBuffer,
     ResizePool,
@@ -35,11 +42,16 @@ from karpenter_local.simulation.cluster import VOLUMES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karpenter.api.meta import Resource
     from karpenter.kube.rest import Plain
     from karpenter_local.simulation.actions import Action
     from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.mirror import ObjectWrite
 
 NAMESPACE: Final = "default"
+_SOON: Final = 0.2
+STARTUP: Final = "example.com/starting"
+"""The startup taint of nodes; its value says for how many seconds it stays."""
 
 
 async def apply(simulated: SimulatedCluster, action: Action) -> None:
@@ -88,7 +100,95 @@ async def _apply(simulated: SimulatedCluster, action: Action) -> None:  # noqa: 
         case DeleteNode(pick=pick, claim=claim):
             names = sorted(simulated.mirror.claims if claim else simulated.mirror.nodes)
             if names:
-                await client.delete(NodeClaim if claim else Node, names[int(pick * len(names))])
+                name = names[int(pick * len(names))]
+                # A node that is deleted before it is registered does not come back.
+                unregistered = not claim and not simulated.mirror.nodes[name].metadata.finalizers
+                simulated.launches_failed |= unregistered
+                await client.delete(NodeClaim if claim else Node, name)
+        case Protect():
+            await _protect(simulated, action)
+
+
+async def _protect(simulated: SimulatedCluster, action: Protect) -> None:
+    """Annotate a node, or its first pod, and remove the annotation after a while."""
+    names = sorted(simulated.mirror.nodes)
+    if action.late:
+        simulated.on_disrupted = lambda name: _annotate(simulated, action, name)
+    elif names:
+        await _annotate(simulated, action, names[int(action.pick * len(names))])
+
+
+async def _annotate(simulated: SimulatedCluster, action: Protect, name: str) -> None:
+    pods = sorted(
+        pod.name
+        for pod in simulated.mirror.pods_on(name)
+        if pod.namespace == NAMESPACE
+        and all(each.kind != "DaemonSet" for each in pod.metadata.owner_references)
+    )
+    kind: type[Pod | Node] = Pod if action.pod and pods else Node
+    chosen, where = (pods[0], NAMESPACE) if kind is Pod else (name, "")
+
+    async def annotate(value: str | None) -> None:
+        note = MergePatch({"metadata": {"annotations": {DO_NOT_DISRUPT: value}}})
+        with suppress(NotFound):
+            await simulated.sandbox.client.patch(kind, chosen, note, namespace=where)
+
+    await annotate("true")
+    simulated.later(action.seconds, lambda: annotate(None))
+
+
+class UserAgents:
+    """
+    What users run to react to changes of nodes.
+
+    One removes the startup taint of a node when its time is over; the taint's value is that time. Another
+    protects a node right after its disruption has begun, if that was asked for.
+    """
+
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
+        self._begun: set[str] = set()
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Look for nodes that are ready and have the taint, and for those that are disrupted."""
+        before, node = write.before, write.after
+        if not isinstance(node, Node):
+            return
+        protect = self._simulated.on_disrupted
+        if protect is not None and write.by and _is_disrupted(node) and not _is_disrupted(before):
+            self._simulated.on_disrupted = None
+            self._simulated.later(_SOON, lambda: protect(node.name))
+        taint = next((each for each in node.spec.taints if each.key == STARTUP), None)
+        ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+        if taint is not None and ready and node.name not in self._begun:
+            self._begun.add(node.name)
+            self._simulated.later(float(taint.value), lambda: self._remove(node.name))
+
+    async def _remove(self, name: str) -> None:
+        node = self._simulated.mirror.nodes.get(name)
+        if node is None:
+            return
+        left = [
+            {"key": each.key, "value": each.value, "effect": each.effect}
+            for each in node.spec.taints
+            if each.key != STARTUP
+        ]
+        version = node.metadata.resource_version
+        try:
+            await self._simulated.sandbox.client.patch(
+                Node, name, MergePatch({"spec": {"taints": left}}, version=version)
+            )
+        except Conflict:
+            self._simulated.later(1.0, lambda: self._remove(name))
+        except NotFound:
+            return
+
+
+def _is_disrupted(node: Resource | None) -> bool:
+    """Whether a command has begun to disrupt a node that still stays."""
+    if not isinstance(node, Node) or node.metadata.deletion_timestamp is not None:
+        return False
+    return any(taint.key == DISRUPTED for taint in node.spec.taints)
 
 
 async def _patch(simulated: SimulatedCluster, kind: type[Deployment], name: str, change: Plain) -> None:
@@ -115,9 +215,12 @@ def pool_body(action: AddPool, node_class: Mapping[str, str]) -> Plain:
         "disruption": {
             "consolidateAfter": action.consolidate_after,
             "consolidationPolicy": action.policy,
-            "budgets": [{"nodes": each} for each in action.budgets],
+            "budgets": [_budget(each) for each in action.budgets],
         },
     }
+    if action.startup:
+        taint = {"key": STARTUP, "value": str(action.startup), "effect": "NoSchedule"}
+        template["startupTaints"] = [taint]
     if action.cpu_limit:
         # Only pods that ask for it come here, so that what is pending can be told from what is impossible.
         template["taints"] = [{"key": "pool", "value": action.name, "effect": "NoSchedule"}]
@@ -127,6 +230,19 @@ def pool_body(action: AddPool, node_class: Mapping[str, str]) -> Plain:
     if action.replicas is not None:
         spec["replicas"] = action.replicas
     return {"metadata": {"name": action.name}, "spec": spec}
+
+
+def _budget(text: str) -> Plain:
+    """Return the disruption budget of a NodePool that a text such as 0/Drifted or 0@4:2m stands for."""
+    nodes, _, reason = text.partition("/")
+    nodes, _, window = nodes.partition("@")
+    found: Plain = {"nodes": nodes}
+    if reason:
+        found["reasons"] = [reason]
+    if window:
+        minutes, _, duration = window.partition(":")
+        found |= {"schedule": f"*/{minutes} * * * *", "duration": duration}
+    return found
 
 
 def deployment_body(action: Deploy) -> Plain:

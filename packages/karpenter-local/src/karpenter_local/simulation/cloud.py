@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.simulation.faults import InjectedFault
-    from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
+    from karpenter_local.simulation.invariants.invariant import CloudCall, Invariant, ViolationLog
     from karpenter_local.simulation.network import FaultyTransport
 
     Later = Callable[[float, Callable[[], None]], None]
@@ -44,6 +44,14 @@ class SimulatedCloud(Protocol):
 
     def machines(self) -> Sequence[Machine]:
         """Return the machines that exist, in the order of launch."""
+        ...
+
+    def is_drifted(self, provider_id: str) -> bool:
+        """Say whether a machine is not what its class asks for any longer."""
+        ...
+
+    def follow(self, on_call: Callable[[CloudCall], None]) -> None:
+        """Tell of every launch and termination that an operator asks for."""
         ...
 
     def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:

@@ -12,8 +12,10 @@ from karpenter_local.simulation.faults import (
     CutWatches,
     Drift,
     HoldWatches,
+    Isolate,
     LoseMachine,
     RepeatEvents,
+    RestoreHistory,
     SecondLeader,
     SellOut,
     SilenceNode,
@@ -48,9 +50,11 @@ _CALL_FAULTS: Final[tuple[CallFault, ...]] = (
 )
 
 
-def draw_faults(chance: Random, seconds: float, severity: Severity) -> list[InjectedFault]:
-    """Return the faults of a run of so many seconds."""
-    return draw(_ALL, chance, seconds, severity)
+def draw_faults(
+    chance: Random, seconds: float, severity: Severity, *, elects: bool = False
+) -> list[InjectedFault]:
+    """Return the faults of a run of so many seconds; only where a leader is elected can it be cut off."""
+    return draw((*_ALL, *(_ELECTED if elects else _UNELECTED)), chance, seconds, severity)
 
 
 def draw(
@@ -78,6 +82,7 @@ def _crash(chance: Random, at: float) -> InjectedFault:
         calls=chance.randint(1, 12),
         carried_out=chance.random() < 0.5,  # noqa: PLR2004  one side or the other
         down=chance.choice((0.0, 5.0, 40.0)),
+        disrupting=chance.random() < 0.5,  # noqa: PLR2004  in the middle of a command, or anywhere
     )
 
 
@@ -93,6 +98,10 @@ def _launch(chance: Random, at: float) -> InjectedFault:
 
 def _lose(chance: Random, at: float) -> InjectedFault:
     return LoseMachine(at=at, pick=chance.random(), announced=chance.random() < 0.5)  # noqa: PLR2004
+
+
+def _restore(chance: Random, at: float) -> InjectedFault:
+    return RestoreHistory(at=at, lag=chance.choice((5.0, 20.0, 60.0)))
 
 
 def _sell_out(chance: Random, at: float) -> InjectedFault:
@@ -117,8 +126,15 @@ _ALL: Final[tuple[FaultKind, ...]] = (
     _wrong_time,
     lambda chance, at: BadCloud(at=at, seconds=chance.choice((10.0, 60.0)), share=0.5),
     lambda chance, at: CutWatches(at=at, forgotten=chance.random() < 0.5),  # noqa: PLR2004  sometimes
+    lambda chance, at: CutWatches(at=at, forgotten=chance.random() < 0.5),  # noqa: PLR2004  likewise
     lambda chance, at: Drift(at=at, pick=chance.random()),
-    lambda chance, at: SecondLeader(at=at, seconds=chance.choice((2.0, 15.0, 60.0))),
     lambda chance, at: SilenceNode(at=at, pick=chance.random(), seconds=chance.choice((20.0, 120.0, 600.0))),
     lambda chance, at: RepeatEvents(at=at, seconds=chance.choice((30.0, 300.0))),
 )
+_UNELECTED: Final[tuple[FaultKind, ...]] = (
+    lambda chance, at: SecondLeader(at=at, seconds=chance.choice((2.0, 15.0, 60.0))),
+    _restore,
+)
+_ELECTED: Final[tuple[FaultKind, ...]] = (
+    lambda chance, at: Isolate(at=at, seconds=chance.choice((10.0, 45.0, 70.0))),
+) * 4

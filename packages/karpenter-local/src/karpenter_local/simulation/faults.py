@@ -82,10 +82,34 @@ class Crash(InjectedFault, frozen=True):
     down: float
     """Seconds until it is started again."""
 
+    disrupting: bool = False
+    """Whether writes are counted from the next one that disrupts a machine."""
+
     def __str__(self) -> str:
         """Return the fault as a line."""
         side = "after" if self.carried_out else "before"
-        return f"the operator is killed just {side} its write number {self.calls} from now on"
+        since = "the next one that disrupts a machine" if self.disrupting else "now"
+        return f"the operator is killed just {side} its write number {self.calls} from {since} on"
+
+
+class Isolate(InjectedFault, frozen=True):
+    """The operator that leads cannot reach the API server for a while; another one takes over."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return the fault as a line."""
+        return f"the leader is cut off from the API server for {self.seconds:.0f} s"
+
+
+class RestoreHistory(InjectedFault, frozen=True):
+    """The API server starts again and lists objects as they were a while ago, until watches catch up."""
+
+    lag: float
+
+    def __str__(self) -> str:
+        """Return the fault as a line."""
+        return f"in {self.lag:.0f} s the API server starts again with the history of now"
 
 
 class SecondLeader(InjectedFault, frozen=True):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from karpenter_local.simulation.faults import (
     BadCalls,
+    BadLaunch,
     BreakNode,
     Crash,
     CutWatches,
     HoldWatches,
+    Isolate,
     RepeatEvents,
+    RestoreHistory,
     SecondLeader,
     SilenceNode,
     WrongTime,
@@ -25,7 +28,15 @@ if TYPE_CHECKING:
     from karpenter_local.sandbox.operators import Replica
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.faults import InjectedFault
+    from karpenter_local.simulation.network import FaultyTransport
 
+_DISRUPTS: Final = b'"DisruptionReason"'
+_RESTORED: Final = (
+    "/api/v1/nodes",
+    "/api/v1/pods",
+    "/apis/karpenter.sh/v1/nodeclaims",
+    "/apis/karpenter.sh/v1/nodepools",
+)
 _AFTERMATH = 60.0
 """Seconds after which nothing is left of what a second leader did."""
 
@@ -40,9 +51,9 @@ class FaultInjector:
 
     def inject(self, fault: InjectedFault) -> None:  # noqa: C901, PLR0912  one case for every fault
         """Inject one fault; one that lasts ends by itself."""
-        simulated, seams = self._simulated, self._simulated.seams()
-        leader = seams[-1] if seams else None
+        simulated, seams, leader = self._simulated, self._simulated.seams(), self._simulated.leading
         now = asyncio.get_running_loop().time()
+        simulated.launches_failed |= isinstance(fault, BadLaunch)
         match fault:
             case _ if simulated.cloud.inject(fault, self._later):
                 return
@@ -67,14 +78,22 @@ class FaultInjector:
                 self._later(seconds, lambda: setattr(leader.transport, "repeats", None))
             case BadCalls(seconds=seconds, share=share, kinds=kinds):
                 leader.transport.faults = CallFaults(share=share, kinds=kinds, chance=self._chance(fault))
-                self._later(seconds, lambda: setattr(leader.transport, "faults", None))
+                self._later(seconds, leader.transport.end_faults)
             case WrongTime(ahead=ahead, seconds=seconds):
                 leader.clock.ahead = ahead
+                simulated.wrong_until = max(simulated.wrong_until, now + seconds)
                 self._later(seconds, lambda: setattr(leader.clock, "ahead", 0.0))
+            case Isolate(seconds=seconds):
+                leader.transport.isolate(now + seconds)
+            case RestoreHistory(lag=lag):
+                self._spawn(self._restore(leader.transport, lag))
             case Crash(calls=calls, carried_out=carried_out, down=down):
-                replica = simulated.replicas[-1]
+                replica = next(each for each in simulated.replicas if each.seams is leader)
                 leader.transport.sever_at(
-                    calls, carried_out=carried_out, then=lambda: self._spawn(self._restart(replica, down))
+                    calls,
+                    carried_out=carried_out,
+                    then=lambda: self._spawn(self._restart(replica, down)),
+                    armed_by=_DISRUPTS if fault.disrupting else b"",
                 )
 
     def recover(self) -> None:
@@ -129,8 +148,13 @@ class FaultInjector:
         sandbox = self._simulated.sandbox
         await sandbox.kill_operator(replica)
         await asyncio.sleep(down)
-        if not sandbox.replicas:
+        if len(sandbox.replicas) < (2 if sandbox.elects else 1):
             sandbox.begin_operator()
+
+    async def _restore(self, transport: FaultyTransport, lag: float) -> None:
+        older = await transport.snapshot(_RESTORED)
+        await asyncio.sleep(lag)
+        transport.restore(older)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         async def wait() -> None:

@@ -12,11 +12,13 @@ from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.errors import CloudUnreachable, LaunchFailed
 from karpenter.cloud.kwok import Behaviour, Fail, Hang, LoseResponse, NeverJoin, Slow
 from karpenter.cloud.kwok.cloud import SCHEME
+from karpenter_local.sandbox.operators import REPLICA
 from karpenter_local.sandbox.options import KwokOptions
 from karpenter_local.simulation.faults import BadCloud, BadLaunch, Drift, LoseMachine, SellOut
+from karpenter_local.simulation.invariants.invariant import CloudCall
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.cloud.cloudprovider import Machine
@@ -63,6 +65,7 @@ class SimulatedKwok:
         self._simulated = simulated
         self._cloud = simulated.sandbox.kwok
         self._failing: tuple[float, Random] | None = None
+        self._on_call: Callable[[CloudCall], None] = lambda _: None
         self._cloud.control.follow(self._fault_of)
 
     @property
@@ -81,6 +84,14 @@ class SimulatedKwok:
     def machines(self) -> Sequence[Machine]:
         """Return the machines that exist, in the order of launch."""
         return self._cloud.machines()
+
+    def is_drifted(self, provider_id: str) -> bool:
+        """Say whether a machine is not what its class asks for any longer."""
+        return any(each.drift for each in self._cloud.cloud if each.machine.provider_id == provider_id)
+
+    def follow(self, on_call: Callable[[CloudCall], None]) -> None:
+        """Tell of every launch and termination that an operator asks for."""
+        self._on_call = on_call
 
     def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
         """Refuse: this cloud is not AWS."""
@@ -106,7 +117,9 @@ class SimulatedKwok:
 
     def recover(self) -> None:
         """End every fault."""
+        self._failing = None
         self._cloud.control.behave()
+        self._cloud.control.follow(self._fault_of)
 
     def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
         """Return nothing: this cloud has no invariants of its own."""
@@ -118,9 +131,14 @@ class SimulatedKwok:
 
     def _fault_of(self, call: ProviderCall) -> Fault | None:
         """Return what goes wrong with a call, if anything does."""
-        seams = self._simulated.seams()
-        if seams and call.method in _CHANGES:
-            match seams[-1].transport.count():
+        replica = REPLICA.get()
+        seams = self._simulated.seams_of(replica)
+        if call.method == "launch":
+            self._on_call(CloudCall(by=replica, method="launch"))
+        elif call.method == "terminate":
+            self._on_call(CloudCall(by=replica, method="terminate", subject=call.subject))
+        if seams is not None and call.method in _CHANGES:
+            match seams.transport.count():
                 case "before":
                     return Hang()
                 case "after":
@@ -143,7 +161,7 @@ class SimulatedKwok:
             case Drift():
                 control.drift(chosen)
             case LoseMachine(announced=True):
-                self._simulated.taken.add(chosen)
+                self._simulated.taken.setdefault(chosen, self._simulated.clock.monotonic())
                 control.interrupt(chosen)
             case LoseMachine():
                 if node in kubelets.nodes:

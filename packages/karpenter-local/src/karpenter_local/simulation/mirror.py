@@ -22,6 +22,8 @@ from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.kube.rest import target_of
+from karpenter_local.sandbox.operators import LEASE
+from karpenter_local.simulation.network import WRITER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ _KINDS: Final[dict[str, type[Resource]]] = {
     "capacitybuffers.autoscaling.x-k8s.io": CapacityBuffer,
     "nodeoverlays.karpenter.sh": NodeOverlay,
 }
+_LAUNCHING: Final = b"DisruptionLaunching"
 
 
 class ObjectWrite(msgspec.Struct, frozen=True):
@@ -45,6 +48,9 @@ class ObjectWrite(msgspec.Struct, frozen=True):
 
     before: Resource | None
     after: Resource | None
+    revision: int = 0
+    by: str = ""
+    """The replica that asked for it; empty if it was another client."""
 
     @property
     def object(self) -> Resource:
@@ -69,6 +75,14 @@ class Mirror:
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.buffers: dict[str, CapacityBuffer] = {}
         self.overlays: dict[str, NodeOverlay] = {}
+        self.leases: dict[str, dict[str, Any]] = {}
+        """The spec of the Lease of leader election, by key."""
+
+        self.renewed_at = 0.0
+        """When that Lease was last written."""
+
+        self.replacements: dict[str, None] = {}
+        """Claims of which an Event says that they replace what is disrupted."""
         self._of: dict[str, dict[str, Any]] = {
             "nodes": self.nodes,
             "pods": self.pods,
@@ -96,15 +110,26 @@ class Mirror:
         self._digest.update(change.entry.raw)
         held = self._of.get(table)
         if held is None:
+            self._record_other(table, change)
             return
         key = change.entry.key
         after = None if change.type == "DELETED" else self._readers[table](change.entry.raw)
         before = held.pop(key, None)
         if after is not None:
             held[key] = after
-        write = ObjectWrite(before, after)
+        write = ObjectWrite(before, after, change.entry.revision, WRITER.get())
         for listener in self._listeners:
             listener(write)
+
+    def _record_other(self, table: str, change: WatchCacheEvent) -> None:
+        """Keep the little that is asked of kinds of which there are many writes."""
+        if table == "leases.coordination.k8s.io" and change.entry.name == LEASE:
+            self.leases[change.entry.key] = change.entry.object()["spec"]
+            self.renewed_at = self._clock.monotonic()
+        elif table == "events" and _LAUNCHING in change.entry.raw:
+            event = change.entry.object()
+            about: dict[str, str] = event.get("involvedObject") or event.get("regarding") or {}
+            self.replacements[about.get("name", "")] = None
 
     async def settled(self, revision: int) -> None:
         """Nothing has to be waited for."""

@@ -16,28 +16,41 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter_local.simulation.apply import apply
+from karpenter_local.simulation.apply import UserAgents, apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.faults import InjectedFault
 from karpenter_local.simulation.inject import FaultInjector
+from karpenter_local.simulation.invariants.commands import ReplacementInvariant
 from karpenter_local.simulation.invariants.disruption import (
     BudgetInvariant,
-    ProtectionInvariant,
-    ReplacementInvariant,
+    ExplainedInvariant,
+    InterruptionInvariant,
+    ValidityInvariant,
 )
-from karpenter_local.simulation.invariants.invariant import Violation, ViolationLog
+from karpenter_local.simulation.invariants.draining import (
+    DrainInvariant,
+    FinalizerOrderInvariant,
+    ProtectionInvariant,
+)
+from karpenter_local.simulation.invariants.invariant import Invariant, Violation, ViolationLog
 from karpenter_local.simulation.invariants.machines import (
+    BelongingInvariant,
     FinalizerInvariant,
+    FittingInvariant,
+    InitializedInvariant,
     LimitInvariant,
     OwnershipInvariant,
+    RegistrationInvariant,
     RepairInvariant,
     StaticPoolInvariant,
     SteadyStateInvariant,
 )
 from karpenter_local.simulation.invariants.workloads import (
     BufferInvariant,
+    LeaseInvariant,
     OverlayInvariant,
     ServiceInvariant,
+    WaitingInvariant,
     WriteRateInvariant,
 )
 from karpenter_local.simulation.kwok import kwok_options
@@ -49,7 +62,7 @@ if TYPE_CHECKING:
 
     from karpenter.kube.rest import Request, Response
     from karpenter_local.sandbox.options import CloudOptions
-    from karpenter_local.simulation.invariants.invariant import Invariant
+    from karpenter_local.simulation.invariants.invariant import CloudCall
     from karpenter_local.simulation.scenario import Provider, Scenario
 
 SETTLE_WITHIN: Final = 3600.0
@@ -70,7 +83,23 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     BufferInvariant,
     OverlayInvariant,
     RepairInvariant,
+    DrainInvariant,
+    FinalizerOrderInvariant,
+    BelongingInvariant,
+    InitializedInvariant,
+    RegistrationInvariant,
+    FittingInvariant,
+    ValidityInvariant,
+    ExplainedInvariant,
+    InterruptionInvariant,
+    WaitingInvariant,
+    LeaseInvariant,
 )
+_TICK: Final = 20.0
+"""Seconds between two looks at everything."""
+
+_EXPECTED: Final = frozenset({"lease.lost"})
+"""What is logged as an error, and is none of the operator's own."""
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +132,7 @@ class SimulatedRun:
             settings=settings,
             on_write=self._on_call,
             cloud=cloud_options(scenario.provider),
+            elects=scenario.replicas > 1,
         )
         self.violations = ViolationLog(self.simulated.clock)
         self.timeline = Timeline(self.simulated, enabled=timeline)
@@ -111,23 +141,31 @@ class SimulatedRun:
             *self.simulated.cloud.invariants(self.violations),
         ]
         for invariant in self.invariants:
-            self.simulated.mirror.subscribe(invariant.on_write)
+            if type(invariant).on_write is not Invariant.on_write:
+                self.simulated.mirror.subscribe(invariant.on_write)
+        self._callers = [each for each in self.invariants if type(each).on_call is not Invariant.on_call]
+        self._lookers = [each for each in self.invariants if type(each).on_tick is not Invariant.on_tick]
+        self.simulated.cloud.follow(self._on_cloud)
+        self.simulated.mirror.subscribe(UserAgents(self.simulated).on_write)
 
     async def run(self) -> RunResult:
         """Run the scenario; the first violation ends it."""
         async with self.simulated:
             injector = FaultInjector(self.simulated)
-            self.simulated.sandbox.begin_operator()
+            for _ in range(self.scenario.replicas):
+                self.simulated.sandbox.begin_operator()
+            looking = asyncio.get_running_loop().create_task(self._look())
             try:
                 await self._steps(injector)
             finally:
+                looking.cancel()
                 await injector.close()
             return self._result()
 
     def logged(self, level: str, event: str, facts: str) -> None:
         """Take note of what was logged: an error is a violation."""
         self.timeline.logged(event, facts)
-        if level in {"error", "critical", "exception"}:
+        if level in {"error", "critical", "exception"} and event not in _EXPECTED:
             self.violations.add("health", f"{event} {facts}")
 
     async def _steps(self, injector: FaultInjector) -> None:
@@ -142,6 +180,7 @@ class SimulatedRun:
         if not await self._wait_until(self.scenario.seconds):
             return
         injector.recover()
+        self.simulated.faulty_until = self.simulated.clock.monotonic()
         self.timeline.note("all faults have ended")
         await self._settle()
 
@@ -169,8 +208,18 @@ class SimulatedRun:
 
     def _on_call(self, request: Request, response: Response) -> None:
         self.timeline.on_call(request, response)
-        for invariant in self.invariants:
+        for invariant in self._callers:
             invariant.on_call(request, response)
+
+    def _on_cloud(self, call: CloudCall) -> None:
+        for invariant in self.invariants:
+            invariant.on_cloud(call)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            for invariant in self._lookers:
+                invariant.on_tick()
 
     def _result(self) -> RunResult:
         return RunResult(

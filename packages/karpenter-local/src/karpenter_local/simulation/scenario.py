@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
+_ELECTING: Final = 0.25
+"""The share of runs with two operators of which one leads."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     provider: Provider = "kwok"
     """Which cloud the cluster has."""
+
+    replicas: int = 1
+    """How many operators there are; several compete for a Lease."""
 
     steps: tuple[Step, ...]
     settings: dict[str, str] = {}
@@ -61,8 +66,9 @@ def generate(
 ) -> Scenario:
     """Return the scenario that a seed stands for, in a cluster of about so many machines."""
     seconds = hours * 3600
+    replicas = 2 if severity != "none" and _random(seed, "replicas").random() < _ELECTING else 1
     steps: list[Step] = [*draw_actions(_random(seed, "wishes"), seconds, machines)]
-    steps += draw_faults(_random(seed, "mishaps"), seconds, severity)
+    steps += draw_faults(_random(seed, "mishaps"), seconds, severity, elects=replicas > 1)
     behind = draw_gated(_random(seed, "gates"), seconds, severity) if provider == "kwok" else GatedSteps()
     steps += behind.steps
     if provider == "aws":
@@ -73,6 +79,7 @@ def generate(
         seconds=seconds,
         machines=machines,
         provider=provider,
+        replicas=replicas,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         settings=_settings(_random(seed, "settings")) | _enable(behind.gates),
     )

@@ -27,6 +27,7 @@ from karpenter_local.simulation.actions import (
     ChangeTemplate,
     DeleteNode,
     Deploy,
+    Protect,
     Remove,
     ResizeBuffer,
     ResizePool,
@@ -66,7 +67,7 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     pools = _pools(chance)
     found: list[Action] = [*pools]
     if chance.random() < 0.5:  # noqa: PLR2004  half of all clusters
-        found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((50, 100))))
+        found.append(AddDaemon(at=0.0, name="agent", milli=chance.choice((70, 130))))
     count = chance.randint(1, min(4, machines + 1)) if machines <= _LARGEST else machines // 4
     share = 3.0 if machines <= _LARGEST else 2.4  # not everything is at its height at once
     cores, most = share * _CORES * machines / count, min(2 * machines + 1, _MOST)
@@ -87,8 +88,14 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
     if chance.random() < 0.3:  # noqa: PLR2004  some have state
         at = chance.uniform(0, seconds * 0.5)
         found.append(AddStateful(at=at, name="db", replicas=chance.randint(1, 3), milli=500))
-    if chance.random() < 0.2:  # noqa: PLR2004  sometimes
-        found.append(ChangeTemplate(at=chance.uniform(seconds * 0.3, seconds), pool="default", version=2))
+    for version in range(2, chance.choice((2, 3, 3, 4))):
+        at = chance.uniform(seconds * 0.3, seconds)
+        found.append(ChangeTemplate(at=at, pool="default", version=version))
+    for _ in range(chance.choice((0, 1, 2, 4))):
+        at, lasts = chance.uniform(seconds * 0.1, seconds), chance.choice((20.0, 120.0, 300.0))
+        pod = chance.random() < 0.5  # noqa: PLR2004  one or the other
+        late = chance.random() < 0.5  # noqa: PLR2004  in the middle of a command, or before
+        found.append(Protect(at=at, pick=chance.random(), seconds=lasts, pod=pod, late=late))
     for _ in range(chance.choice((0, 0, 0, 1, 2))):
         at = chance.uniform(seconds * 0.2, seconds)
         found.append(DeleteNode(at=at, pick=chance.random(), claim=chance.random() < 0.5))  # noqa: PLR2004
@@ -97,7 +104,9 @@ def draw_actions(chance: Random, seconds: float, machines: int) -> list[Action]:
 
 def _pools(chance: Random) -> list[AddPool]:
     """Return one pool that takes everything, and perhaps one that can be full."""
-    budgets = (("100%",), ("1",), ("2",), ("10%",), ("50%", "3"), ())
+    budgets: tuple[tuple[str, ...], ...]
+    budgets = (("100%",), ("1",), ("1",), ("2",), ("10%",), ("50%", "3"), (), ("100%", "1/Drifted"))
+    budgets += (("2", "0@4:2m"), ("100%", "1/Underutilized", "0/Drifted"))
     found = [
         AddPool(
             at=0.0,
@@ -108,10 +117,11 @@ def _pools(chance: Random) -> list[AddPool]:
             budgets=chance.choice(budgets),
             expire_after=chance.choice(("Never", "Never", "Never", "20m")),
             grace=chance.choice(("", "", "", "2m")),
+            startup=chance.choice((0, 0, 5, 25)),
         )
     ]
-    if chance.random() < 0.3:  # noqa: PLR2004  some pools have limits
-        cores = chance.choice((4, 8, 16))
+    if chance.random() < 0.4:  # noqa: PLR2004  some pools have limits
+        cores = chance.choice((2, 4, 8))
         found.append(
             AddPool(at=0.0, name=LIMITED, consolidate_after="30s", cpu_limit=cores, budgets=("100%",))
         )
@@ -126,7 +136,7 @@ def _deployment(
     milli = chance.choice((100, 250, 500, 1000, 1500, 3000))
     replicas = min(max(1, round(cores * 1000 / milli)), most)
     kinds = ("plain", "plain", "zoned", "spread", "apart", "kept", "guarded")
-    kind = chance.choice((*kinds, "limited", "limited") if limited else kinds)
+    kind = chance.choice((*kinds, *["limited"] * 4) if limited else kinds)
     hostname, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
     made = Deploy(
         at=chance.uniform(0, min(60.0, seconds / 4)),
@@ -139,7 +149,7 @@ def _deployment(
         spread=chance.choice((zone, zone, hostname)) if kind == "spread" else "",
         apart=kind == "apart",
         keep=kind == "kept",
-        min_available=chance.choice((0, 1, replicas // 2)) if kind == "guarded" else None,
+        min_available=chance.choice((0, 1, replicas // 2, replicas)) if kind == "guarded" else None,
         grace=chance.choice((0, 1, 5, 30)),
     )
     return [made, *_changes(chance, name, seconds, replicas)]
@@ -167,7 +177,7 @@ def _changes(chance: Random, name: str, seconds: float, replicas: int) -> list[A
 STATIC: Final = "static"
 """The pool that always has so many machines."""
 
-_SHARE: Final = 0.4
+_SHARE: Final = 0.5
 """The share of runs with a feature gate enabled."""
 
 
@@ -195,12 +205,12 @@ def _static(chance: Random, seconds: float) -> list[Action | InjectedFault]:
         at=0.0,
         name=STATIC,
         replicas=replicas,
-        node_limit=chance.choice((0, replicas + 1)),
+        node_limit=chance.choice((0, replicas, replicas + 1)) if replicas else 1,
         budgets=chance.choice((("100%",), ("1",))),
         expire_after=chance.choice(("Never", "Never", "20m")),
     )
     found: list[Action | InjectedFault] = [made]
-    for _ in range(chance.randint(0, 2)):
+    for _ in range(chance.randint(1, 3)):
         at = chance.uniform(seconds * 0.2, seconds)
         found.append(ResizePool(at=at, pool=STATIC, replicas=chance.randint(0, 3)))
     return found

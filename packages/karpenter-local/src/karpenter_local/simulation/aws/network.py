@@ -68,9 +68,15 @@ class FaultyAws(AwsApi):
         call_faults: AwsCallFaults,
         chance: Random,
         transport: FaultyTransport,
+        on_change: Callable[[str, dict[str, Any]], None] = lambda _operation, _parameters: None,
     ) -> None:
-        """The `transport` to the API server counts the writes of the operator, those to AWS too."""
+        """
+        The `transport` to the API server counts the writes of the operator, those to AWS too.
+
+        `on_change` hears of every call that is carried out, with its operation and parameters.
+        """
         super().__init__(clients)
+        self._on_change = on_change
         self._account = account
         self._call_faults = call_faults
         self._chance = chance
@@ -144,6 +150,7 @@ class FaultyAws(AwsApi):
         if not operation.startswith(_READING) and (end := self._transport.count()):
             self._severed = True
             if end == "after":
+                self._on_change(operation, parameters)
                 self._call(service, operation, parameters, [])
             await self._hang()
         kind = self._call_faults.pick(operation)
@@ -156,6 +163,7 @@ class FaultyAws(AwsApi):
             raise NoResponse(action=action, because="read timeout")
         if kind in _REFUSALS:
             self._account.faults.next(operation, _REFUSALS[kind])
+        self._on_change(operation, parameters)
         answer = self._call(service, operation, parameters, [])
         await self._pass()
         if kind in _DONE:

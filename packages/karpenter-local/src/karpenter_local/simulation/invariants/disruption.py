@@ -1,51 +1,63 @@
 """
-Invariants of disruption: budgets have room, protected pods stay, replacements come first and never cost more.
+Invariants of disruption: it begins only where it may, as often as budgets allow, and never without a reason.
 
-They read what users wrote in a simple way of their own, apart from the operator's: PodDisruptionBudgets here
-are made by the simulation, and select by labels alone. Replacements are judged when the first machine of a
-command is deleted. Which machines belong to a command is what the operator says of it; what has become of
-them is not.
+They read what users wrote in a simple way of their own, apart from the operator's: budgets, windows and
+PodDisruptionBudgets here are made by the simulation, and have only its few forms.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+import re
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODEPOOL, ZONE
+from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import Pod
 from karpenter.base.duration import parse_duration
-from karpenter.core.disruption.budgets import headroom, read_budgets
-from karpenter_local.simulation.invariants.invariant import Invariant, is_true, reason_of
+from karpenter_local.simulation.invariants.draining import is_drained, is_kept
+from karpenter_local.simulation.invariants.history import covers, is_blocking
+from karpenter_local.simulation.invariants.invariant import (
+    Invariant,
+    begins_to_leave,
+    is_leaving,
+    is_over,
+    is_ready,
+    is_true,
+    owner_of,
+    pool_name,
+    reason_of,
+)
 
 if TYPE_CHECKING:
-    from karpenter.api.cluster import PodDisruptionBudget
-    from karpenter.controllers.disruption import CommandInProgress
-    from karpenter.kube.rest import Request, Response
-    from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import ViolationLog
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from karpenter.api.node import Node
+    from karpenter.api.nodepool import Budget, NodePool
+    from karpenter.api.pod import Pod
     from karpenter_local.simulation.mirror import ObjectWrite
 
-HOUR: Final = 3600.0
-_CENT: Final = 1e-6
-_CLAIMS: Final = "/nodeclaims/"
-_PODS: Final = "/pods/"
-_SLACK: Final = timedelta(seconds=2)
+_CONSOLIDATION: Final = frozenset({"Empty", "Underutilized"})
+_EVERY_MINUTES: Final = re.compile(r"\*/(\d+) \* \* \* \*")
+_DEDUPLICATED: Final = 12.0
+"""Seconds by which the time of a pod's coming or going may be known too early, because few are written."""
 
-Kind = tuple[str, str, str]
+_OVERDUE: Final = 120.0
+"""Seconds after which a claim that is too old must leave."""
+
+_NOTICED: Final = 60.0
+"""Seconds after which a machine that its cloud will take must leave."""
+
+_PATIENCE: Final = 290.0
+"""Seconds that a claim has to launch, a little less than five minutes."""
 
 
-def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Say whether a disruption budget is about a pod."""
-    wanted = budget.spec.selector.match_labels if budget.spec.selector is not None else {"": ""}
-    return budget.namespace == pod.namespace and wanted.items() <= pod.metadata.labels.items()
-
-
-def is_kept(pod: Pod) -> bool:
-    """Say whether a pod must not be disrupted."""
-    return pod.metadata.annotations.get(DO_NOT_DISRUPT) == "true"
+def begins(write: ObjectWrite) -> str:
+    """Return the reason for which a claim begins to be disrupted by a write; nothing if it does not."""
+    before, after = write.before, write.after
+    if not isinstance(after, NodeClaim) or (isinstance(before, NodeClaim) and reason_of(before)):
+        return ""
+    return reason_of(after)
 
 
 class BudgetInvariant(Invariant):
@@ -55,214 +67,213 @@ class BudgetInvariant(Invariant):
 
     def on_write(self, write: ObjectWrite) -> None:
         """Look at machines that begin to be disrupted."""
-        before, after = write.before, write.after
-        if not isinstance(after, NodeClaim) or self.simulated.is_contested:
-            return
-        reason = reason_of(after)
-        if not reason or (isinstance(before, NodeClaim) and reason_of(before)):
-            return
-        pool = self.mirror.pools.get(after.metadata.labels.get(NODEPOOL, ""))
-        if pool is None:
+        claim, reason = write.after, begins(write)
+        pool = self.mirror.pools.get(pool_name(claim)) if claim is not None and reason else None
+        if pool is None or not isinstance(claim, NodeClaim) or self.simulated.is_contested:
             return
         own = [
-            claim
-            for claim in self.mirror.claims.values()
+            each
+            for each in self.mirror.claims.values()
             # A machine that is empty and being shut down is not disrupted any longer.
-            if claim.metadata.labels.get(NODEPOOL) == pool.name and not is_true(claim, "InstanceTerminating")
+            if pool_name(each) == pool.name
+            and is_true(each, "Initialized")
+            and not is_true(each, "InstanceTerminating")
         ]
-        size = sum(1 for each in own if is_true(each, "Initialized"))
-        others = sum(1 for each in own if reason_of(each) and each.name != after.name)
-        left = headroom(
-            read_budgets(pool.spec.disruption.budgets),
-            reason=reason,
-            pool_size=size,
-            disrupting=others,
-            now=self.simulated.clock.now(),
-        )
-        if left <= 0:
-            self.violated(
-                f"claim {after.name} is disrupted ({reason}) beside {others} others of the {size} machines of"
-                f" pool {pool.name}"
-            )
-
-
-class ProtectionInvariant(Invariant):
-    """No disruption budget is violated, and what must not be disrupted is not, unless time forces it."""
-
-    name = "protection"
-
-    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
-        super().__init__(simulated, violations)
-        self._last: dict[str, Pod] = {}
-        """Pods as they were before their deletion was asked for."""
-
-    def on_write(self, write: ObjectWrite) -> None:
-        """Remember how pods were before their deletion was asked for."""
-        before = write.before
-        if isinstance(before, Pod) and before.metadata.deletion_timestamp is None:
-            after = write.after
-            if after is None or after.metadata.deletion_timestamp is not None:
-                self._last[before.key] = before
-
-    def on_call(self, request: Request, response: Response) -> None:
-        """Look at what the operator does to pods."""
-        if not response.ok or _PODS not in request.path:
-            return
-        evicted = request.method == "POST" and request.path.endswith("/eviction")
-        if not evicted and request.method != "DELETE":
-            return
-        namespace, _, rest = request.path.partition("/namespaces/")[2].partition(_PODS)
-        pod = self._last.get(f"{namespace}/{rest.removesuffix('/eviction')}")
-        if pod is None or self._is_forced(pod):
-            return
-        if is_kept(pod):
-            self.violated(f"pod {pod.key} must not be disrupted, and was")
-        if not evicted:
-            self.violated(f"pod {pod.key} was deleted instead of evicted")
-        elif _is_healthy(pod):
-            self._check_budgets(pod)
-
-    def _check_budgets(self, pod: Pod) -> None:
-        for budget in self.mirror.budgets.values():
-            least = budget.spec.min_available
-            if not isinstance(least, int) or not covers(budget, pod):
+        others = [each for each in own if each.name != claim.name and self._is_away(each, write.by)]
+        now = self.simulated.clock.now()
+        if self.simulated.is_time_wrong:
+            return  # which window is open is not known
+        for budget in pool.spec.disruption.budgets:
+            if (budget.reasons and reason not in budget.reasons) or not is_open(budget, now):
                 continue
-            left = sum(1 for each in self.mirror.pods.values() if covers(budget, each) and _is_healthy(each))
-            if left < least:
+            most = allowed(budget.nodes, len(own))
+            if len(others) >= most:
                 self.violated(
-                    f"evicting pod {pod.key} left {left} healthy pods where {budget.name} wants {least}"
+                    f"claim {claim.name} is disrupted ({reason}) beside {len(others)} others of the"
+                    f" {len(own)} machines of pool {pool.name}, whose budget is {budget.nodes}"
                 )
 
-    def _is_forced(self, pod: Pod) -> bool:
-        """Whether the pod's machine is gone or broken, or its time to drain is over, or nearly."""
-        node = self.mirror.nodes.get(pod.spec.node_name)
-        if (node is None and pod.spec.node_name) or (
-            node is not None and node.spec.provider_id in self.simulated.broken
-        ):
+    def _is_away(self, claim: NodeClaim, by: str) -> bool:
+        """Whether a machine uses up budgets already: it is disrupted, it leaves, or it is not ready."""
+        if reason_of(claim):
             return True
-        claim = self.mirror.claim_of(node.spec.provider_id) if node is not None else None
-        if claim is None or claim.spec.termination_grace_period is None:
-            return False
-        began = claim.metadata.deletion_timestamp
-        if began is None or self.simulated.is_time_wrong:
-            return began is not None
-        grace = timedelta(seconds=pod.spec.termination_grace_period_seconds or 0)
-        due = began + parse_duration(claim.spec.termination_grace_period) - grace
-        return self.simulated.clock.now() >= due - _SLACK
+        if self.history.is_known(by, "nodeclaims", self.history.since("leaving", claim.name)):
+            return True
+        broken = self.history.since("node not ready", claim.status.node_name)
+        return self.history.is_known(by, "nodes", broken)
 
 
-def _is_healthy(pod: Pod) -> bool:
-    ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
-    return ready and pod.metadata.deletion_timestamp is None
+def allowed(nodes: str, size: int) -> int:
+    """Return how many of so many machines a budget lets go at once; shares are rounded up."""
+    if not nodes.endswith("%"):
+        return int(nodes)
+    share, count = int(nodes.removesuffix("%")), 0
+    while count * 100 < share * size:
+        count += 1
+    return count
 
 
-class ReplacementInvariant(Invariant):
-    """Replacements first, never dearer, and never back again within the hour."""
+def is_open(budget: Budget, now: datetime) -> bool:
+    """Say whether a budget applies now; schedules here are every so many minutes of the hour."""
+    if budget.schedule is None or budget.duration is None:
+        return True
+    match = _EVERY_MINUTES.fullmatch(budget.schedule)
+    assert match is not None, budget.schedule
+    moment = now.astimezone(UTC).replace(second=0, microsecond=0)
+    while moment > now - parse_duration(budget.duration):
+        if moment.minute % int(match[1]) == 0:
+            return True
+        moment -= timedelta(minutes=1)
+    return False
 
-    name = "replacement"
 
-    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
-        super().__init__(simulated, violations)
-        self._prices = {
-            (kind.name, offering.zone, offering.capacity_type): offering.price
-            for kind in simulated.catalog.types
-            for offering in kind.offerings
-        }
-        self._judged: list[CommandInProgress] = []
-        self._past: list[_Swap] = []
+class ValidityInvariant(Invariant):
+    """A disruption was valid at the moment at which it began, and when its machine goes."""
 
-    def on_call(self, request: Request, response: Response) -> None:
-        """Look at claims that the operator deletes because of a command."""
-        if request.method != "DELETE" or not response.ok or _CLAIMS not in request.path:
+    name = "validity"
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Look at machines that begin to be disrupted, and at those that go."""
+        if not write.by:
             return
-        claim = self.mirror.claims.get(request.path.rpartition("/")[2])
-        if claim is None or not reason_of(claim) or self._goes_anyway(claim):
+        if (reason := begins(write)) and isinstance(write.after, NodeClaim):
+            for problem in self._at_begin(write.after, reason, write.by):
+                self.violated(f"claim {write.after.name} is disrupted ({reason}), and {problem}")
+        before = write.before
+        if isinstance(before, NodeClaim) and begins_to_leave(write) and (reason := reason_of(before)):
+            if self.simulated.goes_anyway(before):
+                return
+            for problem in self._at_end(before, reason, write.by):
+                self.violated(f"claim {before.name} is deleted ({reason}), and {problem}")
+
+    def _at_begin(self, claim: NodeClaim, reason: str, by: str) -> Iterator[str]:
+        pool, node = self.mirror.pools.get(pool_name(claim)), self.simulated.node_of(claim)
+        if not is_true(claim, "Initialized"):
+            yield "it is not initialized"
+        if pool is None or node is None:
             return
-        begun = self._command_of(claim.name)
-        if begun is not None and not any(each is begun for each in self._judged):
-            self._judged.append(begun)
-            self._judge(begun)
+        yield from self._at_end(claim, reason, by)
+        if not _is_forceful(claim, reason):
+            yield from self._held_by_budgets(node, by)
+        if reason in _CONSOLIDATION:
+            yield from self._too_early(claim, pool, node, by)
+            if pool.spec.replicas is not None:
+                yield f"pool {pool.name} is static"
+        if reason == "Underutilized" and pool.spec.disruption.consolidation_policy == "WhenEmpty":
+            yield f"pool {pool.name} consolidates WhenEmpty"
+        if reason == "Drifted" and not self._has_drifted(claim, pool):
+            yield "it has not drifted"
 
-    def _goes_anyway(self, claim: NodeClaim) -> bool:
-        """Whether a claim may be deleted for another reason than a command."""
-        provider_id = claim.status.provider_id
-        machines = {each.provider_id for each in self.simulated.cloud.machines() if not each.deleting}
-        if provider_id not in machines or provider_id in self.simulated.taken:
+    def _at_end(self, claim: NodeClaim, reason: str, by: str) -> Iterator[str]:
+        """Yield what must keep a machine, at any time."""
+        node = self.simulated.node_of(claim)
+        if node is None:
+            return
+        known = self.history.is_known
+        if known(by, "nodes", self.history.since("node kept", node.name)):
+            yield f"node {node.name} must not be disrupted"
+        for pod in self._pods(node, by):
+            if is_kept(pod) and not _is_forceful(claim, reason):
+                yield f"pod {pod.key} must not be disrupted"
+            if reason == "Empty":
+                yield f"pod {pod.key} runs on it"
+
+    def _held_by_budgets(self, node: Node, by: str) -> Iterator[str]:
+        for pod in self._pods(node, by):
+            for budget in self.mirror.budgets.values():
+                since = self.history.since("budget blocks", budget.key)
+                blocks = self.history.is_known(by, "poddisruptionbudgets", since) or is_blocking(budget)
+                if is_drained(pod) and covers(budget, pod) and blocks:
+                    yield f"budget {budget.name} does not let pod {pod.key} go"
+
+    def _too_early(self, claim: NodeClaim, pool: NodePool, node: Node, by: str) -> Iterator[str]:
+        wait = parse_duration(pool.spec.disruption.consolidate_after).total_seconds()
+        last = self.history.pod_events.get(node.name) or self.history.since("initialized", claim.name)
+        if last is None or last.at <= self.simulated.wrong_until or self.simulated.is_time_wrong:
+            return
+        ago = self.now - last.at
+        known = self.history.is_known(by, "pods", last) and self.history.was_followed(by, "pods", last)
+        if ago < wait - _DEDUPLICATED and known:
+            yield f"pods came or went {ago:.0f} s ago, where consolidateAfter is {wait:.0f} s"
+
+    def _has_drifted(self, claim: NodeClaim, pool: NodePool) -> bool:
+        # A claim that was decided about before the template changed may be written after it.
+        ours, theirs = claim.metadata.labels, pool.spec.template.metadata.labels
+        older = ours.get("version") != theirs.get("version")
+        changed = older or self.history.templates.get(claim.name) != pool.spec.template
+        return changed or self.simulated.cloud.is_drifted(claim.status.provider_id)
+
+    def _pods(self, node: Node, by: str) -> list[Pod]:
+        """Return the pods on a node that a replica knows of and that would run again elsewhere."""
+        return [
+            pod
+            for pod in self.mirror.pods_on(node.name)
+            if not is_leaving(pod)
+            and not is_over(pod)
+            and owner_of(pod) not in {"DaemonSet", "Node"}
+            and self.history.is_known(by, "pods", self.history.since("bound", pod.key))
+        ]
+
+
+def _is_forceful(claim: NodeClaim, reason: str) -> bool:
+    """Whether a machine goes in the end, whatever its pods say."""
+    return reason == "Drifted" and claim.spec.termination_grace_period is not None
+
+
+class ExplainedInvariant(Invariant):
+    """The operator deletes no claim without a reason that can be seen."""
+
+    name = "explained"
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Look at claims that the operator deletes."""
+        claim = write.before
+        if not write.by or not isinstance(claim, NodeClaim) or not begins_to_leave(write):
+            return
+        if not self._is_explained(claim, write.by):
+            kind = claim.metadata.labels.get(INSTANCE_TYPE, "no type")
+            self.violated(f"claim {claim.name} ({kind}) is deleted, and nothing is wrong with it")
+
+    def on_tick(self) -> None:
+        """Look for claims that are older than they may be."""
+        for name, claim in self.mirror.claims.items():
+            over = self.simulated.overdue(claim)
+            late = over is not None and min(over, self.simulated.calm_for) > _OVERDUE
+            if late and not is_leaving(claim):
+                self.violated(f"claim {name} expired {over:.0f} s ago, and stays")
+
+    def _is_explained(self, claim: NodeClaim, by: str) -> bool:
+        if reason_of(claim) or self.simulated.goes_anyway(claim) or self.simulated.is_contested:
             return True
-        nodes = [each for each in self.mirror.nodes.values() if each.spec.provider_id == provider_id]
-        if not nodes or nodes[0].metadata.deletion_timestamp is not None:
+        if not is_true(claim, "Registered"):
+            # Capacity that is not there ends a claim at once; one with a machine has some time.
+            born = claim.metadata.creation_timestamp
+            age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
+            return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
+        pool = self.mirror.pools.get(pool_name(claim))
+        if pool is None or pool.spec.replicas is not None:
             return True
-        return claim.spec.expire_after != "Never"
-
-    def _command_of(self, claim: str) -> CommandInProgress | None:
-        """Return the command that a claim goes by: of two operators' commands, the one that is complete."""
-        found: list[CommandInProgress] = []
-        for replica in self.simulated.replicas:
-            commands = getattr(replica.operator, "disruption_queue", None)
-            found += [each for each in (commands.in_progress if commands else ()) if claim in each.claims]
-        complete = (each for each in found if all(map(self._is_complete, each.replacements)))
-        return next(complete, found[0] if found else None)
-
-    def _is_complete(self, name: str) -> bool:
-        claim = self.mirror.claims.get(name)
-        return claim is not None and is_true(claim, "Initialized")
-
-    def _judge(self, begun: CommandInProgress) -> None:
-        coming = [self.mirror.claims.get(name) for name in begun.replacements]
-        for name in begun.replacements:
-            if not self._is_complete(name):
-                self.violated(f"machines go ({begun.text}) before their replacement {name} is complete")
-        added = [claim for claim in coming if claim is not None]
-        going = [each.claim for each in begun.candidates]
-        if begun.command.reason != "Drifted":
-            self._compare(begun, going, added)
-            self._remember(begun, going, added)
-
-    def _compare(self, begun: CommandInProgress, going: list[NodeClaim], added: list[NodeClaim]) -> None:
-        before = sum(self._prices.get(kind_of(each), 0.0) for each in going)
-        after = sum(self._prices.get(kind_of(each), 0.0) for each in added)
-        if after > before + _CENT:
-            self.violated(f"the bill grows from {before:.4f} to {after:.4f} an hour by {begun.text}")
-
-    def _remember(self, begun: CommandInProgress, going: list[NodeClaim], added: list[NodeClaim]) -> None:
-        now = self.simulated.clock.monotonic()
-        swap = _Swap(now, _kinds(going), _kinds(added), self._demand())
-        self._past = [each for each in self._past if now - each.at < HOUR]
-        if any(swap.undoes(each) for each in self._past):
-            self.violated(f"what went comes back within the hour, for the same pods: {begun.text}")
-        self._past.append(swap)
-
-    def _demand(self) -> Counter[str]:
-        """Return how many pods of each workload there are, leaving out those on their way out."""
-        return Counter(
-            pod.metadata.labels.get("app", "")
-            for pod in self.mirror.pods.values()
-            if pod.metadata.deletion_timestamp is None and pod.status.phase in {"Pending", "Running"}
-        )
+        node = self.simulated.node_of(claim)
+        transport = self.simulated.seams_of(by)
+        return node is None or not is_ready(node) or transport is None or transport.transport.is_troubled
 
 
-class _Swap(NamedTuple):
-    """What went, what came instead, and for which pods."""
+class InterruptionInvariant(Invariant):
+    """A machine that its cloud will take is left in time."""
 
-    at: float
-    went: Counter[Kind]
-    came: Counter[Kind]
-    demand: Counter[str]
+    name = "interruption"
 
-    def undoes(self, other: _Swap) -> bool:
-        """Say whether this leads back to where the other began."""
-        return bool(self.came) and (self.went, self.came, self.demand) == (
-            other.came,
-            other.went,
-            other.demand,
-        )
-
-
-def _kinds(claims: list[NodeClaim]) -> Counter[Kind]:
-    return Counter(kind_of(each) for each in claims)
-
-
-def kind_of(claim: NodeClaim) -> Kind:
-    """Return the type, zone and capacity type of a launched claim."""
-    labels = claim.metadata.labels
-    return labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
+    def on_tick(self) -> None:
+        """Look at the machines that were announced to be taken a while ago."""
+        leading = self.simulated.leading
+        if leading is None or leading.transport.is_troubled or not self.simulated.interrupts:
+            return
+        led = self.now - leading.transport.began.get("pods", self.now)
+        there = {each.provider_id for each in self.simulated.cloud.machines() if not each.deleting}
+        for provider_id, at in self.simulated.taken.items():
+            claim = self.mirror.claim_of(provider_id)
+            ago = self.now - at
+            if claim is None or provider_id not in there or is_leaving(claim):
+                continue
+            if min(ago, led) > _NOTICED and is_true(claim, "Registered"):
+                self.violated(f"claim {claim.name} stays {ago:.0f} s after its machine was interrupted")

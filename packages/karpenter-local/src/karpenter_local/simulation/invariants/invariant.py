@@ -1,5 +1,5 @@
 """
-What an invariant is, where violations are noted, and how NodeClaims and pods are read for both.
+What an invariant is, where violations are noted, and how NodeClaims, pods and amounts are read for both.
 
 Invariants judge by what the API server wrote and by the machines that exist, not by what the operator
 believes.
@@ -8,22 +8,36 @@ believes.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import msgspec
 
 from karpenter.api.labels import NODEPOOL
-from karpenter.core.model.resources import parse_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from karpenter.api.meta import Resource
+    from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.api.pod import Pod
+    from karpenter.api.pod import Pod, Toleration
     from karpenter.base.clock import Clock
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
+
+_SUFFIXES: Final[dict[str, Fraction]] = {
+    "m": Fraction(1, 1000),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "": Fraction(1),
+}
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +70,17 @@ class ViolationLog:
         self.violated.set()
 
 
+class CloudCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that changes something in the cloud, as the cloud sees it."""
+
+    by: str
+    """The replica that calls."""
+
+    method: Literal["launch", "terminate"]
+    subject: str = ""
+    """The provider id of the machine that is to end; nothing for a launch."""
+
+
 class Invariant:
     """Something that must always hold. Invariants override what they are interested in."""
 
@@ -64,7 +89,13 @@ class Invariant:
     def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
         self.simulated = simulated
         self.mirror = simulated.mirror
+        self.history = simulated.history
         self._violations = violations
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning of the run."""
+        return self.simulated.clock.monotonic()
 
     def violated(self, what: str) -> None:
         """Note that the invariant does not hold."""
@@ -75,6 +106,12 @@ class Invariant:
 
     def on_call(self, request: Request, response: Response) -> None:
         """Look at a write of an operator, and at its answer."""
+
+    def on_cloud(self, call: CloudCall) -> None:
+        """Look at a launch or termination that an operator asks the cloud for."""
+
+    def on_tick(self) -> None:
+        """Look at everything, every few seconds."""
 
     def unsettled(self) -> Iterable[str]:
         """Return what does not hold yet, and must hold once the cluster has settled."""
@@ -98,9 +135,37 @@ def is_true(claim: NodeClaim, name: str) -> bool:
     return any(each.type == name and each.status == "True" for each in claim.status.conditions)
 
 
+def is_ready(node: Node) -> bool:
+    """Say whether a node is ready."""
+    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+
+
+def is_leaving(item: Resource) -> bool:
+    """Say whether the deletion of an object was asked for."""
+    return item.metadata.deletion_timestamp is not None
+
+
+def begins_to_leave(write: ObjectWrite) -> bool:
+    """Say whether a write asks for the deletion of an object."""
+    before, after = write.before, write.after
+    return before is not None and not is_leaving(before) and (after is None or is_leaving(after))
+
+
+def pool_name(item: Resource) -> str:
+    """Return the NodePool of a claim or node."""
+    return item.metadata.labels.get(NODEPOOL, "")
+
+
+def amount(text: object) -> Fraction:
+    """Return an amount as the API writes it: 250m, 2, 1.5Gi."""
+    written = str(text)
+    digits = written.rstrip("mkMGTi")
+    return Fraction(digits) * _SUFFIXES[written[len(digits) :]]
+
+
 def cores(amounts: Mapping[str, object]) -> int:
-    """Return the cores among some amounts as the API writes them."""
-    return parse_resources({"cpu": str(amounts.get("cpu", "0"))})["cpu"]
+    """Return the thousandths of cores among some amounts as the API writes them."""
+    return int(amount(amounts.get("cpu", "0")) * 1000)
 
 
 def cores_of_pool(simulated: SimulatedCluster, pool: str) -> int:
@@ -113,15 +178,41 @@ def cores_of_pool(simulated: SimulatedCluster, pool: str) -> int:
     staying = {
         claim.metadata.uid
         for claim in simulated.mirror.claims.values()
-        if claim.metadata.deletion_timestamp is None and not reason_of(claim)
+        if not is_leaving(claim) and not reason_of(claim)
     }
     return sum(
         each.capacity.get("cpu", 0)
         for each in simulated.cloud.machines()
-        if each.labels.get(NODEPOOL) == pool and each.claim_uid in staying
+        if pool_of_machine(each.labels) == pool and each.claim_uid in staying
     )
+
+
+def pool_of_machine(labels: Mapping[str, str]) -> str:
+    """Return the NodePool whose machine has these labels."""
+    return labels.get(NODEPOOL, "")
 
 
 def cores_of_pod(pod: Pod) -> int:
     """Return what a pod asks for."""
     return sum(cores(each.resources.requests) for each in pod.spec.containers)
+
+
+def is_over(pod: Pod) -> bool:
+    """Say whether a pod has come to its end."""
+    return pod.status.phase in {"Succeeded", "Failed"}
+
+
+def owner_of(pod: Pod) -> str:
+    """Return the kind that owns a pod."""
+    return next((each.kind for each in pod.metadata.owner_references), "")
+
+
+def tolerates(pod: Pod, key: str, effect: str) -> bool:
+    """Say whether a pod may run in spite of a taint without a value."""
+    return any(_tolerates(each, key, effect) for each in pod.spec.tolerations)
+
+
+def _tolerates(toleration: Toleration, key: str, effect: str) -> bool:
+    of_key = toleration.key == key or (not toleration.key and toleration.operator == "Exists")
+    of_value = toleration.operator == "Exists" or not toleration.value
+    return of_key and of_value and toleration.effect in {"", effect}

@@ -1,4 +1,7 @@
-"""Invariants of workloads: pods run, buffers have capacity, overlays have a status, writes are few."""
+"""
+Invariants of workloads and writes: pods run, buffers have capacity, overlays have a status, writes are few,
+and only the leader's.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter_local.simulation.invariants.invariant import Invariant, cores, cores_of_pod, cores_of_pool
-from karpenter_local.simulation.invariants.machines import is_ready
+from karpenter_local.sandbox.operators import LEASE, LEASE_NAMESPACE, LEASE_TERMS, REPLICA
+from karpenter_local.simulation.invariants.invariant import (
+    Invariant,
+    cores,
+    cores_of_pod,
+    cores_of_pool,
+    is_leaving,
+    is_ready,
+    owner_of,
+)
+from karpenter_local.simulation.network import LEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,9 +30,18 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
-    from karpenter_local.simulation.invariants.invariant import ViolationLog
+    from karpenter_local.simulation.invariants.invariant import CloudCall, ViolationLog
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
+_UNDER_WAY: Final = 0.1
+"""Seconds that a request is under way."""
+
+PATIENCE: Final = 600.0
+"""Seconds that a pod may wait for a node where nothing goes wrong."""
+
+LAUNCH_PATIENCE: Final = 1800.0
+"""The same after launches that went wrong: a machine that never joins is given up after 15 minutes."""
+
 _WINDOW: Final = 10.0
 _MANY: Final = 300
 """Writes to one object within the window that nothing sensible needs."""
@@ -63,15 +84,44 @@ class ServiceInvariant(Invariant):
             yield entry.name, {"status": {}, **item}
 
     def _is_over_limit(self, pod: Pod) -> bool:
-        """Whether the pool that a pod insists on has no room for the smallest machine that would do."""
-        pool = self.mirror.pools.get(pod.spec.node_selector.get("pool", ""))
-        if pool is None or "cpu" not in pool.spec.limits:
-            return False
-        wanted = cores_of_pod(pod)
-        sizes = [
-            kind.capacity["cpu"] for kind in self.simulated.catalog.types if kind.allocatable["cpu"] >= wanted
-        ]
-        return cores_of_pool(self.simulated, pool.name) + min(sizes) > cores(pool.spec.limits)
+        return is_over_limit(self.simulated, pod)
+
+
+def is_over_limit(simulated: SimulatedCluster, pod: Pod) -> bool:
+    """Whether the pool that a pod insists on has no room for the smallest machine that would do."""
+    pool = simulated.mirror.pools.get(pod.spec.node_selector.get("pool", ""))
+    if pool is None or "cpu" not in pool.spec.limits:
+        return False
+    wanted = cores_of_pod(pod)
+    sizes = [kind.capacity["cpu"] for kind in simulated.catalog.types if kind.allocatable["cpu"] >= wanted]
+    return cores_of_pool(simulated, pool.name) + min(sizes) > cores(pool.spec.limits)
+
+
+class WaitingInvariant(Invariant):
+    """No pod waits for longer than some minutes while a NodePool could serve it."""
+
+    name = "waiting"
+
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._since: dict[str, float] = {}
+
+    def on_tick(self) -> None:
+        """Look at the pods without a node."""
+        waiting = {
+            key
+            for key, pod in self.mirror.pods.items()
+            if not pod.spec.node_name
+            and not is_leaving(pod)
+            and owner_of(pod) != "DaemonSet"
+            and not is_over_limit(self.simulated, pod)
+        }
+        self._since = {key: self._since.get(key, self.now) for key in sorted(waiting)}
+        most = LAUNCH_PATIENCE if self.simulated.launches_failed else PATIENCE
+        for key, since in self._since.items():
+            waits = min(self.now - since, self.simulated.calm_for)
+            if waits > most:
+                self.violated(f"pod {key} waits for {waits / 60:.0f} minutes, and a NodePool could serve it")
 
 
 class BufferInvariant(Invariant):
@@ -144,6 +194,33 @@ class WriteRateInvariant(Invariant):
         self._writes[which] += 1
         if self._writes[which] == _MANY:
             self.violated(f"{which} was sent {_MANY} times within {now - self._since:.1f} s")
+
+
+class LeaseInvariant(Invariant):
+    """Nothing is written, launched or terminated by a replica without the Lease."""
+
+    name = "lease"
+
+    def on_call(self, request: Request, response: Response) -> None:
+        """Look at a write to the API server; those of the Lease itself decide who holds it."""
+        del response
+        if LEASES not in request.path:
+            self._check(REPLICA.get(), f"{request.method} {request.path}")
+
+    def on_cloud(self, call: CloudCall) -> None:
+        """Look at a change in the cloud."""
+        self._check(call.by, f"{call.method} {call.subject}")
+
+    def _check(self, replica: str, what: str) -> None:
+        if not self.simulated.sandbox.elects:
+            return
+        lease: dict[str, Any] = self.mirror.leases.get(f"{LEASE_NAMESPACE}/{LEASE}", {})
+        holder = lease.get("holderIdentity", "")
+        if holder != replica:
+            self.violated(f"{replica} asks for {what} while {holder or 'no replica'} holds the lease")
+        elif self.now - self.mirror.renewed_at > LEASE_TERMS.duration + _UNDER_WAY:
+            late = self.now - self.mirror.renewed_at
+            self.violated(f"{replica} asks for {what} {late:.0f} s after it renewed the lease")
 
 
 def _takes_pods(node: Node) -> bool:

@@ -1,0 +1,137 @@
+"""
+Since when facts hold, and whether a replica could know them.
+
+A replica that acts on an old view is not at fault: its watches may have been late. A fact counts against it
+only if it was told of it at least :data:`REACTION` seconds before, and none of its calls goes wrong, since a
+request that arrives now may have been decided long ago.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from karpenter.api.cluster import PodDisruptionBudget
+from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
+from karpenter_local.simulation.invariants.invariant import (
+    begins_to_leave,
+    is_over,
+    is_ready,
+    is_true,
+    owner_of,
+    pool_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from karpenter.api.meta import Resource
+    from karpenter.api.nodepool import NodeClaimTemplate
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.mirror import ObjectWrite
+
+REACTION: Final = 1.5
+"""Seconds that a replica has to take something into account."""
+
+
+class Since(NamedTuple):
+    """When something began to hold, and at which revision of the API server."""
+
+    at: float
+    revision: int
+
+
+class ClusterHistory:
+    """Keeps since when the facts that invariants ask for hold."""
+
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self._simulated = simulated
+        self._facts: dict[Hashable, Since] = {}
+        self.departed: dict[str, tuple[float, Pod]] = {}
+        """Pods that are gone, by key, and since when: what was decided for them may only arrive now."""
+
+        self.pod_events: dict[str, Since] = {}
+        """When a pod last came to a node, left it or ended there, by node."""
+
+        self.templates: dict[str, NodeClaimTemplate] = {}
+        """The template of its pool when a claim was created, by claim."""
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Keep what follows from a write."""
+        item = write.object
+        match item:
+            case Pod():
+                self._pod(write, item)
+            case Node():
+                kept = item.metadata.annotations.get(DO_NOT_DISRUPT) == "true"
+                self._keep(("node kept", item.name), write, holds=write.after is not None and kept)
+                broken = write.after is not None and not is_ready(item)
+                self._keep(("node not ready", item.name), write, holds=broken)
+                self._keep(("node ready", item.name), write, holds=not broken)
+            case PodDisruptionBudget():
+                blocks = write.after is not None and item.status.disruptions_allowed <= 0
+                self._keep(("budget blocks", item.key), write, holds=blocks)
+            case NodeClaim():
+                self._claim(write, item)
+
+    def since(self, *fact: str) -> Since | None:
+        """Return since when a fact holds; None if it does not."""
+        return self._facts.get(fact)
+
+    def is_known(self, by: str, plural: str, since: Since | None) -> bool:
+        """Say whether a replica knew of a fact long enough to act on it."""
+        seams = self._simulated.seams_of(by)
+        if since is None or seams is None or seams.transport.is_troubled:
+            return False
+        told = seams.transport.seen.get(plural, 0) >= since.revision
+        at = max(since.at, seams.transport.caught_up.get(plural, 0.0))
+        return told and self._simulated.clock.monotonic() - at >= REACTION
+
+    def was_followed(self, by: str, plural: str, since: Since) -> bool:
+        """Say whether a replica was told of a moment when it came, and not only of what came of it."""
+        seams, now = self._simulated.seams_of(by), self._simulated.clock.monotonic()
+        return seams is not None and seams.transport.began.get(plural, now) < since.at
+
+    def _pod(self, write: ObjectWrite, pod: Pod) -> None:
+        if write.after is None:
+            self.departed[pod.key] = self._simulated.clock.monotonic(), pod
+        node = pod.spec.node_name
+        self._keep(("bound", pod.key), write, holds=write.after is not None and bool(node))
+        if not node or owner_of(pod) in {"DaemonSet", "Node"}:
+            return
+        before = write.before
+        came = not isinstance(before, Pod) or not before.spec.node_name
+        ended = isinstance(before, Pod) and is_over(pod) and not is_over(before)
+        if came or ended or begins_to_leave(write):
+            self.pod_events[node] = self._moment(write)
+
+    def _claim(self, write: ObjectWrite, claim: NodeClaim) -> None:
+        there = write.after is not None
+        self._keep(("initialized", claim.name), write, holds=there and is_true(claim, "Initialized"))
+        leaving = there and claim.metadata.deletion_timestamp is not None
+        self._keep(("leaving", claim.name), write, holds=leaving)
+        pool = self._simulated.mirror.pools.get(pool_name(claim))
+        if write.before is None and pool is not None:
+            self.templates[claim.name] = pool.spec.template
+
+    def _keep(self, fact: Hashable, write: ObjectWrite, *, holds: bool) -> None:
+        if not holds:
+            self._facts.pop(fact, None)
+        elif fact not in self._facts:
+            self._facts[fact] = self._moment(write)
+
+    def _moment(self, write: ObjectWrite) -> Since:
+        return Since(self._simulated.clock.monotonic(), write.revision)
+
+
+def is_blocking(budget: PodDisruptionBudget) -> bool:
+    """Say whether a disruption budget never allows an eviction."""
+    return budget.spec.max_unavailable in {0, "0", "0%"} or budget.spec.min_available == "100%"
+
+
+def covers(budget: PodDisruptionBudget, pod: Resource) -> bool:
+    """Say whether a disruption budget is about a pod; those of the simulation select by labels alone."""
+    wanted = budget.spec.selector.match_labels if budget.spec.selector is not None else {"": ""}
+    return budget.namespace == pod.namespace and wanted.items() <= pod.metadata.labels.items()

@@ -1,0 +1,117 @@
+"""Planted bugs fit the source, and mutants can be made of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.planted.__main__ import Hunted, line, part_of
+from tests.planted.bugs import BUGS, UNFOUND
+from tests.planted.hunt import Finding
+from tests.planted.mutants import CORE, mirrored_tests, mutants_of
+from tests.planted.plant import ROOT, PlantedBug, PlantError, environment, place_of, plant, with_bug
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANY = 40
+
+
+@pytest.mark.parametrize("bug", [pytest.param(each, id=each.name) for each in (*BUGS, *UNFOUND)])
+def test_every_bug_fits_the_source(bug: PlantedBug) -> None:
+    """The text of a bug is in the source exactly once, and the file with the bug still compiles."""
+    compile(with_bug(bug), str(place_of(bug)), "exec")
+
+    assert bug.find != bug.put
+
+
+def test_there_are_enough_bugs() -> None:
+    """There are at least forty, each with a name of its own."""
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= MANY
+
+
+def test_parts_cover_all_bugs() -> None:
+    """Every bug is in one part of seven, whatever number the first part has."""
+    parts = [part_of(BUGS, f"{day}/7") for day in range(300, 307)]
+
+    assert sorted(bug.name for part in parts for bug in part) == sorted(bug.name for bug in BUGS)
+
+
+def test_a_process_imports_the_bug(tmp_path: Path) -> None:
+    """A process whose path begins with the copy has the bug, and everything else is as it was."""
+    bug = next(each for each in BUGS if each.name == "budgets forget running disruptions")
+    source = (
+        "import inspect; from karpenter.core.disruption.budgets import headroom;"
+        "import karpenter.core.disruption.candidates; print(inspect.getsource(headroom))"
+    )
+    done = subprocess.run(  # noqa: S603  the program is ours
+        [sys.executable, "-c", source],
+        env=environment(plant(bug, tmp_path)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert bug.put in done.stdout
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        pytest.param("no such text", id="a text that is nowhere"),
+        pytest.param("import", id="one that is often"),
+    ],
+)
+def test_a_bug_that_does_not_fit_is_refused(find: str) -> None:
+    """A text that is not in the source, or in several places, is an error that names the bug."""
+    with pytest.raises(PlantError, match="bug 'lost'"):
+        place_of(PlantedBug(name="lost", find=find, put="", rules=("drain",)))
+
+
+def test_the_table_says_what_found_a_bug() -> None:
+    """A line names the bug, the rule and the runs; a rule that was not meant does not count."""
+    bug = PlantedBug(name="it", find="a", put="b", rules=("drain",))
+    found = Hunted(bug=bug, finding=Finding(runs=3, seconds=1.0, rule="drain"))
+    other = Hunted(bug=bug, finding=Finding(runs=1, seconds=1.0, rule="health"))
+    missed = Hunted(bug=bug, finding=Finding(runs=20, seconds=1.0))
+
+    assert [each.is_found for each in (found, other, missed)] == [True, False, False]
+    assert [line(each).split()[1] for each in (found, other, missed)] == ["drain", "health,", "NOT"]
+
+
+def test_mutants_change_one_place() -> None:
+    """A mutant compiles, differs from the module, and has tests."""
+    path = CORE / "lifecycle" / "termination.py"
+    mutants = list(mutants_of(path))
+
+    assert "(not found.is_done and (not _was_tainted_long_enough(condition_set, now)))" in {
+        each.after for each in mutants
+    }
+    for each in mutants:
+        compile(each.text, str(path), "exec")
+    assert mirrored_tests(path)[0] == "tests/unit/core/lifecycle/test_termination.py"
+
+
+def test_the_soak_covers_every_seed_once() -> None:
+    """The pods of the example take as many seeds as it says, one range after the other."""
+    (job,) = yaml.safe_load_all((ROOT / "examples/soak/job.yaml").read_text("utf-8"))
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    (seeds,) = container["env"]
+    script = container["args"][0].replace("karpenter simulate", "echo").replace("--provider aws", "")
+    ranges = [
+        subprocess.run(  # noqa: S603  the program is ours
+            ["/bin/sh", "-euc", script],
+            env={"JOB_COMPLETION_INDEX": str(index), seeds["name"]: seeds["value"], "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()[1]
+        for index in (0, 1, 59)
+    ]
+
+    assert job["spec"]["completionMode"] == "Indexed"
+    assert ranges == ["1..50", "51..100", "2951..3000"]

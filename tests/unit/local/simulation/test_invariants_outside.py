@@ -1,0 +1,364 @@
+"""Every rule about what an operator does can be violated, and is not where the operator could not know."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter_local.sandbox.operators import REPLICA as ACTING
+from karpenter_local.simulation.invariants.disruption import (
+    ExplainedInvariant,
+    InterruptionInvariant,
+    ValidityInvariant,
+)
+from karpenter_local.simulation.invariants.draining import DrainInvariant, FinalizerOrderInvariant
+from karpenter_local.simulation.invariants.invariant import CloudCall, amount
+from karpenter_local.simulation.invariants.machines import (
+    BelongingInvariant,
+    FittingInvariant,
+    InitializedInvariant,
+    RegistrationInvariant,
+)
+from karpenter_local.simulation.invariants.workloads import PATIENCE, LeaseInvariant, WaitingInvariant
+from tests.unit.local.simulation.broken import (
+    REPLICA,
+    asked,
+    budget,
+    claim,
+    found,
+    machine,
+    node,
+    operator,
+    pod,
+    pool,
+    wrote,
+)
+
+if TYPE_CHECKING:
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.invariants.invariant import Invariant
+
+KEPT: dict[str, Any] = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+FINALIZER: dict[str, Any] = {"finalizers": ["karpenter.sh/termination"]}
+LONG = 10.0
+"""Seconds after which an operator knows what has happened."""
+
+
+def a_node(cluster: SimulatedCluster, judge: Invariant, *states: str, **more: Any) -> None:
+    """Let there be a machine with its claim and its node, called a."""
+    machine(cluster, "a")
+    claim(cluster, "a", *states)
+    wrote(cluster, judge, None, node(cluster, "a", **more))
+
+
+@pytest.mark.parametrize(
+    ("closed", "waits", "wrong"),
+    [
+        pytest.param(
+            True, LONG, ["machine kwok://a ends while pod default/web is on it"], id="a pod is left"
+        ),
+        pytest.param(True, 0.0, [], id="the pod came a moment ago"),
+        pytest.param(
+            False,
+            0.0,
+            ["machine kwok://a ends, and its node was never closed to pods"],
+            id="the node takes pods",
+        ),
+    ],
+)
+def test_a_machine_ends_only_when_it_is_empty(closed: bool, waits: float, wrong: list[str]) -> None:
+    """A machine that the operator terminates has no pod that has to be drained, as far as it can know."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        a_node(cluster, judge, "Registered", closed=closed)
+        wrote(cluster, judge, None, pod(cluster, "web", on="a"))
+        await asyncio.sleep(waits)
+        judge.on_cloud(CloudCall(by=REPLICA, method="terminate", subject="kwok://a"))
+
+    assert found(DrainInvariant, scene) == wrong
+
+
+@pytest.mark.parametrize(
+    ("there", "wrong"),
+    [pytest.param(True, 1, id="the machine is there"), pytest.param(False, 0, id="it is gone")],
+)
+def test_a_finalizer_goes_after_the_machine(there: bool, wrong: int) -> None:
+    """Neither a claim nor a node loses its finalizer while the cloud has the machine."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        if there:
+            machine(cluster, "a")
+        wrote(cluster, judge, node(cluster, "a", **FINALIZER), None, REPLICA)
+
+    assert len(found(FinalizerOrderInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("taints", "wrong"),
+    [
+        pytest.param((), 0, id="nothing is missing"),
+        pytest.param(("example.com/starting",), 1, id="a startup taint is there"),
+    ],
+)
+def test_a_node_is_complete_before_it_is_initialized(taints: tuple[str, ...], wrong: int) -> None:
+    """A claim is not initialized while its node has a startup taint."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        a_node(cluster, judge, taints=taints)
+        startup = [{"key": "example.com/starting", "effect": "NoSchedule"}]
+        before = claim(cluster, "a", startupTaints=startup)
+        wrote(cluster, judge, before, claim(cluster, "a", "Initialized", startupTaints=startup), REPLICA)
+
+    assert len(found(InitializedInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("after", "wrong"),
+    [
+        pytest.param({"taints": ("example.com/starting",), **FINALIZER}, 0, id="everything is there"),
+        pytest.param(FINALIZER, 1, id="without its startup taint"),
+        pytest.param({"taints": ("example.com/starting",)}, 1, id="without its finalizer"),
+    ],
+)
+def test_a_node_is_opened_with_what_its_claim_gives_it(after: dict[str, Any], wrong: int) -> None:
+    """A node loses the taint of those that are not registered only with taints, labels and finalizer."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        startup = [{"key": "example.com/starting", "effect": "NoSchedule"}]
+        labels = claim(cluster, "a", startupTaints=startup).metadata.labels
+        before = node(cluster, "a", taints=("karpenter.sh/unregistered",))
+        wrote(cluster, judge, before, node(cluster, "a", labels=labels, **after), REPLICA)
+
+    assert len(found(RegistrationInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("asks", "wrong"),
+    [
+        pytest.param("2070m", 0, id="a pod and the daemons"),
+        pytest.param("2", 1, id="a pod without the daemons"),
+        pytest.param("70m", 1, id="the daemons alone"),
+    ],
+)
+def test_claims_ask_for_pods_and_daemons(asks: str, wrong: int) -> None:
+    """What a claim asks for is some set of pods and every daemon."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        pool(cluster)
+        pod(cluster, "web", phase="Pending")
+        containers = [{"resources": {"requests": {"cpu": "70m"}}}]
+        agent = {"metadata": {"name": "agent"}, "spec": {"template": {"spec": {"containers": containers}}}}
+        cluster.sandbox.cluster.server.store.put("daemonsets.apps", "default/agent", agent)
+        made = claim(cluster, "a", resources={"requests": {"cpu": asks}})
+        wrote(cluster, judge, None, made, REPLICA)
+
+    assert len(found(FittingInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("owned", "wrong"), [pytest.param(True, 0, id="it has a claim"), pytest.param(False, 1, id="it has none")]
+)
+def test_machines_belong_to_a_claim_in_time(owned: bool, wrong: int) -> None:
+    """Where nothing goes wrong, a machine is without a claim for a few minutes at most."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        cluster.faulty_until = 0.0
+        machine(cluster, "a")
+        if owned:
+            claim(cluster, "a")
+        judge.on_tick()
+        await asyncio.sleep(310)
+        judge.on_tick()
+
+    assert len(found(BelongingInvariant, scene)) == wrong
+
+
+def disrupted(
+    cluster: SimulatedCluster, judge: Invariant, reason: str, *, states: tuple[str, ...] = ("Initialized",)
+) -> None:
+    """Let the operator begin to disrupt machine a."""
+    before = cluster.mirror.claims["a"]
+    wrote(cluster, judge, before, claim(cluster, "a", *states, reason=reason), REPLICA)
+
+
+async def a_protected_node(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node be disrupted that must not be."""
+    a_node(cluster, judge, "Initialized", **KEPT)
+    await asyncio.sleep(LONG)
+    disrupted(cluster, judge, "Underutilized")
+
+
+async def a_protected_pod(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node be disrupted with a pod that must not be."""
+    a_node(cluster, judge, "Initialized")
+    wrote(cluster, judge, None, pod(cluster, "web", on="a", kept=True))
+    await asyncio.sleep(LONG)
+    disrupted(cluster, judge, "Underutilized")
+
+
+async def a_busy_node(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node count as empty that is not."""
+    a_node(cluster, judge, "Initialized")
+    wrote(cluster, judge, None, pod(cluster, "web", on="a"))
+    await asyncio.sleep(LONG)
+    disrupted(cluster, judge, "Empty")
+
+
+async def a_guarded_pod(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node be disrupted with a pod whose budget lets none go."""
+    a_node(cluster, judge, "Initialized")
+    wrote(cluster, judge, None, pod(cluster, "web", on="a"))
+    budget(cluster, least=1)
+    wrote(cluster, judge, None, cluster.mirror.budgets["default/app"])
+    await asyncio.sleep(LONG)
+    disrupted(cluster, judge, "Underutilized")
+
+
+async def a_young_node(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node be disrupted that is not initialized."""
+    a_node(cluster, judge)
+    disrupted(cluster, judge, "Drifted", states=())
+    cluster.history.templates.clear()
+
+
+async def an_impatient_pool(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node be consolidated right after a pod has come."""
+    pool(cluster, after="1m")
+    a_node(cluster, judge, "Initialized")
+    await asyncio.sleep(1)
+    wrote(cluster, judge, None, pod(cluster, "web", on="a"))
+    await asyncio.sleep(LONG)
+    disrupted(cluster, judge, "Underutilized")
+
+
+async def an_unknown_pod(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let a node be disrupted to which a pod came a moment ago."""
+    a_node(cluster, judge, "Initialized")
+    wrote(cluster, judge, None, pod(cluster, "web", on="a", kept=True))
+    disrupted(cluster, judge, "Empty")
+
+
+async def a_sound_command(cluster: SimulatedCluster, judge: Invariant) -> None:
+    """Let an empty node be removed."""
+    a_node(cluster, judge, "Initialized")
+    await asyncio.sleep(LONG)
+    disrupted(cluster, judge, "Empty")
+    wrote(cluster, judge, cluster.mirror.claims["a"], None, REPLICA)
+
+
+@pytest.mark.parametrize(
+    ("scene", "wrong"),
+    [
+        pytest.param(a_sound_command, "", id="an empty node"),
+        pytest.param(an_unknown_pod, "", id="a pod that the operator cannot know"),
+        pytest.param(a_protected_node, "node a must not be disrupted", id="a protected node"),
+        pytest.param(a_protected_pod, "pod default/web must not be disrupted", id="a protected pod"),
+        pytest.param(a_busy_node, "pod default/web runs on it", id="a node that is not empty"),
+        pytest.param(a_guarded_pod, "budget app does not let pod default/web go", id="a guarded pod"),
+        pytest.param(a_young_node, "it is not initialized", id="a node that is not initialized"),
+        pytest.param(an_impatient_pool, "where consolidateAfter is 60 s", id="too soon after a pod came"),
+    ],
+)
+def test_a_disruption_is_valid_when_it_begins(scene: Any, wrong: str) -> None:
+    """What keeps a node, and was known to the operator, keeps it from being disrupted."""
+
+    async def whole(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        pool(cluster)
+        await scene(cluster, judge)
+
+    texts = found(ValidityInvariant, whole)
+    assert (not texts) if not wrong else any(wrong in text for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    ("reason", "wrong"), [pytest.param("", 1, id="no reason"), pytest.param("Drifted", 0, id="a reason")]
+)
+def test_claims_go_for_a_reason(reason: str, wrong: int) -> None:
+    """A claim with a sound machine is deleted only where a disruption has begun."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        pool(cluster)
+        a_node(cluster, judge, "Registered", "Initialized")
+        before = claim(cluster, "a", "Registered", "Initialized", reason=reason)
+        wrote(cluster, judge, before, None, REPLICA)
+
+    assert len(found(ExplainedInvariant, scene)) == wrong
+
+
+def test_a_claim_goes_when_it_is_too_old() -> None:
+    """A claim that expired some minutes ago, and stays though nothing goes wrong, is a violation."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        cluster.faulty_until = 0.0
+        claim(cluster, "a", "Registered", expireAfter="10s")
+        await asyncio.sleep(150)
+        judge.on_tick()
+
+    assert found(ExplainedInvariant, scene) == ["claim a expired 140 s ago, and stays"]
+
+
+def test_a_machine_that_its_cloud_will_take_is_left() -> None:
+    """A minute after the notice the claim of an interrupted machine is being deleted."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        a_node(cluster, judge, "Registered")
+        cluster.taken["kwok://a"] = 0.0
+        await asyncio.sleep(90)
+        judge.on_tick()
+
+    assert found(InterruptionInvariant, scene) == ["claim a stays 90 s after its machine was interrupted"]
+
+
+def test_pods_do_not_wait_where_they_could_be_served() -> None:
+    """Some minutes after the last fault no pod waits that a NodePool could serve."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        cluster.faulty_until = 0.0
+        pod(cluster, "web", phase="Pending")
+        judge.on_tick()
+        await asyncio.sleep(PATIENCE + 20)
+        judge.on_tick()
+
+    (text,) = found(WaitingInvariant, scene)
+    assert text == "pod default/web waits for 10 minutes, and a NodePool could serve it"
+
+
+@pytest.mark.parametrize(
+    ("holder", "waits", "wrong"),
+    [
+        pytest.param(REPLICA, 0.0, [], id="it holds the lease"),
+        pytest.param(
+            "two", 0.0, ["one asks for DELETE /api/v1/nodes/a while two holds the lease"], id="another does"
+        ),
+        pytest.param(
+            REPLICA,
+            40.0,
+            ["one asks for DELETE /api/v1/nodes/a 40 s after it renewed the lease"],
+            id="too late",
+        ),
+    ],
+)
+def test_only_the_holder_of_the_lease_writes(holder: str, waits: float, wrong: list[str]) -> None:
+    """A write of a replica that does not hold the lease, or has not renewed it in time, is a violation."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        cluster.sandbox.elects = True
+        cluster.mirror.leases["kube-system/karpenter-leader-election"] = {"holderIdentity": holder}
+        await asyncio.sleep(waits)
+        token = ACTING.set(REPLICA)
+        judge.on_call(*asked("DELETE", "/api/v1/nodes/a"))
+        judge.on_call(*asked("PATCH", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"))
+        ACTING.reset(token)
+
+    assert found(LeaseInvariant, scene) == wrong
+
+
+def test_amounts_are_read() -> None:
+    """Amounts of the API are read as people read them."""
+    assert [amount(text) for text in ("250m", "2", "1.5Gi", "1k")] == [0.25, 2, 1.5 * 2**30, 1000]
