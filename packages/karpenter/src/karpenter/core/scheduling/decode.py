@@ -199,6 +199,7 @@ class DecodedPlan:
                         capacity_type=offering.capacity_type,
                         price=offering.price,
                         reservation_id=offering.reservation_id,
+                        parts=offering.parts,
                     ),
                     pods=tuple(self._pods[scheduler.nodes.count + claim]),
                     instance_type_options=ClaimInstanceTypeOptions(
