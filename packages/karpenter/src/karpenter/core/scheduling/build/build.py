@@ -49,6 +49,7 @@ from karpenter.core.model.pricing import (
     DISCOUNT,
     LIST,
     Additions,
+    Commitment,
     Coverage,
     PricedNode,
     PricePolicy,
@@ -72,6 +73,7 @@ from karpenter.core.scheduling.build.pods import (
     deleting_node_pods,
     provisionable_pods,
     spread_defaults,
+    with_workload_floors,
 )
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
@@ -88,7 +90,6 @@ if TYPE_CHECKING:
     from karpenter.api.nodeoverlay import NodeOverlay
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import Catalog, Offering
-    from karpenter.core.model.pricing import Commitment
     from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.cluster import ClusterView
@@ -442,6 +443,11 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     spread_defaults: tuple[TopologySpreadConstraint, ...] = ()
     prices: PricePolicy = PricePolicy()
 
+    def at(self, now: datetime) -> SchedulingPolicy:
+        """Return the policy without what has ended."""
+        prices = self.prices.at(now)
+        return self if prices is self.prices else msgspec.structs.replace(self, prices=prices)
+
 
 class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what is not part of it: refused pods, NodePools that are not ready, ignored objects."""
@@ -452,6 +458,9 @@ class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[StateNode, ...] = ()
     left_out: tuple[str, ...] = ()
     """Nodes, daemons, instance types, overlays and buffers that are ignored, one sentence each."""
+
+    commitments: tuple[tuple[Commitment, float], ...] = ()
+    """Commitments that running nodes do not use up, and how much is left of each."""
 
 
 def build_problem(
@@ -488,6 +497,7 @@ def assemble(
     `quiet` nodes take no `moved` pods.
     """
     rules = catalog.label_rules
+    pods, unbound = with_workload_floors(pods, view, nodes)
     remaining = [node for node in nodes if node.name not in without]
     active, uncounted = countable_nodes(node for node in remaining if not node.is_deleting)
     devices, unserved = None, dict[str, str]()
@@ -505,7 +515,8 @@ def assemble(
     offered, unlaunchable = _launchable(catalog, policy)
     corrections, refused = _corrections(view, offered, ordered_pools) if policy.overlays else ([], [])
     used = pool_usage(active)
-    extra, unpriced = pool_additions(view, offered, policy, _coverage(nodes, offered, policy).left)
+    unused = _coverage(nodes, offered, policy).left
+    extra, unpriced = pool_additions(view, offered, policy, unused)
     problem = Problem(
         pods=checked.accepted,
         nodes=existing_nodes(active, expected.daemons, view, quiet),
@@ -532,7 +543,8 @@ def assemble(
         refusals=checked.refused,
         pools=ordered_pools,
         nodes=tuple(nodes),
-        left_out=(*uncounted, *unread, *expected.left_out, *unlaunchable, *refused, *unpriced),
+        left_out=(*uncounted, *unread, *expected.left_out, *unlaunchable, *refused, *unpriced, *unbound),
+        commitments=unused,
     )
 
 
