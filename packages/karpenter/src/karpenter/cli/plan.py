@@ -150,8 +150,8 @@ def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
     )
     if spot and catalog.partition(":")[0] == AWS:
         yield (
-            f"Spot prices are modelled: {min(SPOT_SHARE.values()):.0%} to {max(SPOT_SHARE.values()):.0%} of the "
-            f"on-demand price by instance category, give or take {SPREAD:.0%} by type and zone; "
+            f"Spot prices are modelled: {min(SPOT_SHARE.values()):.0%} to {max(SPOT_SHARE.values()):.0%} of "
+            f"the on-demand price by instance category, give or take {SPREAD:.0%} by type and zone; "
             "karpenter catalog refresh reads those of this moment."
         )
     for (kind, zone), count in spot.most_common(1):

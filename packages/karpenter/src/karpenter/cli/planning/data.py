@@ -6,7 +6,6 @@ Field names and their order are an interface; see docs/reference/plan.md.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -49,12 +48,12 @@ def plan_data(decision: PlanDecision) -> dict[str, Any]:
 
 def bill(plan: Plan) -> dict[str, float]:
     """Return what the new nodes cost per hour by parts of their prices; they add up to the whole."""
-    parts = Counter[str]()
+    parts: dict[str, float] = {}
     for node in plan.new_nodes:
         bought = node.purchase
         for name, amount in bought.parts or ((LIST, bought.price),):
-            parts[name] += amount
-    return dict(parts)
+            parts[name] = parts.get(name, 0.0) + amount
+    return parts
 
 
 def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:

@@ -274,6 +274,31 @@ def whole_prices(types: tuple[InstanceType, ...], extra: Additions) -> tuple[Ins
     return held[1]
 
 
+def with_interruption_rates(catalog: Catalog, rates: Mapping[tuple[str, str], float]) -> Catalog:
+    """Return a catalog whose spot offerings have at least these interruptions a month, by type and zone."""
+    if not rates:
+        return catalog
+    names = {name for name, _ in rates}
+
+    def rated(kind: InstanceType) -> InstanceType:
+        if kind.name not in names:
+            return kind
+        return _replaced(kind, tuple(_rated(kind.name, each, rates) for each in kind.offerings))
+
+    return msgspec.structs.replace(
+        catalog,
+        types=tuple(map(rated, catalog.types)),
+        by_pool={pool: tuple(map(rated, types)) for pool, types in catalog.by_pool.items()},
+    )
+
+
+def _rated(kind: str, offering: Offering, rates: Mapping[tuple[str, str], float]) -> Offering:
+    rate = rates.get((kind, offering.zone), 0.0) if offering.capacity_type == SPOT else 0.0
+    if rate <= offering.interruption_rate:
+        return offering
+    return msgspec.structs.replace(offering, interruption_rate=rate)
+
+
 def without_commitments(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     """Return instance types at the price that they have once commitments are used up."""
     return tuple(
