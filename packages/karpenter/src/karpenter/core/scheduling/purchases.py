@@ -10,7 +10,8 @@ The solver prices every node by itself. Three things depend on all of them toget
   are, so that some go to other types and zones where those cost little more.
 
 Each leaves the pods of a node as they are and narrows what the node may be bought as, so a NodeClaim that a
-provider launches later follows the plan. The lower bound stays that of the solver, which knows none of this.
+provider launches later follows the plan. The lower bound stays that of the solver, which knows none of this;
+where commitments are used up there is none.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from karpenter.core.model.resources import merge
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
 from karpenter.core.scheduling.encode.nodeclaimtemplate import to_bits
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
-from karpenter.core.scheduling.problem import BoundPod, Purchase, TopologyNode
+from karpenter.core.scheduling.problem import BoundPod, Cost, Purchase, TopologyNode
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ def _combined(first: Plan, kept: Sequence[NewNode], second: Plan) -> Plan:
         second,
         because={**because, **second.because},
         complete=first.complete and second.complete,
-        cost=first.cost,
+        # The first bound holds as if commitments had no end, which says nothing; the second, without them.
+        cost=Cost(),
     )
     return _with_nodes(whole, tuple(nodes))
 
@@ -236,9 +238,8 @@ class OnDemandFloors(msgspec.Struct, frozen=True):
         lost = sorted(
             {node.pool for node in nodes if node.labels.get(CAPACITY_TYPE) != SPOT} & self.floors.keys()
         )
-        return next(
-            (f"NodePool {name} keeps {self.floors[name]} on demand" for name in lost if self._short(name)), ""
-        )
+        broken = next((name for name in lost if self._short(name)), "")
+        return f"NodePool {broken} keeps {self.floors[broken]} of its nodes on demand" if broken else ""
 
     def apply(self, plan: Plan) -> Plan:
         """Return a plan that keeps every floor where it can, by the nodes that become the least dearer."""
