@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, NODE_PRICE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
 from karpenter.api.meta import ObjectMeta
-from karpenter.api.nodepool import NodePool
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.catalog import VolumePrice
 from karpenter.core.model.pricing import Commitment, PricePolicy, Volume
@@ -18,6 +17,9 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_cat
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import CLASS, MARKET, NOW, cluster, decided, held, machine, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.nodepool import NodePool
 
 BOTH = (ON_DEMAND, SPOT)
 
@@ -42,9 +44,7 @@ def test_on_demand_goes_back_to_spot() -> None:
     assert command.saving == pytest.approx(0.06)
 
 
-@pytest.mark.parametrize(
-    ("floor", "kept"), [("1", True), ("50%", True), ("0", False), ("0%", False)]
-)
+@pytest.mark.parametrize(("floor", "kept"), [("1", True), ("50%", True), ("0", False), ("0%", False)])
 def test_a_floor_keeps_machines_on_demand(floor: str, kept: bool) -> None:
     """The last machine that a NodePool keeps on demand is not replaced by spot."""
     notes = {ON_DEMAND_FLOOR: floor}
@@ -103,7 +103,9 @@ def test_pods_move_onto_paid_capacity() -> None:
 
 def test_commitments_pay_for_so_many_machines() -> None:
     """The first machines by name are paid for, the others cost what their offering does."""
-    view = cluster(pool(), *(machine(f"node-{number}", "large") for number in range(3)), machine("odd", "tiny"))
+    view = cluster(
+        pool(), *(machine(f"node-{number}", "large") for number in range(3)), machine("odd", "tiny")
+    )
     priced = overlaid_catalog(view, MARKET, committed(count=2))
     prices = [price_of(node, priced) for node in state_nodes(view)]
 

@@ -72,7 +72,8 @@ def test_a_problem_has_whole_prices_and_what_is_left_of_commitments() -> None:
     own = Commitment(kind="ReservedInstance", name="ri", instance_type="large", count=3)
     policy = SchedulingPolicy(prices=PricePolicy(node=0.01, commitments=(own,)))
     wrong = msgspec.structs.replace(
-        pool(), metadata=msgspec.structs.replace(pool().metadata, annotations={"karpenter.sh/node-price": "x"})
+        pool(),
+        metadata=msgspec.structs.replace(pool().metadata, annotations={"karpenter.sh/node-price": "x"}),
     )
     view = cluster(wrong, machine("node-1", "large"))
     built = assemble(
@@ -83,6 +84,5 @@ def test_a_problem_has_whole_prices_and_what_is_left_of_commitments() -> None:
     assert prices == pytest.approx({"small": 0.11, "medium": 0.21, "large": 0.01, "xlarge": 0.81}, abs=1e-6)
     assert built.commitments == ((own, 2.0),)
     assert built.left_out == (
-        "NodePool default: annotation karpenter.sh/node-price is 'x': "
-        "expected dollars per hour such as 0.01",
+        "NodePool default: annotation karpenter.sh/node-price is 'x': expected dollars per hour such as 0.01",
     )
