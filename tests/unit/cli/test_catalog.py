@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from karpenter.cli import main
 from karpenter.cli.catalog import dollars
 from karpenter.cloud.catalogs.load import load_catalog
+from karpenter.operator.options import parse_commitments
 from tests.unit.cloud.catalogs.ec2.small_region import small_region
 from tests.unit.cloud.catalogs.written import RESERVATION_ID, entry, offering, requirement
 
@@ -195,6 +196,35 @@ def test_refresh_writes_what_aws_says(aws: Aws, tmp_path: Path) -> None:
     assert result.stderr.splitlines()[-1] == f"wrote {path}: 2 instance types; use it with --catalog {path}"
     assert list(load_catalog(str(path)).by_name) == ["brand9.new", "m5.large"]
     assert aws.questions("DescribeAvailabilityZones")
+
+
+def test_refresh_writes_what_the_account_has_committed_to(aws: Aws, tmp_path: Path) -> None:
+    """Reserved Instances and Savings Plans go to a file that the setting commitments reads."""
+    path = tmp_path / "commitments.yaml"
+    aws.pages["DescribeReservedInstances"] = [
+        {"ReservedInstances": [{"ReservedInstancesId": "ri", "InstanceType": "m5.large", "InstanceCount": 2}]}
+    ]
+    plan = {"savingsPlanId": "sp", "savingsPlanType": "Compute", "commitment": "1.5"}
+    aws.pages["DescribeSavingsPlans"] = [
+        {"savingsPlans": [plan, {**plan, "savingsPlanId": "elsewhere", "region": "us-east-1"}]}
+    ]
+    aws.pages["DescribeSavingsPlanRates"] = [{"searchResults": []}]
+
+    result = run("refresh", "--region", "eu-west-1", "--commitments", str(path))
+
+    assert f"wrote {path}: 2 commitments; use it with --set commitments={path}" in result.stderr
+    assert [each.name for each in parse_commitments(str(path))] == ["ri", "sp"]
+
+
+def test_refresh_of_an_account_that_does_not_tell_its_commitments(aws: Aws, tmp_path: Path) -> None:
+    """A refusal is a note: the catalogue is written all the same."""
+    aws.refusals["DescribeReservedInstances"] = "UnauthorizedOperation"
+
+    result = run("refresh", "--commitments", str(tmp_path / "commitments.yaml"))
+
+    assert result.exit_code == 0
+    assert "no commitments were read: AWS refused DescribeReservedInstances" in result.stderr
+    assert json.loads(result.stdout)
 
 
 @pytest.mark.usefixtures("aws")

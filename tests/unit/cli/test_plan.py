@@ -384,3 +384,34 @@ def test_the_example_of_the_readme_is_proved_optimal() -> None:
 
     assert found.exit_code == 0
     assert "no cheaper plan exists" in found.output
+
+
+EC2_CLASS = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": "nodes",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"id": "subnet-0123456789abcdef0"}],
+        "securityGroupSelectorTerms": [{"id": "sg-0123456789abcdef0"}],
+        "associatePublicIPAddress": True,
+    },
+}
+
+
+def test_the_parts_of_the_bill() -> None:
+    """With a node class its volumes and addresses are part of the price, in the data and on the page."""
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    template = {"spec": {**POOL["spec"]["template"]["spec"], "nodeClassRef": ref}}
+    own = {**POOL, "spec": {**POOL["spec"], "template": template}}
+    objects = [own, EC2_CLASS, pod("a")]
+    found = json.loads(run("--catalog", "aws", "-o", "json", objects=objects).stdout)
+    bought, cost = found["newNodes"][0]["offering"], found["cost"]
+    page = run("--catalog", "aws", "--set", "node-price=0.01", objects=objects).stdout
+
+    assert bought["parts"]["volumes"] == pytest.approx(1.6 / 730)
+    assert bought["parts"]["publicIPv4"] == 0.005
+    assert sum(bought["parts"].values()) == pytest.approx(bought["price"])
+    assert sum(cost["parts"].values()) == pytest.approx(cost["hourly"])
+    assert "volumes, $0.0050 public addresses, $0.0100 per node." in " ".join(page.split())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.operator.options import GATES, SETTINGS, SettingError, parse_settings
+from karpenter.operator.options import GATES, SETTINGS, SettingError, parse_settings, scheduling_policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DEFAULTS: dict[str, Any] = {
     "karpenter_service": "",
@@ -67,6 +70,28 @@ def test_the_flag_wins() -> None:
         pytest.param("batch-idle-duration", "-1s", "'-1s' is negative", id="a time that is negative"),
         pytest.param("feature-gates", "NodeRepair", "'NodeRepair' is not Name=true or Name=false", id="gate"),
         pytest.param("scheduler-config", "podSpread: {}", "Object contains unknown field", id="unknown key"),
+        pytest.param("price-factors", "m5", "'m5' is not NAME=FACTOR", id="no factor"),
+        pytest.param("price-factors", "m5=many", "'m5=many' is not NAME=FACTOR", id="factor is no number"),
+        pytest.param("price-factors", "=1", "'=1' is not NAME=FACTOR", id="factor of nothing"),
+        pytest.param("commitments", "no-such-file", "no-such-file cannot be read: No such", id="no file"),
+        pytest.param(
+            "commitments",
+            "{commitments: [{kind: Lease}]}",
+            "the commitments: Invalid enum value",
+            id="no kind",
+        ),
+        pytest.param(
+            "commitments",
+            "{commitments: [{kind: SavingsPlan}]}",
+            "the commitments: commitments[0].hourly: is not greater than 0",
+            id="no amount",
+        ),
+        pytest.param(
+            "commitments",
+            "{commitments: [{kind: ReservedInstance, count: 1}]}",
+            "the commitments: commitments[0].instanceType: is required",
+            id="no instance type",
+        ),
         pytest.param("scheduler-config", "{", "the configuration: line 2: not YAML", id="no YAML"),
     ],
 )
@@ -153,3 +178,19 @@ def test_a_setting_that_is_not_there() -> None:
         parse_settings({"NodeRepair": "true"})
     with pytest.raises(AttributeError):
         _ = parse_settings({}).pace
+
+
+def test_what_settings_mean_for_prices(tmp_path: Path) -> None:
+    """Prices, factors and commitments of a file are part of the policy; a date without a zone is in UTC."""
+    file = tmp_path / "commitments.yaml"
+    file.write_text(
+        "commitments: [{kind: SavingsPlan, hourly: 2.5, rate: 0.7, until: '2027-01-01T00:00:00'}]", "utf-8"
+    )
+    given = {"node-price": "0.01", "price-factors": "m5=0.9, *=1", "commitments": str(file)}
+    prices = scheduling_policy(parse_settings(given)).prices
+
+    assert (prices.node, prices.factors) == (0.01, {"m5": 0.9, "*": 1.0})
+    assert [(each.hourly, each.until) for each in prices.commitments] == [
+        (2.5, datetime(2027, 1, 1, tzinfo=UTC))
+    ]
+    assert scheduling_policy(parse_settings({})).prices.concentration == 0.5

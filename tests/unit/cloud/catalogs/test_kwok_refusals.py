@@ -64,7 +64,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
         pytest.param(
             "price",
             1,
-            f"{NO_FIELD} Available, Price, Requirements, ReservationCapacity",
+            f"{NO_FIELD} Available, InterruptionRate, Price, Requirements, ReservationCapacity",
             id="an unknown field",
         ),
         pytest.param("Requirements", "x", NO_REQUIREMENTS, id="requirements in words"),

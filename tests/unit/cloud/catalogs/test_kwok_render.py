@@ -30,7 +30,9 @@ def again(catalog: Catalog) -> Catalog:
                 entry(
                     "b",
                     offering("zone-1", "reserved", requirement(RESERVATION_ID, "r"), ReservationCapacity=3),
-                    offering("zone-2", "spot", requirement("rack", "r1"), Available=False),
+                    offering(
+                        "zone-2", "spot", requirement("rack", "r1"), Available=False, InterruptionRate=0.2
+                    ),
                     resources={"cpu": "500m", "memory": "1000M", "hugepages-2Mi": "1Gi", "x/gpu": "2"},
                 ),
             ),

@@ -36,6 +36,7 @@ def test_traits() -> None:
         "NoPayback",
         "NoSaving",
         "NotBalanced",
+        "OnDemandFloor",
         "SpotToSpotDisabled",
         "WouldUndo",
     }

@@ -69,6 +69,15 @@ POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 DELETION_COST_SET = "karpenter.sh/deletion-cost-set"
 """The deletion cost that Karpenter has set. A pod whose cost differs from it was given its cost by a user."""
 
+NODE_PRICE = "karpenter.sh/node-price"
+"""On NodePools: what each of its nodes costs per hour besides the cloud's bill, in dollars."""
+
+VCPU_PRICE = "karpenter.sh/vcpu-price"
+"""On NodePools: the same for each vCPU."""
+
+ON_DEMAND_FLOOR = "karpenter.sh/on-demand-floor"
+"""On NodePools and pods: how many nodes, or replicas, are kept on demand; a number, or a share in percent."""
+
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 # Finalizers.

@@ -131,6 +131,8 @@ _GIVEN: Final = {
     "PREFERENCE_POLICY": "preferencePolicy",
     "MIN_VALUES_POLICY": "minValuesPolicy",
     "SCHEDULER_CONFIG": "schedulerConfig",
+    "PRICE_FACTORS": "priceFactors",
+    "COMMITMENTS": "commitments",
     "FLIGHT_RECORD": "flightRecord",
 }
 _TEMPLATED: Final = {
@@ -147,6 +149,10 @@ _STATED: Final = {
     "CONSOLIDATION_STRATEGY": "consolidationStrategy",
     "CONSOLIDATION_PAYBACK": "consolidationPayback",
     "EVICTION_PRICE": "evictionPrice",
+    "NODE_PRICE": "nodePrice",
+    "VCPU_PRICE": "vcpuPrice",
+    "INTERRUPTION_PRICE": "interruptionPrice",
+    "SPOT_CONCENTRATION_PRICE": "spotConcentrationPrice",
     "SURGE_BEFORE_EVICT": "surgeBeforeEvict",
     "STEER_SCALE_DOWN": "steerScaleDown",
     "FLIGHT_RECORD_SIZE": "flightRecordSize",

@@ -293,6 +293,20 @@ _SETTINGS: Final = (
         "settings.consolidationPayback", "1h", "Time in which a saving must pay for the pods it moves. Ours."
     ),
     ChartValue("settings.evictionPrice", "0.001", "What evicting an ordinary pod costs, in dollars. Ours."),
+    ChartValue("settings.nodePrice", "0", "What a node costs per hour besides the bill of the cloud. Ours."),
+    ChartValue("settings.vcpuPrice", "0", "The same for each vCPU. Ours."),
+    ChartValue(
+        "settings.priceFactors", "", "NAME=FACTOR, comma separated: list prices of this account. Ours."
+    ),
+    ChartValue(
+        "settings.commitments", "", "YAML with Reserved Instances and Savings Plans, or its path. Ours."
+    ),
+    ChartValue("settings.interruptionPrice", "0.05", "What an interruption of a spot machine costs. Ours."),
+    ChartValue(
+        "settings.spotConcentrationPrice",
+        "0.5",
+        "Share by which the next spot machine counts as dearer once all are of one type and zone. Ours.",
+    ),
     ChartValue("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
     ChartValue(
         "settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."

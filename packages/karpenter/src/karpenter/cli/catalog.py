@@ -260,12 +260,20 @@ def export(name: str, output: Output) -> None:
     metavar="FILE",
     help="Write to this file instead of standard output.",
 )
-def refresh(region: str, path: Path | None) -> None:
+@click.option(
+    "--commitments",
+    "committed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the Reserved Instances and Savings Plans of the account to this file.",
+)
+def refresh(region: str, path: Path | None, committed: Path | None) -> None:
     """
     Make a catalogue of EC2 from what AWS says now, with real spot prices.
 
     Needs credentials that may describe instance types, their offerings, zones and spot prices, and
-    read the price list. The result is for `karpenter plan --catalog FILE`.
+    read the price list. The result is for `karpenter plan --catalog FILE`; commitments are for
+    `--set commitments=FILE`.
     """
     from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed  # noqa: PLC0415  as above
     from karpenter.cloud.catalogs.ec2.refresh import refresh as ask  # noqa: PLC0415  only who asks AWS loads it
@@ -274,15 +282,38 @@ def refresh(region: str, path: Path | None) -> None:
         found = ask(region, now=datetime.now(UTC), tell=lambda what: note(f"{region}: {what}"))
     except RefreshFailed as error:
         raise CommandError(str(error), hint=error.hint) from error
+    if committed is not None:
+        _write_commitments(region, committed)
     text = "\n".join(render_json(found))
     if path is None:
         click.echo(text)
         return
-    try:
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"--out: {path} cannot be written: {error.strerror}") from error
+    _write(path, f"{text}\n", option="--out")
     note(f"wrote {path}: {len(found.types)} instance types; use it with --catalog {path}")
+
+
+def _write_commitments(region: str, path: Path) -> None:
+    """Write what the account has committed to; an account that does not tell gets a note."""
+    from karpenter.cloud.catalogs.ec2.commitments import (  # noqa: PLC0415  as above
+        read_commitments,
+        render_commitments,
+    )
+    from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed  # noqa: PLC0415  as above
+
+    try:
+        found = read_commitments(region)
+    except RefreshFailed as error:
+        note(f"{region}: no commitments were read: {error}")
+        return
+    _write(path, render(render_commitments(found), "yaml"), option="--commitments")
+    note(f"wrote {path}: {len(found)} commitments; use it with --set commitments={path}")
+
+
+def _write(path: Path, text: str, *, option: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{option}: {path} cannot be written: {error.strerror}") from error
 
 
 def _load(name: str) -> Catalog:

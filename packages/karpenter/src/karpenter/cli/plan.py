@@ -16,7 +16,7 @@ from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, why_data
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
-from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
+from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN, SPOT_SHARE, SPREAD
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.catalogs.load import AWS, load_catalog
 from karpenter.operator.options import SettingError, parse_settings
@@ -167,7 +167,11 @@ def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
         if node.purchase.capacity_type == SPOT
     )
     if spot and catalog.partition(":")[0] == AWS:
-        yield "Spot prices are modelled; karpenter catalog refresh reads those of this moment."
+        yield (
+            f"Spot prices are modelled: {min(SPOT_SHARE.values()):.0%} to {max(SPOT_SHARE.values()):.0%} of "
+            f"the on-demand price by instance category, give or take {SPREAD:.0%} by type and zone; "
+            "karpenter catalog refresh reads those of this moment."
+        )
     for (kind, zone), count in spot.most_common(1):
         if count >= _MANY and count * 2 > spot.total():
             yield (

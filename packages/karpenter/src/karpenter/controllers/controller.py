@@ -37,6 +37,7 @@ from karpenter.base.queue import Backoff, WorkQueue
 from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.errors import CloudError, CloudUnreachable, NodeClassNotReady, Throttled
 from karpenter.core.model.catalog import EMPTY, combine
+from karpenter.core.model.pricing import with_interruption_rates
 from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.replay.replay import watched
@@ -44,7 +45,7 @@ from karpenter.telemetry.metrics import runtime
 from karpenter.telemetry.metrics import scheduler as declared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
@@ -543,8 +544,13 @@ class ProviderReconciler:
 class PoolCatalogs:
     """The instance types of NodePools, as one catalogue; the same value until something changes."""
 
-    def __init__(self, cloud: CloudProvider) -> None:
+    def __init__(
+        self, cloud: CloudProvider, rates: Callable[[], Mapping[tuple[str, str], float]] = dict
+    ) -> None:
+        """`rates` says how often spot machines are interrupted per month, by instance type and zone."""
         self._cloud = cloud
+        self._rates = rates
+        self._rated: Mapping[tuple[str, str], float] = {}
         self._of: dict[str, Catalog] = {}
         self._combined: Catalog | None = None
 
@@ -564,8 +570,10 @@ class PoolCatalogs:
                 log.debug("catalog.not_ready", nodepool=pool.name, error=str(error))
             except CloudError as error:
                 log.warning("catalog.not_read", nodepool=pool.name, error=str(error))
-        if self._combined is None or not _same(found, self._of):
-            self._of, self._combined = found, combine(found)
+        rates = self._rates()
+        if self._combined is None or rates != self._rated or not _same(found, self._of):
+            self._of, self._rated = found, rates
+            self._combined = with_interruption_rates(combine(found), rates)
         return self._combined
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, PodDisruptionBudget, Service
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import to_plain
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
@@ -26,6 +27,7 @@ from karpenter.api.storage import (
     VolumeAttachment,
 )
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from karpenter.cloud.catalogs.ec2.volumes import class_volumes, has_public_ipv4
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.kube.informer import Informer, InformerUpdate
 from karpenter.kube.rest import target_of
@@ -126,6 +128,7 @@ def node_class(item: Any, group: str, kind: str) -> NodeClass:
     if not isinstance(item, dict):
         ready = _ready([{"status": "Unknown", **to_plain(each)} for each in item.status.conditions])
     status = ready.get("status", "Unknown")
+    spec = plain.get("spec") if kind == EC2NodeClass.kind else None
     return NodeClass(
         group=group,
         kind=kind,
@@ -135,6 +138,8 @@ def node_class(item: Any, group: str, kind: str) -> NodeClass:
         message=ready.get("message", ""),
         deleting="deletionTimestamp" in meta,
         generation=meta.get("generation", 0),
+        volumes=class_volumes(spec) if isinstance(spec, dict) else (),
+        public_ipv4=isinstance(spec, dict) and has_public_ipv4(spec),
     )
 
 

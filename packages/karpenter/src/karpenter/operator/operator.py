@@ -50,7 +50,7 @@ from karpenter.controllers.disruption import DisruptionController, DisruptionQue
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.controllers.health import NodeHealth
 from karpenter.controllers.informer import Watches
-from karpenter.controllers.interruption import InterruptionReconciler
+from karpenter.controllers.interruption import InterruptionReconciler, SpotInterruptions
 from karpenter.controllers.metrics.conditions import StatusConditionMetrics
 from karpenter.controllers.metrics.node import NodeMetrics
 from karpenter.controllers.metrics.nodepool import DisruptionBudgetMetrics, NodePoolMetrics
@@ -211,7 +211,8 @@ class Operator:
         event_bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.recorder = Recorder(client.with_bucket(event_bucket), clock=clock)
         self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock, fence=parts.fence)
-        self.catalogs = PoolCatalogs(self.cloud)
+        self.spot_interruptions = SpotInterruptions(self.parts.clock)
+        self.catalogs = PoolCatalogs(self.cloud, self.spot_interruptions.rates)
         self.deciding = asyncio.Lock()
         eviction_rate = float(EVICTION.at(settings.cpu_requests))
         self.evictions = EvictionQueue(
@@ -366,7 +367,9 @@ class Operator:
             InstanceGarbageCollection(store, performer, self.cloud, clock, self.metrics),
         ]
         if isinstance(parts.cloud, Interruptible):
-            self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run
+            self._tasks["interruption"] = InterruptionReconciler(
+                store, performer, parts.cloud, clock, spot=self.spot_interruptions
+            ).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
         eviction = EvictionController(self.evictions, store, parts.client, performer, clock)
         self._register(Controller(eviction, workers=EVICTION.at(cores), queue=self.evictions.queue), None)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, timedelta
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,7 @@ from karpenter.base.duration import DurationError, parse_duration
 from karpenter.base.switches import parse_switch
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
+from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.provisioning.provisioner import ProvisioningSettings, nomination_period
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
@@ -182,6 +184,57 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
     )
 
 
+def parse_factors(text: str) -> Mapping[str, float]:
+    """Return by what list prices are multiplied after ``NAME=FACTOR,NAME=FACTOR``."""
+    found: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        try:
+            found[name.strip()] = _number(0.0)(value.strip())
+        except SettingError:
+            equals = ""
+        if not equals or not name.strip():
+            raise SettingError(f"{part!r} is not NAME=FACTOR, such as m7g=0.9 or *=0.95")
+    return MappingProxyType(found)
+
+
+def parse_commitments(text: str) -> tuple[Commitment, ...]:
+    """Return the commitments of a file, or of a text that has more than one line or is JSON."""
+    if not text.strip():
+        return ()
+    source = "the commitments"
+    if "\n" not in text.strip() and not text.lstrip().startswith("{"):
+        source = text
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise SettingError(f"{source} cannot be read: {reason}") from None
+    try:
+        found = msgspec.convert(read_document(text, source=source), _Commitments).commitments
+    except (InvalidObject, msgspec.ValidationError) as error:
+        raise SettingError(f"{source}: {' '.join(str(error).split())}") from None
+    for number, each in enumerate(found):
+        if each.size <= 0:
+            field = "hourly" if each.kind == "SavingsPlan" else "count"
+            raise SettingError(f"{source}: commitments[{number}].{field}: is not greater than 0")
+        if each.kind == "ReservedInstance" and not each.instance_type:
+            raise SettingError(f"{source}: commitments[{number}].instanceType: is required")
+    return tuple(_dated(each) for each in found)
+
+
+def _dated(commitment: Commitment) -> Commitment:
+    """Return a commitment whose end has a time zone; UTC where it names none."""
+    until = commitment.until
+    if until is None or until.tzinfo is not None:
+        return commitment
+    return msgspec.structs.replace(commitment, until=until.replace(tzinfo=UTC))
+
+
+class _Commitments(msgspec.Struct, forbid_unknown_fields=True):
+    commitments: tuple[Commitment, ...] = ()
+
+
 class _DefaultConstraint(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     max_skew: int
     topology_key: str
@@ -294,6 +347,50 @@ SETTINGS: Final = (
         "eviction-price",
         "0.001",
         "assumed cost of evicting an ordinary pod, in dollars",
+        _number(0.0),
+        ours=True,
+    ),
+    Setting(
+        "node-price",
+        "0",
+        "what a node costs per hour besides the cloud's bill, in dollars, such as the licence of an agent",
+        _number(0.0),
+        ours=True,
+    ),
+    Setting(
+        "vcpu-price",
+        "0",
+        "the same for each vCPU of a node, such as a management fee",
+        _number(0.0),
+        ours=True,
+    ),
+    Setting(
+        "price-factors",
+        "",
+        "NAME=FACTOR, comma separated: list prices of this account; NAME is an instance family, a capacity"
+        " type or *",
+        parse_factors,
+        ours=True,
+    ),
+    Setting(
+        "commitments",
+        "",
+        "file with Reserved Instances and Savings Plans, or its text; what they pay for costs nothing more",
+        parse_commitments,
+        ours=True,
+    ),
+    Setting(
+        "interruption-price",
+        "0.05",
+        "assumed cost of the interruption of a spot machine, in dollars; counts where the risk is known",
+        _number(0.0),
+        ours=True,
+    ),
+    Setting(
+        "spot-concentration-price",
+        "0.5",
+        "share by which the next spot machine counts as dearer once all are of its type in its zone; 0"
+        " disables the spread",
         _number(0.0),
         ours=True,
     ),
@@ -426,6 +523,14 @@ def scheduling_policy(settings: Settings) -> SchedulingPolicy:
         reserved_capacity=settings.gate("ReservedCapacity"),
         ignore_device_claims=settings.ignore_dra_requests,
         spread_defaults=settings.scheduler_config,
+        prices=PricePolicy(
+            node=settings.node_price,
+            vcpu=settings.vcpu_price,
+            factors=settings.price_factors,
+            interruption=settings.interruption_price,
+            concentration=settings.spot_concentration_price,
+            commitments=settings.commitments,
+        ),
     )
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from karpenter.api.kinds import ALL_KINDS
-from karpenter.core.model.catalog import Catalog, InstanceType
+from karpenter.core.model.catalog import Catalog, InstanceType, VolumePrice
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
@@ -184,7 +184,14 @@ def _is_kept(key: str) -> bool:
     return domain != _COPIES and any(domain == each or domain.endswith(f".{each}") for each in _KEPT)
 
 
-_REST: Final = ("well_known", "restricted_domains", "reservation_label", "zones")
+_REST: Final = (
+    "well_known",
+    "restricted_domains",
+    "reservation_label",
+    "zones",
+    "volume_prices",
+    "public_ipv4_price",
+)
 
 
 class CatalogWriter:
@@ -262,7 +269,10 @@ class CatalogReader:
             well_known=frozenset(line.rest["well_known"]),
             restricted_domains=frozenset(line.rest["restricted_domains"]),
             reservation_label=line.rest["reservation_label"],
-            zones=frozenset(line.rest.get("zones", ())),  # records of older versions have none
+            # Records of older versions have none of these.
+            zones=frozenset(line.rest.get("zones", ())),
+            volume_prices=msgspec.convert(line.rest.get("volume_prices", {}), dict[str, VolumePrice]),
+            public_ipv4_price=line.rest.get("public_ipv4_price", 0.0),
         )
         self._catalogs = {line.number: catalog}
 

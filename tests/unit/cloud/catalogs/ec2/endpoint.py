@@ -56,8 +56,10 @@ def serving(aws: Aws) -> Iterator[str]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             target = self.headers.get("X-Amz-Target")
-            if target:
-                action, parameters = target.rpartition(".")[2], json.loads(body)
+            # A service with a REST protocol, such as that of Savings Plans, has the action in its path.
+            named = self.path.strip("/")
+            if target or named:
+                action, parameters = named or str(target).rpartition(".")[2], json.loads(body)
             else:
                 form = {key: values[0] for key, values in parse_qs(body).items()}
                 action, parameters = form["Action"], form
@@ -65,7 +67,7 @@ def serving(aws: Aws) -> Iterator[str]:
                 self._send(403, _refusal(aws.refusals[action]))
                 return
             answer = aws.answer(action, parameters)
-            self._send(200, json.dumps(answer).encode() if target else _xml(action, answer))
+            self._send(200, json.dumps(answer).encode() if target or named else _xml(action, answer))
 
         def _send(self, status: int, body: bytes) -> None:
             self.send_response(status)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter.core.model.pricing import LIST
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
@@ -40,8 +41,19 @@ def plan_data(decision: PlanDecision) -> dict[str, Any]:
             "hourly": round(plan.cost.hourly, _DIGITS),
             "lowerBound": round(plan.cost.lower_bound, _DIGITS),
             "gap": round(plan.cost.gap, _DIGITS),
+            "parts": {name: round(amount, _DIGITS) for name, amount in bill(plan).items()},
         },
     }
+
+
+def bill(plan: Plan) -> dict[str, float]:
+    """Return what the new nodes cost per hour by parts of their prices; they add up to the whole."""
+    parts: dict[str, float] = {}
+    for node in plan.new_nodes:
+        bought = node.purchase
+        for name, amount in bought.parts or ((LIST, bought.price),):
+            parts[name] = parts.get(name, 0.0) + amount
+    return parts
 
 
 def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:
@@ -101,7 +113,7 @@ def _taint(taint: Taint) -> dict[str, Any]:
 
 
 def _purchase(purchase: Purchase) -> dict[str, Any]:
-    found = {
+    found: dict[str, Any] = {
         "instanceType": purchase.instance_type,
         "zone": purchase.zone,
         "capacityType": purchase.capacity_type,
@@ -109,6 +121,8 @@ def _purchase(purchase: Purchase) -> dict[str, Any]:
     }
     if purchase.reservation_id:
         found["reservationId"] = purchase.reservation_id
+    if purchase.parts:
+        found["parts"] = {name: round(amount, _DIGITS) for name, amount in purchase.parts}
     return found
 
 

@@ -14,6 +14,18 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from karpenter.cli.planning.data import bill
+from karpenter.core.model.pricing import (
+    COMMITMENT,
+    DISCOUNT,
+    HOURS_A_MONTH,
+    INTERRUPTIONS,
+    LIST,
+    NODE,
+    PUBLIC_IPV4,
+    VCPU,
+    VOLUMES,
+)
 from karpenter.core.model.resources import CPU, MEMORY
 from karpenter.top.table import FittedColumn, fitted
 
@@ -27,7 +39,6 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import NewNode, Plan
     from karpenter.top.table import Cell
 
-HOURS_A_MONTH: Final = 730
 _BAR: Final = 8
 _LEAST_BAR: Final = 9
 """Columns down to which a bar may shrink, its figure included."""
@@ -37,6 +48,16 @@ _PIPE: Final = 120
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
+_PARTS: Final = {
+    DISCOUNT: "price factors",
+    VOLUMES: "volumes",
+    PUBLIC_IPV4: "public addresses",
+    NODE: "per node",
+    VCPU: "per vCPU",
+    INTERRUPTIONS: "expected interruptions, which no bill has",
+    COMMITMENT: "paid by commitments",
+}
+"""What parts of a price are called."""
 
 
 def show(
@@ -221,7 +242,22 @@ def _summary(plan: Plan) -> Text:
             if "linear" not in cost.method:
                 text.append(" (pip install highspy for a tighter proof)")
         text.append(".")
+        text.append(_parts(plan))
     return text
+
+
+def _parts(plan: Plan) -> str:
+    """Return what the bill is made of as a sentence of its own; nothing where it is list prices alone."""
+    parts = bill(plan)
+    if len(parts) < 2:  # noqa: PLR2004  one part is the whole
+        return ""
+    told = [f"{money(parts.pop(LIST))} list prices"]
+    told += [f"{_signed(amount)} {_PARTS[name]}" for name, amount in parts.items()]
+    return f"\nOf that {', '.join(told)}."
+
+
+def _signed(amount: float) -> str:
+    return f"-{money(-amount)}" if amount < 0 else money(amount)
 
 
 def show_disruption(decision: DisruptionDecision, console: Console) -> None:

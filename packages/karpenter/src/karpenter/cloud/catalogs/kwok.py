@@ -87,6 +87,7 @@ class OfferingDraft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     price: float
     available: bool = True
     reservation_capacity: int | None = None
+    interruption_rate: float = 0.0
 
 
 class TypeDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +182,7 @@ def _offerings(draft: TypeDraft, interner: Interner) -> Iterable[Offering]:
             available=offering.available,
             reservation_id=next(iter(labels.get(RESERVATION_ID, ())), ""),
             reservation_capacity=offering.reservation_capacity,
+            interruption_rate=offering.interruption_rate,
         )
 
 

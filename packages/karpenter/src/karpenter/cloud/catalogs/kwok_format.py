@@ -58,7 +58,9 @@ _TYPE_FIELDS: Final = frozenset(
         *DEVICE_FIELDS,
     }
 )
-_OFFERING_FIELDS: Final = frozenset({"Price", "Available", "ReservationCapacity", "Requirements"})
+_OFFERING_FIELDS: Final = frozenset(
+    {"Price", "Available", "ReservationCapacity", "InterruptionRate", "Requirements"}
+)
 _REQUIREMENT_FIELDS: Final = frozenset({"key", "operator", "values"})
 _NEEDED_RESOURCES: Final = ("cpu", "memory")
 
@@ -235,6 +237,7 @@ def _offering(fields: dict[str, object], path: FieldPath) -> OfferingDraft:
         price=read_price(fields.get("Price"), path.at("Price")),
         available=read_flag(fields.get("Available", True), path.at("Available")),
         reservation_capacity=left if reserved else None,
+        interruption_rate=read_price(fields.get("InterruptionRate", 0), path.at("InterruptionRate")),
     )
 
 

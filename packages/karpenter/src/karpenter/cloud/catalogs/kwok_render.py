@@ -75,6 +75,8 @@ def _offering(offering: Offering) -> dict[str, Any]:
     entry: dict[str, Any] = {"Price": offering.price, "Available": offering.available}
     if offering.reservation_capacity is not None:
         entry["ReservationCapacity"] = offering.reservation_capacity
+    if offering.interruption_rate:
+        entry["InterruptionRate"] = offering.interruption_rate
     entry["Requirements"] = _requirements(stated)
     return entry
 

@@ -11,12 +11,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from karpenter.api.labels import REGION
 from karpenter.cloud.catalogs.kwok import kwok_catalog
 from karpenter.cloud.catalogs.kwok_format import CatalogProblem, InvalidCatalog, parse_catalog
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
+_EC2_LABEL: Final = "karpenter.k8s.aws/instance-family"
 KWOK: Final = "kwok"
 AWS: Final = "aws"
 
@@ -35,7 +39,19 @@ def load_catalog(name: str) -> Catalog:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise InvalidCatalog([CatalogProblem(name, "", "", _unreadable(reason))]) from None
-    return parse_catalog(text, file=name)
+    return _with_volumes(parse_catalog(text, file=name))
+
+
+def _with_volumes(catalog: Catalog) -> Catalog:
+    """Return a catalogue of a file with what volumes cost, if it is one of EC2 in a region that is known."""
+    first = catalog.types[0].requirements
+    region = min(first[REGION].values, default="") if _EC2_LABEL in first and REGION in first else ""
+    if not region:
+        return catalog
+    from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices  # noqa: PLC0415  only for EC2
+
+    prices = volume_prices(region)
+    return msgspec.structs.replace(catalog, volume_prices=prices, public_ipv4_price=PUBLIC_IPV4)
 
 
 def built_in_names() -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class DisruptionCode(StrEnum):
     NOMINATED = "Nominated"
     NOT_BALANCED = "NotBalanced"
     NOT_INITIALIZED = "NotInitialized"
+    ON_DEMAND_FLOOR = "OnDemandFloor"
     OUT_OF_TIME = "OutOfTime"
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     POD_DO_NOT_DISRUPT = "PodDoNotDisrupt"
@@ -77,6 +78,7 @@ _SIMULATED = frozenset(
         DisruptionCode.NO_PAYBACK,
         DisruptionCode.NO_SAVING,
         DisruptionCode.NOT_BALANCED,
+        DisruptionCode.ON_DEMAND_FLOOR,
         DisruptionCode.SPOT_TO_SPOT_DISABLED,
         DisruptionCode.WOULD_UNDO,
     }

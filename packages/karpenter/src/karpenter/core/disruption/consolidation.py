@@ -20,6 +20,7 @@ from karpenter.core.disruption.balanced import rejection, scores
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.lifecycle.disruption_conditions import consolidate_after
+from karpenter.core.scheduling.purchases import keeps_variety, only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,6 +122,8 @@ class Consolidation:
         found = self._priced(candidates, outcome.replacements, before)
         if isinstance(found, RefusedMove):
             return found
+        if short := self._simulator.broken_floor(candidates, found):
+            return RefusedMove(DisruptionCode.ON_DEMAND_FLOOR, short)
         return self._balanced(candidates, _command(candidates, found, outcome, before))
 
     def _priced(
@@ -199,11 +202,11 @@ def _buys(found: Command | RefusedMove) -> bool:
 
 def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | RefusedMove:
     """Cut a spot replacement of spot machines down to cheaper types, of which one machine needs many."""
-    spot = prices.only(node, SPOT)
+    spot = only(node, SPOT)
     found = prices.cheaper_than(spot, before) if spot is not None else None
     if found is None:
         return _no_saving(node, before)
-    if not prices.keeps_variety(found):
+    if not keeps_variety(found):
         return _TOO_FEW_TYPES
     if len(candidates) > 1:
         kept = _not_what_is_removed(candidates, found)
@@ -229,7 +232,7 @@ def _bought_cheaper(
     found = prices.cheaper_than(node, before)
     if found is None:
         return _no_saving(node, before)
-    if not prices.keeps_variety(found):
+    if not keeps_variety(found):
         return _TOO_FEW_TYPES
     found = _rather_spot(found)
     kept = _not_what_is_removed(candidates, found) if len(candidates) > 1 else found
@@ -241,7 +244,7 @@ def _rather_spot(node: NewNode) -> NewNode:
     # If both capacity types are left, the provider falls back from spot to on-demand, whose price was not
     # compared.
     both = prices.allows(node, SPOT) and prices.allows(node, ON_DEMAND)
-    spot = prices.only(node, SPOT) if both else None
+    spot = only(node, SPOT) if both else None
     return node if spot is None else spot
 
 
@@ -261,7 +264,7 @@ def _several(
     found = []
     for node in replacements:
         kept = prices.cheaper_than(node, node.purchase.price * before / total)
-        if kept is None or not prices.keeps_variety(kept):
+        if kept is None or not keeps_variety(kept):
             return _no_saving(node, before)
         kept = _rather_spot(kept)
         chosen = _choice(kept) if choosy and prices.allows(kept, SPOT) else kept
@@ -280,7 +283,7 @@ def _not_what_is_removed(candidates: Sequence[Candidate], node: NewNode) -> NewN
     if not prices_known:
         return node
     found = prices.cheaper_than(node, min(prices_known))
-    return found if found is None or prices.keeps_variety(found) else None
+    return found if found is None or keeps_variety(found) else None
 
 
 def _no_saving(node: NewNode, before: float) -> RefusedMove:

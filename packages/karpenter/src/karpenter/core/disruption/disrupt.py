@@ -191,7 +191,8 @@ class _Pass:
     ) -> None:
         self._view, self._catalog, self._memory, self._now = view, catalog, memory, now
         self._context, self._settings = context, context.settings
-        self._priced = overlaid_catalog(view, catalog, context.policy)
+        policy = context.policy.at(now)
+        self._priced = overlaid_catalog(view, catalog, policy)
         self._nodes = state_nodes(view)
         pdbs = PdbLimits(view)
         self._survey: CandidateSurvey = find_candidates(
@@ -217,7 +218,7 @@ class _Pass:
             movable=(*self._survey.candidates, *self._survey.eventual),
             quiet=quiet,
             options=context.options,
-            policy=context.policy,
+            policy=policy,
             fullest_first=self._settings.strategy == "global",
         )
         self._resting = memory.pools_at_rest(now)

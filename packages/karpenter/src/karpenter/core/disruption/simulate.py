@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import HOSTNAME, NODES, ZONE
+from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.sweep import FreeResources, least_requests, memory_per_cpu
 from karpenter.core.model.hostportusage import host_ports
@@ -39,6 +39,7 @@ from karpenter.core.scheduling.problem import (
     Refusal,
     TopologyNode,
 )
+from karpenter.core.scheduling.purchases import OnDemandFloors, after_purchases
 from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.build.build import SchedulingPolicy
-    from karpenter.core.scheduling.problem import ExistingNode, Options, PodVolumes, Pool
+    from karpenter.core.scheduling.problem import ExistingNode, Options, PodVolumes
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import PdbLimits
     from karpenter.core.state.statenode import StateNode
@@ -153,6 +154,9 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     gone: frozenset[str] = frozenset()
     """Machines that earlier commands remove."""
 
+    floors: OnDemandFloors = OnDemandFloors()
+    """How much of each NodePool is kept on demand."""
+
     @cached_property
     def rooms(self) -> FreeResources:
         """What is free where."""
@@ -163,8 +167,8 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         reserved = any(node.purchase.reservation_id for node in command.replacements)
         return not (self.waiting or reserved or self.problem.devices is not None)
 
-    def after(self, command: Command) -> SimulationState:
-        """Return the cluster as it will be once a command is carried out."""
+    def after(self, command: Command, removed: Iterable[StateNode] = ()) -> SimulationState:
+        """Return the cluster as it will be once a command is carried out, which removes some nodes."""
         problem, gone = self.problem, frozenset(command.candidates)
         locations = dict(command.moves)
         places = [place for place in problem.topology_nodes if place.name not in gone]
@@ -174,12 +178,13 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             labels = {**node.labels, ZONE: node.purchase.zone, HOSTNAME: name}
             places.append(TopologyNode(name=name, labels=labels, taints=node.taints))
         nodes = filled(problem, ((self.moving[key], name) for key, name in command.moves.items()))
-        pools = tuple(_bought(pool, command.replacements) for pool in problem.pools)
+        pools = tuple(after_purchases(pool, command.replacements) for pool in problem.pools)
         return msgspec.structs.replace(
             self,
             problem=msgspec.structs.replace(problem, nodes=nodes, topology_nodes=tuple(places), pools=pools),
             locations={**self.locations, **locations},
             gone=self.gone | gone,
+            floors=self.floors.without(removed).with_nodes(command.replacements),
         )
 
 
@@ -206,17 +211,6 @@ def _filled(node: ExistingNode, pods: Sequence[Pod], volumes: Mapping[str, PodVo
         ports=(*node.ports, *(port for pod in pods for port in host_ports(pod))),
         volumes=held,
     )
-
-
-def _bought(pool: Pool, nodes: Sequence[NewNode]) -> Pool:
-    """Return a pool with what its limits leave once some machines are bought."""
-    mine = [node.purchase.instance_type for node in nodes if node.pool == pool.name]
-    if not pool.limits or not mine:
-        return pool
-    sizes = {kind.name: {**kind.capacity, NODES: 1} for kind in pool.types if kind.name in mine}
-    taken = merge(sizes[name] for name in mine)
-    left = {name: amount - taken.get(name, 0) for name, amount in pool.limits.items()}
-    return msgspec.structs.replace(pool, limits=left)
 
 
 _EFFORT: Final = 10
@@ -287,7 +281,9 @@ class Simulator:
             moving=found,
             waiting=tuple(pod for pod in built.problem.pods if pod.key not in locations),
             running=RunningPods((*built.problem.bound_pods, *staying), built.problem.spread_defaults),
+            floors=OnDemandFloors.of(view.pools.values(), nodes),
         )
+        self._nodes = {node.name: node for node in nodes}
         self._least: dict[str, Mapping[str, int]] = {}
         self._by_price = msgspec.structs.replace(
             options, packing="price", effort=min(options.effort, _EFFORT)
@@ -313,7 +309,8 @@ class Simulator:
         if not self._cluster.can_simulate(command):
             return None
         found = copy(self)
-        found._cluster = self._cluster.after(command)  # noqa: SLF001  one of us
+        removed = [self._nodes[name] for name in command.candidates]
+        found._cluster = self._cluster.after(command, removed)  # noqa: SLF001  one of us
         return found
 
     def without(
@@ -362,7 +359,8 @@ class Simulator:
             moved=moving,
             options=self._by_price if by_price else base.options,
         )
-        plan = solve(problem)
+        floors = cluster.floors.without(candidate.node for candidate in candidates)
+        plan = floors.apply(solve(problem))
         stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
         stranded += [self._refusals[key] for key in sorted(moving) if key in self._refusals]
         return SimulationResult(
@@ -371,6 +369,11 @@ class Simulator:
             moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
             stranded=tuple(stranded),
         )
+
+    def broken_floor(self, candidates: Sequence[Candidate], replacements: Iterable[NewNode]) -> str:
+        """Return which NodePool would have too little on demand if these machines are replaced so."""
+        going = [candidate.node for candidate in candidates]
+        return self._cluster.floors.without(going).with_nodes(replacements).broken_by(going)
 
     def lost(self, command: Command) -> tuple[Refusal, ...]:
         """Return the pods that no longer have room on the machines that stay, as a command has foreseen."""

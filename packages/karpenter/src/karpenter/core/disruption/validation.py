@@ -153,7 +153,7 @@ class _Check:
         self._survey = find_candidates(
             self._nodes if simulated is None else [node for node in self._nodes if node.name in wanted],
             view,
-            overlaid_catalog(view, catalog, context.policy),
+            overlaid_catalog(view, catalog, context.policy.at(now)),
             self._pdbs,
             now,
             nominated=context.nominated,
@@ -202,7 +202,7 @@ class _Check:
                 n.name for n in self._nodes if within_consolidate_after(n.claim, view.pools.get(n.pool), now)
             ),
             options=context.options,
-            policy=context.policy,
+            policy=context.policy.at(now),
             destinations=context.destinations,
             fullest_first=context.settings.strategy == "global",
         )

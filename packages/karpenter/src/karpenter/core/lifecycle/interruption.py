@@ -1,8 +1,18 @@
-"""Interruption: what follows from a cloud's message that it will reclaim, stop or maintain a machine."""
+"""
+Interruption: what follows from a cloud's message that it will reclaim, stop or maintain a machine.
+
+Beside the effects for one machine it is remembered how often spot machines of a type in a zone are
+interrupted (:class:`InterruptionHistory`), which makes them dearer for later decisions.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from karpenter.api.labels import TERMINATION_TIMESTAMP
 from karpenter.core.effects import Amend
@@ -11,11 +21,22 @@ from karpenter.core.lifecycle.conditions import delete_claim, render_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import Effect
+
+
+HALF_LIFE: Final = timedelta(days=14)
+"""An interruption counts half after this long."""
+
+MONTH: Final = timedelta(days=30)
+# The bands in which AWS publishes how often spot instances are interrupted, and two for worse:
+# https://aws.amazon.com/ec2/spot/instance-advisor/
+BANDS: Final = (0.05, 0.1, 0.15, 0.2, 0.5, 1.0, 5.0)
+"""Interruptions of one machine per month, at most."""
+
+_FORGOTTEN: Final = 0.01
 
 
 def handle_interruption(
@@ -39,3 +60,33 @@ def handle_interruption(
         )
     deletion = delete_claim(claim, kind, f"its machine is interrupted ({kind})")
     return (*events, *deadline, *deletion, *(terminating_on_interruption(item, kind) for item in objects))
+
+
+class InterruptionHistory(msgspec.Struct, frozen=True):
+    """How often spot machines were interrupted lately, by instance type and zone; older ones count less."""
+
+    rates: Mapping[tuple[str, str], float] = {}
+    """Interruptions of one machine per month, as of `at`."""
+
+    at: datetime = datetime.min.replace(tzinfo=UTC)
+
+    def after(self, instance_type: str, zone: str, *, running: int, now: datetime) -> InterruptionHistory:
+        """Return the history after one of `running` machines of a type in a zone was interrupted."""
+        rates = self._at(now)
+        # Events at a constant rate, which count half after HALF_LIFE, sum up to the rate times this time.
+        months = HALF_LIFE / MONTH / math.log(2)
+        key = (instance_type, zone)
+        rates[key] = rates.get(key, 0.0) + 1 / (max(1, running) * months)
+        return InterruptionHistory(rates, now)
+
+    def bands(self, now: datetime) -> Mapping[tuple[str, str], float]:
+        """Return the rates rounded up to bands, so that they seldom change; what is forgotten is left out."""
+        return {
+            key: next((band for band in BANDS if rate <= band), BANDS[-1])
+            for key, rate in sorted(self._at(now).items())
+            if rate >= _FORGOTTEN
+        }
+
+    def _at(self, now: datetime) -> dict[tuple[str, str], float]:
+        share = 0.5 ** (max(timedelta(0), now - self.at) / HALF_LIFE) if self.rates else 1.0
+        return {key: rate * share for key, rate in self.rates.items()}

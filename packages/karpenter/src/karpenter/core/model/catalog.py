@@ -43,6 +43,12 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reservation_capacity: int | None = None
     """How many instances the reservation still has; None where nothing is reserved."""
 
+    interruption_rate: float = 0.0
+    """Interruptions of one such machine per month; 0 where nothing is known."""
+
+    parts: tuple[tuple[str, float], ...] = ()
+    """What the price is made of, where it is more than the list price: names and dollars per hour."""
+
     @property
     def zone(self) -> str:
         """The only zone of this offering."""
@@ -119,6 +125,20 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return min(self.available, key=lambda offering: offering.price, default=None)
 
 
+class VolumePrice(msgspec.Struct, frozen=True, kw_only=True):
+    """What volumes of one type cost per month."""
+
+    gib: float
+    iops: float = 0.0
+    """Of each operation per second that is provisioned beyond the included ones."""
+
+    included_iops: int = 0
+    throughput: float = 0.0
+    """Of each MiB per second that is provisioned beyond the included ones."""
+
+    included_throughput: int = 0
+
+
 class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every instance type that NodePools may use, at one moment, and the labels that the provider defines."""
 
@@ -141,6 +161,15 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     by_pool: Mapping[str, tuple[InstanceType, ...]] = {}
     """Instance types by NodePool, where NodePools differ; then one that is not named has none."""
+
+    volume_prices: Mapping[str, VolumePrice] = {}
+    """What volumes cost, by volume type; empty where the cloud sells none."""
+
+    public_ipv4_price: float = 0.0
+    """What a public IPv4 address costs per hour."""
+
+    node_prices: Mapping[str, float] = {}
+    """What single nodes cost per hour, by name, where that is less than their offering does."""
 
     def types_of(self, pool: str) -> tuple[InstanceType, ...]:
         """Return the instance types that a pool may use."""
@@ -194,6 +223,8 @@ def combine(catalogs: Mapping[str, Catalog]) -> Catalog:
         reservation_label=next((each.reservation_label for each in different if each.reservation_label), ""),
         zones=_union(each.zones for each in different),
         by_pool={name: each.types for name, each in catalogs.items()},
+        volume_prices=next((each.volume_prices for each in different if each.volume_prices), {}),
+        public_ipv4_price=max(each.public_ipv4_price for each in different),
     )
 
 

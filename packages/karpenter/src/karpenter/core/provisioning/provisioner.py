@@ -54,7 +54,7 @@ from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zon
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.problem import Options, Plan, Refusal
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.purchases import OnDemandFloors, solve_with_commitments, spread_over_spot
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import is_unscheduled
@@ -407,7 +407,8 @@ def provision(
 ) -> ProvisioningDecision:
     """Decide where every pod that needs a place goes, and which nodes to launch for them."""
     options = msgspec.structs.replace(settings.options, stop=settings.stop or settings.options.stop)
-    demand = pods_to_schedule(view, now, settings.policy)
+    policy = settings.policy.at(now)
+    demand = pods_to_schedule(view, now, policy)
     nominations = current_nominations(memory.nominations, view)
     cluster = keep_nominations(view, state_nodes(view), demand.pods, nominations, now)
     pods = tuple(pod for pod in demand.pods if pod.key not in cluster.pods)
@@ -421,14 +422,22 @@ def provision(
     )
     if not pods and not settings.report:
         return decision
-    built = assemble(
-        cluster.view, catalog, nodes=cluster.nodes, pods=pods, options=options, policy=settings.policy
-    )
-    left_out = (*built.left_out, *(_empty_buffers(view) if settings.policy.buffers else ()))
+    built = assemble(cluster.view, catalog, nodes=cluster.nodes, pods=pods, options=options, policy=policy)
+    left_out = (*built.left_out, *(_empty_buffers(view) if policy.buffers else ()))
     decision = msgspec.structs.replace(decision, pools=built.pools, left_out=left_out)
     if not pods:
         return decision
-    return _planned(decision, built, view, catalog, pods, now=now, nominated_for=settings.nominated_for)
+    plan = _plan(built, view, policy)
+    return _planned(
+        decision, built, view, catalog, pods, plan=plan, now=now, nominated_for=settings.nominated_for
+    )
+
+
+def _plan(built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy) -> Plan:
+    """Return the plan for a problem, with what depends on all of its purchases together."""
+    plan = solve_with_commitments(built.problem, built.commitments)
+    plan = OnDemandFloors.of(view.pools.values(), built.nodes).apply(plan)
+    return spread_over_spot(plan, built.nodes, policy.prices.concentration)
 
 
 def _planned(
@@ -438,11 +447,12 @@ def _planned(
     catalog: Catalog,
     pods: Sequence[Pod],
     *,
+    plan: Plan,
     now: datetime,
     nominated_for: timedelta,
 ) -> ProvisioningDecision:
     """Return a decision with the plan for some pods and everything that follows from it."""
-    plan, known = solve(built.problem), {pod.key: pod for pod in pods}
+    known = {pod.key: pod for pod in pods}
     starting = _starting(plan, view, known)
     nominations = {key: Nomination(claim, now) for key, claim in starting.items()}
     rules, because = catalog.label_rules, "pods wait for it"

@@ -23,6 +23,7 @@ from karpenter.api.labels import (
     MIN_VALUES_RELAXED,
     PRICE_OVERLAY_APPLIED,
     REQUESTED_DRA_DRIVERS,
+    ZONE,
 )
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
@@ -45,7 +46,7 @@ _NO_MIN_VALUES: Final[Mapping[str, int]] = MappingProxyType({})
 class ClaimInstanceTypeOptions:
     """The instance types and offerings that one claim may be launched as."""
 
-    __slots__ = ("_allowed", "_bits", "_min_values", "_relaxed", "_reserved", "_state", "_used")
+    __slots__ = ("_allowed", "_bits", "_min_values", "_relaxed", "_reserved", "_state", "_used", "_zone")
 
     def __init__(self, scheduler: Scheduler, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
         self._allowed = allowed
@@ -55,6 +56,7 @@ class ClaimInstanceTypeOptions:
         self._min_values = scheduler.least.get(claim, _NO_MIN_VALUES)
         self._relaxed = claim in scheduler.relaxed
         self._bits = 0
+        self._zone = ""
 
     def bits(self) -> int:
         """Return the offerings that fit."""
@@ -78,10 +80,11 @@ class ClaimInstanceTypeOptions:
         """The offerings of its template."""
         return self._state.template.table
 
-    def narrowed(self, bits: int) -> ClaimInstanceTypeOptions:
-        """Return the same with fewer offerings."""
+    def narrowed(self, bits: int, zone: str = "") -> ClaimInstanceTypeOptions:
+        """Return the same with fewer offerings, all of them in `zone` where one is given."""
         found = copy(self)
         found._bits = bits  # noqa: SLF001  a copy of this class
+        found._zone = zone or self._zone  # noqa: SLF001  the same
         return found
 
     def type_names(self) -> tuple[str, ...]:
@@ -126,6 +129,8 @@ class ClaimInstanceTypeOptions:
         ]
         if self._reserved:
             narrow.append(_reservations(table, bits))
+        if self._zone:
+            narrow.append(Requirement(ZONE, frozenset({self._zone})))
         found = found.intersect(Requirements.of(narrow))
         if self._relaxed:
             found = Requirements.of(
@@ -199,6 +204,7 @@ class DecodedPlan:
                         capacity_type=offering.capacity_type,
                         price=offering.price,
                         reservation_id=offering.reservation_id,
+                        parts=offering.parts,
                     ),
                     pods=tuple(self._pods[scheduler.nodes.count + claim]),
                     instance_type_options=ClaimInstanceTypeOptions(

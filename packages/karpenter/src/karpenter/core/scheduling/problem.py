@@ -162,6 +162,8 @@ class Purchase(msgspec.Struct, frozen=True, kw_only=True):
     capacity_type: str
     price: float
     reservation_id: str = ""
+    parts: tuple[tuple[str, float], ...] = ()
+    """What the price is made of, where it is more than the list price."""
 
 
 class InstanceTypeOptions(Protocol):

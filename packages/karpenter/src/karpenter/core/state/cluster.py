@@ -42,6 +42,7 @@ from karpenter.api.storage import (
     VolumeAttachment,
 )
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from karpenter.core.model.pricing import Volume
 from karpenter.core.state.pod import is_terminal, is_terminating
 from karpenter.core.state.statenode import join, set_state_nodes, state_nodes
 
@@ -105,6 +106,11 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     deleting: bool = False
     generation: int = 0
+    volumes: tuple[Volume, ...] = ()
+    """The volumes that its machines have."""
+
+    public_ipv4: bool = False
+    """Whether its machines have a public address."""
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):

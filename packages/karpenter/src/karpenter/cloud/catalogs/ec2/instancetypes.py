@@ -39,6 +39,7 @@ from karpenter.api.labels import (
     ZONE,
 )
 from karpenter.cloud.catalogs.ec2.data import InstanceFacts
+from karpenter.cloud.catalogs.ec2.volumes import PUBLIC_IPV4, volume_prices
 from karpenter.cloud.catalogs.kwok import Interner
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -167,6 +168,8 @@ def assemble(region: str, listings: Iterable[Listing]) -> Catalog:
         well_known=WELL_KNOWN,
         restricted_domains=frozenset({DOMAIN}),
         reservation_label=RESERVATION_ID,
+        volume_prices=volume_prices(region),
+        public_ipv4_price=PUBLIC_IPV4,
     )
 
 

@@ -25,11 +25,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
     NODEPOOL,
     NODEPOOL_HASH,
     NODEPOOL_HASH_VERSION,
     RESERVED,
     WELL_KNOWN_RESOURCES,
+    ZONE,
     node_class_label,
 )
 from karpenter.api.meta import find_status_condition
@@ -42,6 +45,20 @@ from karpenter.base.quantity import QuantityError
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.hostportusage import host_ports
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
+from karpenter.core.model.pricing import (
+    DISCOUNT,
+    LIST,
+    Additions,
+    Commitment,
+    Coverage,
+    PricedNode,
+    PricePolicy,
+    additions,
+    coverage,
+    paid_price,
+    part,
+    whole_prices,
+)
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import add, cut, impossible, parse_resources, subtract, uncountable
@@ -56,6 +73,7 @@ from karpenter.core.scheduling.build.pods import (
     deleting_node_pods,
     provisionable_pods,
     spread_defaults,
+    with_workload_floors,
 )
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, virtual_pods
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources
@@ -71,11 +89,12 @@ if TYPE_CHECKING:
     from karpenter.api.labels import LabelRules
     from karpenter.api.nodeoverlay import NodeOverlay
     from karpenter.api.pod import Pod
-    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.model.catalog import Catalog, Offering
     from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod
     from karpenter.core.scheduling.problem import Options
     from karpenter.core.state.cluster import ClusterView
 
+_NO_ADDITIONS: Final = Additions()
 _PRICE: Final = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _ADJUSTMENT: Final = re.compile(r"[+-]([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})%?")
 
@@ -322,9 +341,13 @@ def pool_usage(nodes: Iterable[StateNode]) -> dict[str, dict[str, int]]:
 
 
 def as_pool(
-    pool: NodePool, catalog: Catalog, used: Mapping[str, int], corrections: Sequence[ParsedOverlay] = ()
+    pool: NodePool,
+    catalog: Catalog,
+    used: Mapping[str, int],
+    corrections: Sequence[ParsedOverlay] = (),
+    extra: Additions = _NO_ADDITIONS,
 ) -> Pool:
-    """Return what a NodePool may launch at this moment."""
+    """Return what a NodePool may launch at this moment, at whole prices."""
     template = pool.spec.template
     ref = template.spec.node_class_ref
     labels = {
@@ -347,7 +370,7 @@ def as_pool(
         },
         taints=template.spec.taints,
         startup_taints=template.spec.startup_taints,
-        types=corrected.types,
+        types=whole_prices(corrected.types, extra),
         limits=cut({name: limit - used.get(name, 0) for name, limit in limits.items()}),
         overlaid=corrected.marks,
     )
@@ -418,6 +441,12 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     reserved_capacity: bool = True
     ignore_device_claims: bool = True
     spread_defaults: tuple[TopologySpreadConstraint, ...] = ()
+    prices: PricePolicy = PricePolicy()
+
+    def at(self, now: datetime) -> SchedulingPolicy:
+        """Return the policy without what has ended."""
+        prices = self.prices.at(now)
+        return self if prices is self.prices else msgspec.structs.replace(self, prices=prices)
 
 
 class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -429,6 +458,9 @@ class BuiltProblem(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[StateNode, ...] = ()
     left_out: tuple[str, ...] = ()
     """Nodes, daemons, instance types, overlays and buffers that are ignored, one sentence each."""
+
+    commitments: tuple[tuple[Commitment, float], ...] = ()
+    """Commitments that running nodes do not use up, and how much is left of each."""
 
 
 def build_problem(
@@ -465,6 +497,7 @@ def assemble(
     `quiet` nodes take no `moved` pods.
     """
     rules = catalog.label_rules
+    pods, unbound = with_workload_floors(pods, view, nodes)
     remaining = [node for node in nodes if node.name not in without]
     active, uncounted = countable_nodes(node for node in remaining if not node.is_deleting)
     devices, unserved = None, dict[str, str]()
@@ -482,11 +515,13 @@ def assemble(
     offered, unlaunchable = _launchable(catalog, policy)
     corrections, refused = _corrections(view, offered, ordered_pools) if policy.overlays else ([], [])
     used = pool_usage(active)
+    unused = _coverage(nodes, offered, policy).left
+    extra, unpriced = pool_additions(view, offered, policy, unused)
     problem = Problem(
         pods=checked.accepted,
         nodes=existing_nodes(active, expected.daemons, view, quiet),
         pools=tuple(
-            as_pool(state.pool, offered, used.get(state.pool.name, {}), corrections)
+            as_pool(state.pool, offered, used.get(state.pool.name, {}), corrections, extra[state.pool.name])
             for state in ordered_pools
             if not state.obstacle
         ),
@@ -508,22 +543,86 @@ def assemble(
         refusals=checked.refused,
         pools=ordered_pools,
         nodes=tuple(nodes),
-        left_out=(*uncounted, *unread, *expected.left_out, *unlaunchable, *refused),
+        left_out=(*uncounted, *unread, *expected.left_out, *unlaunchable, *refused, *unpriced, *unbound),
+        commitments=unused,
     )
 
 
 def overlaid_catalog(view: ClusterView, catalog: Catalog, policy: SchedulingPolicy) -> Catalog:
-    """Return the catalog with overlays applied per NodePool: what existing nodes cost."""
-    if not policy.overlays or not view.overlays:
+    """Return the catalog at whole prices with overlays applied, per NodePool: what existing nodes cost."""
+    nodes = state_nodes(view) if policy.prices.commitments else ()
+    covered = _coverage(nodes, catalog, policy)
+    extra, _ = pool_additions(view, catalog, policy, ())
+    overlaid = policy.overlays and bool(view.overlays)
+    corrections = _corrections(view, catalog, pools_by_weight(view))[0] if overlaid else []
+    by_pool = {}
+    for pool in view.pools.values():
+        sold = catalog.types_of(pool.name)
+        labels = pool.spec.template.metadata.labels
+        types = apply_overlays(pool.name, labels, sold, corrections).types if corrections else sold
+        by_pool[pool.name] = whole_prices(types, extra[pool.name])
+    if not covered.nodes and all(types is catalog.types_of(name) for name, types in by_pool.items()):
         return catalog
-    corrections, _ = _corrections(view, catalog, pools_by_weight(view))
-    by_pool = {
-        pool.name: apply_overlays(
-            pool.name, pool.spec.template.metadata.labels, catalog.types_of(pool.name), corrections
-        ).types
-        for pool in view.pools.values()
+    priced = msgspec.structs.replace(catalog, by_pool=by_pool)
+    paid = {
+        node.name: price
+        for node in nodes
+        if node.name in covered.nodes and (price := _paid(node, priced)) is not None
     }
-    return msgspec.structs.replace(catalog, by_pool=by_pool)
+    return msgspec.structs.replace(priced, node_prices=paid)
+
+
+def pool_additions(
+    view: ClusterView,
+    catalog: Catalog,
+    policy: SchedulingPolicy,
+    left: tuple[tuple[Commitment, float], ...],
+) -> tuple[dict[str, Additions], list[str]]:
+    """Return what machines of each NodePool cost besides their list price, and annotations that are wrong."""
+    found: dict[str, Additions] = {}
+    problems: list[str] = []
+    for pool in view.pools.values():
+        ref = pool.spec.template.spec.node_class_ref
+        node_class = view.node_classes.get((ref.group, ref.kind, ref.name))
+        found[pool.name], wrong = additions(
+            policy.prices,
+            catalog,
+            pool.metadata.annotations,
+            volumes=node_class.volumes if node_class is not None else (),
+            public_ipv4=node_class is not None and node_class.public_ipv4,
+            left=left,
+        )
+        problems += [f"NodePool {pool.name}: {each}" for each in wrong]
+    return found, problems
+
+
+def _coverage(nodes: Iterable[StateNode], catalog: Catalog, policy: SchedulingPolicy) -> Coverage:
+    """Return which nodes commitments pay for, and what they leave."""
+    if not policy.prices.commitments:
+        return Coverage()
+    running = (
+        PricedNode(node.name, node.labels, offering.price)
+        for node in nodes
+        if not node.is_deleting and (offering := _offering_of(node, catalog)) is not None
+    )
+    return coverage(policy.prices.commitments, running)
+
+
+def _offering_of(node: StateNode, catalog: Catalog) -> Offering | None:
+    """Return the offering that a node runs on; None where the catalog has none."""
+    kind = catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
+    zone, bought = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
+    mine = (each for each in (kind.offerings if kind is not None else ()) if each.zone == zone)
+    return next((each for each in mine if each.capacity_type == bought), None)
+
+
+def _paid(node: StateNode, catalog: Catalog) -> float | None:
+    """Return what a node costs whose list price a commitment pays."""
+    offering = _offering_of(node, catalog)
+    if offering is None:
+        return None
+    paid = part(offering.parts, LIST) + part(offering.parts, DISCOUNT) or offering.price
+    return offering.price - paid + paid_price(paid)
 
 
 def _corrections(

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from karpenter.api.labels import NODEPOOL, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import Pod
 from karpenter.api.validation.pod_validation import validate_pod
 from karpenter.base.quantity import QuantityError
+from karpenter.core.model.pricing import annotated_floor
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import read_entries
 from karpenter.core.model.resources import impossible, pod_requests
@@ -47,7 +48,7 @@ from karpenter.core.state.volumetopology import volume_requirements
 from karpenter.core.state.volumeusage import VolumeProblem, volumes_by_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
@@ -249,6 +250,55 @@ def _selectors(spec: PodSpec) -> Iterator[LabelSelector | None]:
             for term in terms:
                 yield term.label_selector
                 yield term.namespace_selector
+
+
+def with_workload_floors(
+    pods: Sequence[Pod], view: ClusterView, nodes: Iterable[StateNode]
+) -> tuple[Sequence[Pod], list[str]]:
+    """
+    Return the pods, of which some require on-demand nodes, and annotations that are wrong.
+
+    The annotation ``karpenter.sh/on-demand-floor`` of pods says how many replicas of their workload run on
+    demand. Those that do already count, and are the first to stay there. kube-scheduler does not know of it,
+    so it holds for what is launched and moved, not for every binding.
+    """
+    floors: dict[tuple[str, str, str], list[Pod]] = {}
+    for pod in pods:
+        owner = _owner(pod) if ON_DEMAND_FLOOR in pod.metadata.annotations else None
+        if owner is not None:
+            floors.setdefault((pod.namespace, owner.kind, owner.name), []).append(pod)
+    if not floors:
+        return pods, []
+    safe = {node.name for node in nodes if node.labels.get(CAPACITY_TYPE) in {ON_DEMAND, RESERVED}}
+    placing, total, there = {pod.key for pod in pods}, Counter[object](), Counter[object]()
+    for pod in view.pods.values():
+        owner = _owner(pod) if is_active(pod) else None
+        key = (pod.namespace, owner.kind, owner.name) if owner is not None else None
+        if key in floors:
+            total[key] += 1
+            there[key] += pod.key not in placing and pod.spec.node_name in safe
+    problems: list[str] = []
+    bound: set[str] = set()
+    for key, members in floors.items():
+        floor, problem = annotated_floor(members[0].metadata.annotations)
+        if floor is None:
+            problems += [f"pod {members[0].key}: {problem}"] if problem else []
+            continue
+        missing = floor.nodes(max(total[key], len(members))) - there[key]
+        members.sort(key=lambda pod: pod.spec.node_name not in safe)
+        bound |= {pod.key for pod in members[: max(0, missing)]}
+    specs: dict[int, PodSpec] = {}
+    return [_on_demand(pod, specs) if pod.key in bound else pod for pod in pods], problems
+
+
+def _on_demand(pod: Pod, specs: dict[int, PodSpec]) -> Pod:
+    """Return a pod that requires an on-demand node, unless it says itself what it requires."""
+    if CAPACITY_TYPE in pod.spec.node_selector:
+        return pod
+    if id(pod.spec) not in specs:  # pods of one workload share their spec, by which they are alike
+        selector = {**pod.spec.node_selector, CAPACITY_TYPE: ON_DEMAND}
+        specs[id(pod.spec)] = msgspec.structs.replace(pod.spec, node_selector=selector)
+    return msgspec.structs.replace(pod, spec=specs[id(pod.spec)])
 
 
 def spread_defaults(

@@ -1,0 +1,432 @@
+"""
+The whole price of a machine: its list price, and what it costs besides.
+
+A list price is what the cloud asks for the instance. A machine costs more: its volumes, a public address,
+licences and agents per node or per vCPU, and on spot the interruptions that are to be expected. It may cost
+less, by a discount of the account, or nothing more, where a commitment pays for it anyway.
+:func:`whole_prices` puts all of that into the price of every offering, so that everything that compares
+prices compares whole ones, and keeps the parts for people to read.
+
+Commitments (Reserved Instances, Savings Plans) are finite. :func:`coverage` says which running nodes use
+them, and what is left; the provisioner lets new nodes use exactly that much.
+
+Pure values: prices of volumes come with the catalog, volumes with the node class, the rest is settings and
+annotations of NodePools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NODE_PRICE,
+    ON_DEMAND,
+    ON_DEMAND_FLOOR,
+    SPOT,
+    VCPU_PRICE,
+    ZONE,
+)
+from karpenter.base.pretty import excerpt
+from karpenter.core.model.resources import CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+
+HOURS_A_MONTH: Final = 730
+"""AWS bills volumes by the month, of which a year has twelve: 8,760 / 12 hours."""
+
+LIST: Final = "list"
+DISCOUNT: Final = "discount"
+VOLUMES: Final = "volumes"
+PUBLIC_IPV4: Final = "publicIPv4"
+NODE: Final = "node"
+VCPU: Final = "vcpu"
+INTERRUPTIONS: Final = "interruptions"
+COMMITMENT: Final = "commitment"
+
+# As with capacity reservations: the order of list prices stays, so that the smaller of two is still chosen.
+_PAID: Final = 1e-7
+"""The share of its list price that a machine still costs when a commitment pays for it."""
+
+_KEPT: Final = 16
+_AMOUNT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_FLOOR: Final = re.compile(r"([0-9]{1,6})(%?)")
+_WHOLE: Final = 100
+_EVERY: Final = "*"
+_ROUNDING: Final = 1e-9
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume that every machine of a node class has."""
+
+    type: str
+    gib: int
+    iops: int = 0
+    throughput: int = 0
+    """MiB per second."""
+
+
+class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Capacity that is paid for whether it is used or not: some instances, or an amount per hour."""
+
+    name: str = ""
+    kind: Literal["ReservedInstance", "SavingsPlan"]
+    instance_type: str = ""
+    family: str = ""
+    """Of an instance type, such as m7g; empty for any."""
+
+    region: str = ""
+    """For people to read: one cluster is in one region."""
+
+    zone: str = ""
+    count: int = 0
+    """How many instances Reserved Instances pay for."""
+
+    hourly: float = 0.0
+    """How much a Savings Plan pays per hour."""
+
+    rate: float = 1.0
+    """What a Savings Plan pays for an instance, as a share of the on-demand price."""
+
+    until: datetime | None = None
+
+    def matches(self, instance_type: str, zone: str) -> bool:
+        """Whether an instance may use the commitment."""
+        return (
+            self.instance_type in {"", instance_type}
+            and self.family in {"", family_of(instance_type)}
+            and self.zone in {"", zone}
+        )
+
+    def need(self, list_price: float) -> float:
+        """Return how much of the commitment one instance uses."""
+        return list_price * self.rate if self.kind == "SavingsPlan" else 1.0
+
+    @property
+    def size(self) -> float:
+        """How much there is of it: instances, or an amount per hour."""
+        return self.hourly if self.kind == "SavingsPlan" else float(self.count)
+
+
+class PricePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the operator that change prices. The names are part of the flight record format."""
+
+    node: float = 0.0
+    """What a node costs per hour besides the cloud's bill, such as the licence of an agent."""
+
+    vcpu: float = 0.0
+    """The same for each vCPU."""
+
+    factors: Mapping[str, float] = {}
+    """List prices are multiplied by these: by family, by capacity type, or ``*`` for the others."""
+
+    interruption: float = 0.0
+    """What an interruption of a spot machine costs."""
+
+    concentration: float = 0.0
+    """By which share the next spot machine counts as dearer once all are of one type in one zone."""
+
+    commitments: tuple[Commitment, ...] = ()
+
+    def at(self, now: datetime) -> PricePolicy:
+        """Return the policy without commitments that have ended."""
+        current = tuple(each for each in self.commitments if each.until is None or now < each.until)
+        return self if current == self.commitments else msgspec.structs.replace(self, commitments=current)
+
+
+class Additions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the machines of one NodePool cost besides their list price, per hour."""
+
+    volumes: float = 0.0
+    public_ipv4: float = 0.0
+    node: float = 0.0
+    vcpu: float = 0.0
+    interruption: float = 0.0
+    factors: tuple[tuple[str, float], ...] = ()
+    covered: tuple[tuple[Commitment, float], ...] = ()
+    """Commitments, and how much is left of each."""
+
+
+class Floor(msgspec.Struct, frozen=True):
+    """How much of a NodePool is kept on demand: a number of nodes, or a share in percent."""
+
+    amount: int
+    percent: bool = False
+
+    def nodes(self, total: int) -> int:
+        """Return how many of `total` nodes have to be on demand."""
+        return -(-total * self.amount // _WHOLE) if self.percent else min(self.amount, total)
+
+    def __str__(self) -> str:
+        return f"{self.amount} %" if self.percent else f"{self.amount}"
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Which nodes commitments pay for, and what is left of each commitment."""
+
+    nodes: Mapping[str, str] = {}
+    """Node to the commitment that pays for it."""
+
+    left: tuple[tuple[Commitment, float], ...] = ()
+
+
+class PricedNode(msgspec.Struct, frozen=True):
+    """What commitments need to know of a running node."""
+
+    name: str
+    labels: Mapping[str, str]
+    price: float
+    """The list price of its offering."""
+
+
+def family_of(instance_type: str) -> str:
+    """Return the family of an instance type: what is before the dot."""
+    return instance_type.partition(".")[0]
+
+
+def volume_hourly(volumes: Iterable[Volume], catalog: Catalog) -> float:
+    """Return what volumes cost per hour; those whose price is not known cost nothing."""
+    monthly = 0.0
+    for each in volumes:
+        price = catalog.volume_prices.get(each.type)
+        if price is not None:
+            monthly += each.gib * price.gib
+            monthly += max(0, each.iops - price.included_iops) * price.iops
+            monthly += max(0, each.throughput - price.included_throughput) * price.throughput
+    return monthly / HOURS_A_MONTH
+
+
+def annotated_price(annotations: Mapping[str, str], key: str, default: float) -> tuple[float, str]:
+    """Return the price that an annotation of a NodePool states, or the default, and what is wrong with it."""
+    text = annotations.get(key, "")
+    if not text:
+        return default, ""
+    if not _AMOUNT.fullmatch(text):
+        return default, f"annotation {key} is {excerpt(text)}: expected dollars per hour such as 0.01"
+    return float(text), ""
+
+
+def annotated_floor(annotations: Mapping[str, str]) -> tuple[Floor | None, str]:
+    """Return how much of a NodePool is kept on demand, and what is wrong with its annotation."""
+    text = annotations.get(ON_DEMAND_FLOOR, "")
+    match = _FLOOR.fullmatch(text)
+    if not match or (match[2] and int(match[1]) > _WHOLE):
+        problem = f"annotation {ON_DEMAND_FLOOR} is {excerpt(text)}: expected nodes such as 3, or 20%"
+        return None, problem if text else ""
+    return Floor(int(match[1]), bool(match[2])), ""
+
+
+def additions(
+    policy: PricePolicy,
+    catalog: Catalog,
+    annotations: Mapping[str, str],
+    *,
+    volumes: Iterable[Volume] = (),
+    public_ipv4: bool = False,
+    left: tuple[tuple[Commitment, float], ...] = (),
+) -> tuple[Additions, tuple[str, ...]]:
+    """Return what machines of a NodePool cost besides their list price, and annotations that are wrong."""
+    node, wrong_node = annotated_price(annotations, NODE_PRICE, policy.node)
+    vcpu, wrong_vcpu = annotated_price(annotations, VCPU_PRICE, policy.vcpu)
+    _, wrong_floor = annotated_floor(annotations)
+    found = Additions(
+        volumes=volume_hourly(volumes, catalog),
+        public_ipv4=catalog.public_ipv4_price if public_ipv4 else 0.0,
+        node=node,
+        vcpu=vcpu,
+        interruption=policy.interruption,
+        factors=tuple(sorted(policy.factors.items())),
+        covered=left,
+    )
+    return found, tuple(each for each in (wrong_node, wrong_vcpu, wrong_floor) if each)
+
+
+_priced: OrderedDict[tuple[int, Additions], tuple[tuple[InstanceType, ...], tuple[InstanceType, ...]]] = (
+    OrderedDict()
+)
+
+
+def whole_prices(types: tuple[InstanceType, ...], extra: Additions) -> tuple[InstanceType, ...]:
+    """
+    Return instance types with the whole price in each offering; the same object for the same input.
+
+    The solver keeps tables per tuple of types, so equal prices must not make another tuple.
+    """
+    key = (id(types), extra)
+    held = _priced.get(key)
+    if held is None:  # an entry holds its types, so no other object can have their id
+        found = tuple(_with_parts(kind, extra) for kind in types)
+        same = all(new is old for new, old in zip(found, types, strict=True))
+        held = _priced[key] = (types, types if same else found)
+        if len(_priced) > _KEPT:
+            _priced.popitem(last=False)
+    _priced.move_to_end(key)
+    return held[1]
+
+
+def with_interruption_rates(catalog: Catalog, rates: Mapping[tuple[str, str], float]) -> Catalog:
+    """Return a catalog whose spot offerings have at least these interruptions a month, by type and zone."""
+    if not rates:
+        return catalog
+    names = {name for name, _ in rates}
+
+    def rated(kind: InstanceType) -> InstanceType:
+        if kind.name not in names:
+            return kind
+        return _replaced(kind, tuple(_rated(kind.name, each, rates) for each in kind.offerings))
+
+    return msgspec.structs.replace(
+        catalog,
+        types=tuple(map(rated, catalog.types)),
+        by_pool={pool: tuple(map(rated, types)) for pool, types in catalog.by_pool.items()},
+    )
+
+
+def _rated(kind: str, offering: Offering, rates: Mapping[tuple[str, str], float]) -> Offering:
+    rate = rates.get((kind, offering.zone), 0.0) if offering.capacity_type == SPOT else 0.0
+    if rate <= offering.interruption_rate:
+        return offering
+    return msgspec.structs.replace(offering, interruption_rate=rate)
+
+
+def without_commitments(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    """Return instance types at the price that they have once commitments are used up."""
+    return tuple(
+        _replaced(kind, tuple(_uncovered(each) for each in kind.offerings)) if _is_covered(kind) else kind
+        for kind in types
+    )
+
+
+def part(parts: tuple[tuple[str, float], ...], name: str) -> float:
+    """Return one part of a price; 0 where it has none."""
+    return next((amount for key, amount in parts if key == name), 0.0)
+
+
+def billed(price: float, parts: tuple[tuple[str, float], ...]) -> float:
+    """Return the part of a whole price that is paid: interruptions that are expected are on no bill."""
+    return price - part(parts, INTERRUPTIONS)
+
+
+def coverage(commitments: Sequence[Commitment], nodes: Iterable[PricedNode]) -> Coverage:
+    """
+    Return which on-demand nodes commitments pay for, and what is left.
+
+    Nodes are covered in order of their names and only whole; Reserved Instances come before Savings Plans:
+    https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html
+    """
+    if not commitments:
+        return Coverage()
+    ordered = sorted(commitments, key=lambda each: each.kind)
+    left = [each.size for each in ordered]
+    covered: dict[str, str] = {}
+    for node in sorted(nodes, key=lambda each: each.name):
+        if node.labels.get(CAPACITY_TYPE) != ON_DEMAND:
+            continue
+        kind, zone = node.labels.get(INSTANCE_TYPE, ""), node.labels.get(ZONE, "")
+        number = _first_with(tuple(zip(ordered, left, strict=True)), kind, zone, node.price)
+        if number is not None:
+            left[number] -= ordered[number].need(node.price)
+            covered[node.name] = ordered[number].name
+    return Coverage(covered, tuple(zip(ordered, left, strict=True)))
+
+
+def take(
+    left: tuple[tuple[Commitment, float], ...], instance_type: str, zone: str, list_price: float
+) -> tuple[tuple[Commitment, float], ...] | None:
+    """Return what is left of commitments once an instance uses one; None when none has enough."""
+    number = _first_with(left, instance_type, zone, list_price)
+    if number is None:
+        return None
+    commitment, amount = left[number]
+    after = (commitment, amount - commitment.need(list_price))
+    return (*left[:number], after, *left[number + 1 :])
+
+
+def paid_price(list_price: float) -> float:
+    """Return what is left of a list price that a commitment pays."""
+    return list_price * _PAID
+
+
+def _first_with(
+    left: Sequence[tuple[Commitment, float]], instance_type: str, zone: str, list_price: float
+) -> int | None:
+    return next(
+        (
+            number
+            for number, (commitment, amount) in enumerate(left)
+            if commitment.matches(instance_type, zone) and amount + _ROUNDING >= commitment.need(list_price)
+        ),
+        None,
+    )
+
+
+def _factor(kind: str, capacity_type: str, factors: tuple[tuple[str, float], ...]) -> float:
+    known = dict(factors)
+    names = (family_of(kind), capacity_type, _EVERY)
+    return next((known[name] for name in names if name in known), 1.0)
+
+
+def _with_parts(kind: InstanceType, extra: Additions) -> InstanceType:
+    """Return an instance type with whole prices; the same object where nothing changes."""
+    vcpus = kind.capacity.get(CPU, 0) / 1000
+    always = tuple(
+        (name, amount)
+        for name, amount in (
+            (VOLUMES, extra.volumes),
+            (PUBLIC_IPV4, extra.public_ipv4),
+            (NODE, extra.node),
+            (VCPU, extra.vcpu * vcpus),
+        )
+        if amount
+    )
+    offerings = tuple(_whole(kind.name, each, always, extra) for each in kind.offerings)
+    if all(new is old for new, old in zip(offerings, kind.offerings, strict=True)):
+        return kind
+    return _replaced(kind, offerings)
+
+
+def _whole(
+    kind: str, offering: Offering, always: tuple[tuple[str, float], ...], extra: Additions
+) -> Offering:
+    way, price = offering.capacity_type, offering.price
+    parts = list(always)
+    if extra.factors and (factor := _factor(kind, way, extra.factors)) != 1:
+        parts.insert(0, (DISCOUNT, price * (factor - 1)))
+    if way == SPOT and extra.interruption and offering.interruption_rate:
+        parts.append((INTERRUPTIONS, extra.interruption * offering.interruption_rate / HOURS_A_MONTH))
+    if way == ON_DEMAND and extra.covered:
+        paid = price + part(tuple(parts), DISCOUNT)
+        if _first_with(extra.covered, kind, offering.zone, price) is not None:
+            parts.append((COMMITMENT, paid_price(paid) - paid))
+    # What cannot be bought and costs nothing has no price.
+    if not parts or (not offering.available and not price):
+        return offering
+    whole = price + sum(amount for _, amount in parts)
+    return msgspec.structs.replace(offering, price=whole, parts=((LIST, price), *parts))
+
+
+def _is_covered(kind: InstanceType) -> bool:
+    return any(part(each.parts, COMMITMENT) for each in kind.offerings)
+
+
+def _uncovered(offering: Offering) -> Offering:
+    paid = part(offering.parts, COMMITMENT)
+    if not paid:
+        return offering
+    parts = tuple(each for each in offering.parts if each[0] != COMMITMENT)
+    return msgspec.structs.replace(offering, price=offering.price - paid, parts=parts)
+
+
+def _replaced(kind: InstanceType, offerings: tuple[Offering, ...]) -> InstanceType:
+    # A fresh struct: what the old one has worked out about its offerings no longer holds.
+    return msgspec.structs.replace(kind, offerings=offerings)

@@ -1,0 +1,141 @@
+"""Consolidation compares whole prices, keeps paid capacity and floors, and finds its way back to spot."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import CAPACITY_TYPE, NODE_PRICE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
+from karpenter.api.meta import ObjectMeta
+from karpenter.core.disruption.cost import price_of
+from karpenter.core.model.catalog import VolumePrice
+from karpenter.core.model.pricing import Commitment, PricePolicy, Volume
+from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
+from karpenter.core.state.cluster import NodeClass
+from karpenter.core.state.statenode import state_nodes
+from tests.unit.core.disruption.clusters import CLASS, MARKET, NOW, cluster, decided, held, machine, pod, pool
+
+if TYPE_CHECKING:
+    from karpenter.api.nodepool import NodePool
+
+BOTH = (ON_DEMAND, SPOT)
+
+
+def annotated(notes: dict[str, str], **more: Any) -> NodePool:
+    """Return a pool with annotations."""
+    return msgspec.structs.replace(pool(**more), metadata=ObjectMeta(name="default", annotations=notes))
+
+
+def committed(**more: Any) -> SchedulingPolicy:
+    """Return a policy with Reserved Instances of one type."""
+    own = Commitment(kind="ReservedInstance", name="ri", instance_type="large", **more)
+    return SchedulingPolicy(prices=PricePolicy(commitments=(own,)))
+
+
+def test_on_demand_goes_back_to_spot() -> None:
+    """A machine that was bought on demand while spot was sold out is replaced once spot is sold again."""
+    view = cluster(pool(ways=BOTH), machine("node-1", "small"), pod("web-0", "node-1"))
+    (command,) = decided(view).commands
+
+    assert [node.purchase.capacity_type for node in command.replacements] == [SPOT]
+    assert command.saving == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize(("floor", "kept"), [("1", True), ("50%", True), ("0", False), ("0%", False)])
+def test_a_floor_keeps_machines_on_demand(floor: str, kept: bool) -> None:
+    """The last machine that a NodePool keeps on demand is not replaced by spot."""
+    notes = {ON_DEMAND_FLOOR: floor}
+    view = cluster(annotated(notes, ways=BOTH), machine("node-1", "small"), pod("web-0", "node-1", cpu="2"))
+    found = decided(view)
+
+    assert bool(found.commands) is not kept
+    assert held(found) == ({"node-1": "NoSaving"} if kept else {})
+
+
+def test_pods_do_not_leave_the_last_machine_on_demand() -> None:
+    """A machine on demand stays though its pod has room on spot; without a floor it goes."""
+    rest = [
+        machine("node-1", "small"),
+        machine("node-2", "large", bought=SPOT),
+        pod("web-0", "node-1"),
+        pod("web-1", "node-2", cpu="6"),
+    ]
+    found = decided(cluster(annotated({ON_DEMAND_FLOOR: "1"}, ways=BOTH), *rest))
+
+    assert not found.commands
+    assert held(found)["node-1"] == "OnDemandFloor"
+    assert decided(cluster(pool(ways=BOTH), *rest)).commands
+
+
+def test_floors_hold_over_several_machines() -> None:
+    """Of three machines on demand whose pods have room elsewhere, as many stay as the floor says."""
+    machines = [machine(f"node-{number}", "small") for number in range(3)]
+    pods = [pod(f"web-{number}", f"node-{number}") for number in range(3)]
+    roomy = [machine("node-9", "xlarge", bought=SPOT), pod("big-0", "node-9", cpu="11")]
+    for floor, most in (("0", 2), ("2", 1), ("3", 0)):
+        view = cluster(annotated({ON_DEMAND_FLOOR: floor}, ways=BOTH), *machines, *roomy, *pods)
+        found = decided(view)
+        bought = [n.purchase.capacity_type for each in found.commands for n in each.replacements]
+        gone = [name for each in found.commands for name in each.candidates]
+        assert len(gone) - bought.count(ON_DEMAND) == most
+
+
+def test_pods_stay_on_paid_capacity() -> None:
+    """A machine that a commitment pays for is not replaced by a cheaper one; after its end it is."""
+    view = cluster(pool(), machine("node-1", "large"), pod("web-0", "node-1"))
+
+    assert held(decided(view, policy=committed(count=1))) == {"node-1": "NoSaving"}
+    assert decided(view, policy=committed(count=1, until=NOW - timedelta(days=1))).commands
+    assert decided(view).commands
+
+
+def test_pods_move_onto_paid_capacity() -> None:
+    """What is left of a commitment costs nothing more, so a machine that it does not pay for is replaced."""
+    view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1", cpu="7"))
+    (command,) = decided(view, policy=committed(count=1)).commands
+
+    assert command.replacements[0].purchase.instance_type == "large"
+    assert command.hourly_after == pytest.approx(0, abs=1e-5)
+
+
+def test_commitments_pay_for_so_many_machines() -> None:
+    """The first machines by name are paid for, the others cost what their offering does."""
+    view = cluster(
+        pool(), *(machine(f"node-{number}", "large") for number in range(3)), machine("odd", "tiny")
+    )
+    priced = overlaid_catalog(view, MARKET, committed(count=2))
+    prices = [price_of(node, priced) for node in state_nodes(view)]
+
+    assert prices[:3] == pytest.approx([0, 0, 0.4], abs=1e-6)
+    assert prices[3] is None
+
+
+def test_volumes_count_for_machines_that_run() -> None:
+    """What the node class adds is part of the price of a machine, paid or not."""
+    ref = CLASS
+    volumes = (Volume(type="gp3", gib=73),)
+    node_class = NodeClass(group=ref.group, kind=ref.kind, name=ref.name, volumes=volumes, public_ipv4=True)
+    view = msgspec.structs.replace(
+        cluster(pool(), machine("node-1", "large"), machine("node-2", "small")),
+        node_classes={(ref.group, ref.kind, ref.name): node_class},
+    )
+    market = msgspec.structs.replace(
+        MARKET, volume_prices={"gp3": VolumePrice(gib=0.08)}, public_ipv4_price=0.005
+    )
+    priced = overlaid_catalog(view, market, committed(count=1))
+
+    assert [price_of(node, priced) for node in state_nodes(view)] == pytest.approx([0.013, 0.113], abs=1e-6)
+
+
+def test_prices_of_a_pool_decide_about_its_machines() -> None:
+    """With a price per node two small machines cost more than one that holds both."""
+    machines = [machine("node-1", "small"), machine("node-2", "small")]
+    pods = [pod("web-0", "node-1", cpu="2"), pod("web-1", "node-2", cpu="2")]
+    dear = annotated({NODE_PRICE: "0.05"})
+
+    assert not decided(cluster(pool(), *machines, *pods)).commands
+    assert decided(cluster(dear, *machines, *pods)).commands
+    assert CAPACITY_TYPE in state_nodes(cluster(*machines))[0].labels

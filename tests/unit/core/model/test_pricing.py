@@ -1,0 +1,252 @@
+"""The whole price of a machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
+from karpenter.core.model.catalog import Catalog, VolumePrice, combine
+from karpenter.core.model.pricing import (
+    COMMITMENT,
+    INTERRUPTIONS,
+    LIST,
+    Additions,
+    Commitment,
+    Floor,
+    PricedNode,
+    PricePolicy,
+    Volume,
+    additions,
+    annotated_floor,
+    billed,
+    coverage,
+    part,
+    take,
+    whole_prices,
+    with_interruption_rates,
+    without_commitments,
+)
+from karpenter_local.testing.builders import instance_type, offering
+
+if TYPE_CHECKING:
+    from karpenter.core.model.catalog import Offering
+
+PRICES = {
+    "gp3": VolumePrice(gib=0.08, iops=0.005, included_iops=3000, throughput=0.04, included_throughput=125)
+}
+KIND = instance_type(
+    "m5.large", cpu=2, sold=(offering("zone-1", ON_DEMAND, 0.1), offering("zone-1", SPOT, 0.04))
+)
+TYPES = (KIND,)
+SOLD = Catalog(types=TYPES, volume_prices=PRICES, public_ipv4_price=0.005)
+RESERVED = Commitment(kind="ReservedInstance", name="ri", instance_type="m5.large", count=2)
+PLAN = Commitment(kind="SavingsPlan", name="sp", family="m5", hourly=0.16, rate=0.8)
+
+
+def priced(extra: Additions) -> tuple[Offering, Offering]:
+    """Return the on-demand and the spot offering at their whole prices."""
+    (kind,) = whole_prices(TYPES, extra)
+    on_demand, spot = kind.offerings
+    return on_demand, spot
+
+
+def running(name: str, way: str = ON_DEMAND, kind: str = "m5.large") -> PricedNode:
+    """Return a node that costs ten cents."""
+    return PricedNode(name, {CAPACITY_TYPE: way, INSTANCE_TYPE: kind, ZONE: "zone-1"}, 0.1)
+
+
+def test_nothing_to_add_changes_nothing() -> None:
+    """Without additions the same object is returned, so that what is known of the types holds."""
+    assert whole_prices(TYPES, Additions()) is TYPES
+
+
+def test_equal_additions_make_one_object() -> None:
+    """The solver keeps tables per tuple of types, so equal prices are one tuple; old ones are forgotten."""
+    first = whole_prices(TYPES, Additions(node=0.5))
+
+    assert whole_prices(TYPES, Additions(node=0.5)) is first
+    for number in range(20):
+        whole_prices(TYPES, Additions(node=1.0 + number))
+    assert whole_prices(TYPES, Additions(node=0.5)) is not first
+
+
+@pytest.mark.parametrize(
+    ("volume", "monthly"),
+    [
+        pytest.param(Volume(type="gp3", gib=20), 1.6, id="size"),
+        pytest.param(Volume(type="gp3", gib=20, iops=3000, throughput=125), 1.6, id="included"),
+        pytest.param(Volume(type="gp3", gib=100, iops=4000, throughput=225), 8 + 5 + 4, id="provisioned"),
+        pytest.param(Volume(type="new", gib=100), 0, id="unknown type"),
+    ],
+)
+def test_volumes_cost_by_the_month(volume: Volume, monthly: float) -> None:
+    """A volume costs its size, and what is provisioned beyond what is included, over 730 hours."""
+    extra, problems = additions(PricePolicy(), SOLD, {}, volumes=[volume])
+
+    assert extra.volumes == pytest.approx(monthly / 730)
+    assert problems == ()
+
+
+def test_parts_add_up() -> None:
+    """Volumes, an address, a price per node and one per vCPU come on top, and are told apart."""
+    extra, _ = additions(
+        PricePolicy(node=0.01, vcpu=0.002, factors={"m5": 0.9, "*": 0.5}),
+        SOLD,
+        {},
+        volumes=[Volume(type="gp3", gib=73)],
+        public_ipv4=True,
+    )
+    on_demand, spot = priced(extra)
+
+    assert dict(on_demand.parts) == pytest.approx(
+        {"list": 0.1, "discount": -0.01, "volumes": 0.008, "publicIPv4": 0.005, "node": 0.01, "vcpu": 0.004}
+    )
+    assert on_demand.price == pytest.approx(0.117)
+    assert spot.price == pytest.approx(0.04 * 0.9 + 0.027)
+
+
+@pytest.mark.parametrize(
+    ("factors", "on_demand", "spot"),
+    [
+        pytest.param({"*": 0.5}, 0.05, 0.02, id="everything"),
+        pytest.param({"*": 0.5, "spot": 1.0}, 0.05, 0.04, id="a capacity type"),
+        pytest.param({"*": 0.5, "m5": 2.0}, 0.2, 0.08, id="a family"),
+        pytest.param({"c5": 0.5}, 0.1, 0.04, id="another family"),
+    ],
+)
+def test_prices_of_an_account(factors: dict[str, float], on_demand: float, spot: float) -> None:
+    """List prices are multiplied by the factor of the family, else of the capacity type, else of all."""
+    extra, _ = additions(PricePolicy(factors=factors), SOLD, {})
+
+    assert [each.price for each in priced(extra)] == pytest.approx([on_demand, spot])
+
+
+def test_annotations_of_a_pool_replace_settings() -> None:
+    """A NodePool has prices of its own; what cannot be read is told, and the settings hold."""
+    policy = PricePolicy(node=1.0, vcpu=2.0)
+    extra, problems = additions(
+        policy, SOLD, {"karpenter.sh/node-price": "0.5", "karpenter.sh/vcpu-price": "much"}
+    )
+
+    assert (extra.node, extra.vcpu) == (0.5, 2.0)
+    assert problems == (
+        "annotation karpenter.sh/vcpu-price is 'much': expected dollars per hour such as 0.01",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "of_ten", "of_one"),
+    [("3", 3, 1), ("25%", 3, 1), ("0", 0, 0), ("100%", 10, 1)],
+)
+def test_a_floor_is_a_number_or_a_share(text: str, of_ten: int, of_one: int) -> None:
+    """A share is rounded up, and no more nodes are asked for than there are."""
+    floor, problem = annotated_floor({ON_DEMAND_FLOOR: text})
+
+    assert floor is not None
+    assert (floor.nodes(10), floor.nodes(1), problem) == (of_ten, of_one, "")
+
+
+@pytest.mark.parametrize("text", ["101%", "some", "-1"])
+def test_a_floor_that_cannot_be_read_is_none(text: str) -> None:
+    """A floor of another form holds nothing, and is told."""
+    floor, problem = annotated_floor({ON_DEMAND_FLOOR: text})
+
+    assert floor is None
+    assert problem.startswith("annotation karpenter.sh/on-demand-floor is")
+    assert annotated_floor({}) == (None, "")
+    assert [str(Floor(3)), str(Floor(20, percent=True))] == ["3", "20 %"]
+
+
+def test_interruptions_make_spot_dearer() -> None:
+    """A spot offering costs its interruptions; no bill has them, and on-demand has none."""
+    rated = with_interruption_rates(SOLD, {("m5.large", "zone-1"): 0.2, ("other", "zone-1"): 1.0})
+    extra, _ = additions(PricePolicy(interruption=7.3), SOLD, {})
+    (kind,) = whole_prices(rated.types, extra)
+    on_demand, spot = kind.offerings
+
+    assert part(spot.parts, INTERRUPTIONS) == pytest.approx(0.002)
+    assert billed(spot.price, spot.parts) == pytest.approx(0.04)
+    assert on_demand.price == 0.1
+    assert with_interruption_rates(SOLD, {}) is SOLD
+    assert with_interruption_rates(rated, {("m5.large", "zone-1"): 0.1}).types[0].offerings == (
+        rated.types[0].offerings
+    )
+    assert with_interruption_rates(SOLD, {("other", "zone-1"): 1.0}).types == SOLD.types
+
+
+def test_what_cannot_be_bought_has_no_price() -> None:
+    """An offering without a price stays without one, whatever machines cost besides."""
+    kind = instance_type("m5.large", cpu=2, sold=(offering("zone-1", SPOT, 0.0, available=False),))
+    (found,) = whole_prices((kind,), Additions(node=1.0))
+
+    assert found is kind
+
+
+def test_reserved_instances_come_before_savings_plans() -> None:
+    """Each on-demand node uses the first commitment that has enough left; what is left is told."""
+    found = coverage(
+        [PLAN, RESERVED],
+        [running("b"), running("a"), running("d"), running("c"), running("e"), running("s", SPOT)],
+    )
+
+    assert found.nodes == {"a": "ri", "b": "ri", "c": "sp", "d": "sp"}
+    assert [left for _, left in found.left] == pytest.approx([0, 0])
+    assert coverage([], [running("a")]).left == ()
+
+
+@pytest.mark.parametrize(
+    ("commitment", "covered"),
+    [
+        pytest.param(RESERVED, True, id="instance type"),
+        pytest.param(PLAN, True, id="family"),
+        pytest.param(Commitment(kind="SavingsPlan", hourly=1.0), True, id="anything"),
+        pytest.param(Commitment(kind="SavingsPlan", hourly=0.01), False, id="too little"),
+        pytest.param(Commitment(kind="SavingsPlan", hourly=1.0, family="c5"), False, id="another family"),
+        pytest.param(
+            Commitment(kind="ReservedInstance", instance_type="m5.large", zone="zone-2", count=1),
+            False,
+            id="another zone",
+        ),
+    ],
+)
+def test_the_next_machine_is_paid_for(commitment: Commitment, covered: bool) -> None:
+    """An on-demand offering that a commitment could pay for costs next to nothing, its volumes aside."""
+    extra, _ = additions(PricePolicy(node=0.01), SOLD, {}, left=((commitment, commitment.size),))
+    on_demand, spot = priced(extra)
+
+    assert on_demand.price == pytest.approx(0.01 if covered else 0.11, abs=1e-6)
+    assert bool(part(on_demand.parts, COMMITMENT)) is covered
+    assert spot.price == pytest.approx(0.05)
+    assert (take(extra.covered, "m5.large", "zone-1", 0.1) is not None) is covered
+
+
+def test_prices_once_commitments_are_used_up() -> None:
+    """Without commitments the price is the list price again, with what comes on top."""
+    extra, _ = additions(PricePolicy(node=0.01), SOLD, {}, left=((RESERVED, 1.0),))
+    other = instance_type("c5.large", sold=(offering("zone-1", ON_DEMAND, 0.2),))
+    covered, same = without_commitments((*whole_prices(TYPES, extra), other))
+
+    assert [each.price for each in covered.offerings] == pytest.approx([0.11, 0.05])
+    assert dict(covered.offerings[0].parts) == pytest.approx({LIST: 0.1, "node": 0.01})
+    assert same is other
+
+
+def test_commitments_end() -> None:
+    """A commitment counts until its end."""
+    until = datetime(2027, 1, 1, tzinfo=UTC)
+    ending = Commitment(kind="SavingsPlan", hourly=1.0, until=until)
+    policy = PricePolicy(commitments=(ending, PLAN))
+
+    assert policy.at(datetime(2026, 1, 1, tzinfo=UTC)) is policy
+    assert policy.at(until).commitments == (PLAN,)
+
+
+def test_catalogs_of_several_pools_keep_what_volumes_cost() -> None:
+    """Combined catalogs have the prices of volumes that one of them has."""
+    other: dict[str, Any] = {"types": (), "volume_prices": {}}
+    found = combine({"a": SOLD, "b": Catalog(**other)})
+
+    assert (found.volume_prices, found.public_ipv4_price) == (PRICES, 0.005)

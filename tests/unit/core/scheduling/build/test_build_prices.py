@@ -1,0 +1,88 @@
+"""Whole prices, and replicas on demand, in a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
+from karpenter.core.model.pricing import Commitment, PricePolicy
+from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
+from karpenter.core.scheduling.build.pods import with_workload_floors
+from karpenter.core.scheduling.problem import Options
+from karpenter.core.state.statenode import state_nodes
+from tests.unit.core.disruption.clusters import MARKET, cluster, machine, pod, pool
+
+
+def bound(floor: str, *, running: tuple[str, ...] = (), pending: int = 4, **spec: Any) -> list[str]:
+    """Return which pending replicas of a workload require on-demand nodes."""
+    notes = {ON_DEMAND_FLOOR: floor}
+    machines = [machine(f"node-{way}", bought=way) for way in (ON_DEMAND, SPOT)]
+    there = [pod(f"web-{number}", f"node-{way}", annotations=notes) for number, way in enumerate(running)]
+    waiting = [pod(f"web-{len(there) + number}", annotations=notes) for number in range(pending)]
+    if spec:
+        waiting = [
+            msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, **spec)) for each in waiting
+        ]
+    view = cluster(pool(), *machines, *there, *waiting, pod("other-0"))
+    found, problems = with_workload_floors([*waiting, pod("other-0")], view, state_nodes(view))
+    assert [each.key for each in found] == [each.key for each in (*waiting, pod("other-0"))]
+    return problems or [
+        each.name for each in found if each.spec.node_selector.get(CAPACITY_TYPE) == ON_DEMAND
+    ]
+
+
+@pytest.mark.parametrize(
+    ("floor", "running", "expected"),
+    [
+        pytest.param("2", (), ["web-0", "web-1"], id="a number"),
+        pytest.param("50%", (), ["web-0", "web-1"], id="a share"),
+        pytest.param("2", (ON_DEMAND, SPOT), ["web-2"], id="one runs on demand"),
+        pytest.param("1", (ON_DEMAND,), [], id="enough run on demand"),
+        pytest.param("9", (), ["web-0", "web-1", "web-2", "web-3"], id="more than there are"),
+    ],
+)
+def test_some_replicas_require_on_demand(floor: str, running: tuple[str, ...], expected: list[str]) -> None:
+    """As many replicas of a workload as its floor lacks require on-demand nodes; others are free."""
+    assert bound(floor, running=running) == expected
+
+
+def test_replicas_that_choose_themselves_are_left_alone() -> None:
+    """A node selector of the pod decides."""
+    assert bound("2", node_selector={CAPACITY_TYPE: SPOT}) == []
+
+
+def test_a_floor_of_pods_that_cannot_be_read_is_told() -> None:
+    """One sentence names a pod and what is expected."""
+    expected = "annotation karpenter.sh/on-demand-floor is 'most': expected nodes such as 3, or 20%"
+    assert bound("most") == [f"pod default/web-0: {expected}"]
+    assert bound("") == []
+
+
+def test_without_floors_pods_are_the_same() -> None:
+    """Pods without the annotation are not looked at."""
+    pods = [pod("web-0")]
+    assert with_workload_floors(pods, cluster(*pods), ())[0] is pods
+
+
+def test_a_problem_has_whole_prices_and_what_is_left_of_commitments() -> None:
+    """Pools get whole prices, wrong annotations are told, and commitments in use are used up."""
+    own = Commitment(kind="ReservedInstance", name="ri", instance_type="large", count=3)
+    policy = SchedulingPolicy(prices=PricePolicy(node=0.01, commitments=(own,)))
+    wrong = msgspec.structs.replace(
+        pool(),
+        metadata=msgspec.structs.replace(pool().metadata, annotations={"karpenter.sh/node-price": "x"}),
+    )
+    view = cluster(wrong, machine("node-1", "large"))
+    built = assemble(
+        view, MARKET, nodes=state_nodes(view), pods=[pod("web-0")], options=Options(), policy=policy
+    )
+    prices = {kind.name: kind.offerings[0].price for kind in built.problem.pools[0].types}
+
+    assert prices == pytest.approx({"small": 0.11, "medium": 0.21, "large": 0.01, "xlarge": 0.81}, abs=1e-6)
+    assert built.commitments == ((own, 2.0),)
+    assert built.left_out == (
+        "NodePool default: annotation karpenter.sh/node-price is 'x': expected dollars per hour such as 0.01",
+    )
