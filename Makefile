@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
-QUICK := not (controlplane or helm or tour or browser or cdk or prometheus or terminal)
+QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal)
 
-.PHONY: help demo test lint types imports unit coverage tour browser cdk prometheus terminal bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal bench walks soak fuzz crds chart settings metrics doctor controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -56,6 +56,10 @@ tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three mi
 
 browser cdk prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, node, Prometheus or tmux
 	$(BIN)/pytest -n 0 -m $@ tests
+
+long: $(VENV)/.ready ## Run what make test runs a part of: more simulated runs, more examples of each law
+	$(BIN)/pytest -n $(JOBS) -m long tests
+	$(BIN)/pytest -n $(JOBS) --hypothesis-profile=steady tests/property
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks

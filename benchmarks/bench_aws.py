@@ -22,9 +22,8 @@ from benchmarks.measure import measure
 from benchmarks.table import Table, count, seconds, size
 from karpenter.api.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from karpenter.api.ec2nodeclass_status import CapacityReservation
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import ObjectMeta, convert
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimSpec, NodeClassReference, NodeRequirement
-from karpenter.api.wire import convert
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.instancetype.types import Traits, instance_type_info
 from karpenter.cloud.aws.options import read_settings

@@ -40,7 +40,7 @@ from karpenter_local.virtual import run_virtual
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karpenter.kube.transport import Request, Response
+    from karpenter.kube.rest import Request, Response
 
 PODS: Final = 300
 """About how many pods there are at noon."""

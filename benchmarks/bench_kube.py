@@ -34,8 +34,7 @@ from karpenter.kube.client import Client, WatchChange, read_events
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.informer import Cache, Informer
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.rest import MergePatch, target_of, untyped
-from karpenter.kube.transport import Request, Streaming
+from karpenter.kube.rest import MergePatch, Request, Streaming, target_of, untyped
 from karpenter_local.apiserver.http import SecureServer
 from karpenter_local.apiserver.server import Server
 from karpenter_local.kubeconfig import render

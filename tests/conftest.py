@@ -2,10 +2,11 @@
 What every test run needs: whether the real control plane and helm are there, and logs set up by no test.
 
 Tests marked ``controlplane`` run when its binaries are found, tests marked ``helm`` when helm is; otherwise
-they are left out, and the run says so. Tests marked ``tour``, ``browser``, ``cdk``, ``prometheus`` or
-``terminal`` run only when asked for, as by ``-m tour``.
+they are left out, and the run says so. Tests marked ``tour``, ``long``, ``browser``, ``cdk``, ``prometheus``
+or ``terminal`` run only when asked for, as by ``-m tour``.
 
-Laws are tried with the same examples in every run, so that a change is judged by what it changes.
+Laws are tried with the same examples in every run, so that a change is judged by what it changes; CI tries
+more of them (``--hypothesis-profile=steady``) than ``make test`` does.
 ``pytest tests/property --hypothesis-profile=thorough`` looks for new ones, thousands for each law.
 """
 
@@ -19,8 +20,12 @@ from hypothesis import settings
 from karpenter_local.controlplane.binaries import BinariesMissing, find_binaries
 from tests.helm import find_helm
 
+settings.register_profile("quick", max_examples=40, derandomize=True, deadline=None)
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=2500, deadline=None, print_blob=True)
+
+
+_WHEN_ASKED = ("tour", "long", "browser", "cdk", "prometheus", "terminal")
 
 
 def _logs_aside() -> None:
@@ -62,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for marker, is_missing in (
         ("controlplane", _missing()),
         ("helm", find_helm() is None),
-        *((marker, marker not in asked) for marker in ("tour", "browser", "cdk", "prometheus", "terminal")),
+        *((marker, marker not in asked) for marker in _WHEN_ASKED),
     ):
         needing = [item for item in items if item.get_closest_marker(marker)]
         if needing and is_missing:

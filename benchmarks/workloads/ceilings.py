@@ -26,7 +26,7 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import dual_values, item_of
-from karpenter.core.scheduling.price.market import market as market_of
+from karpenter.core.scheduling.price.bound import market as market_of
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
@@ -34,7 +34,7 @@ from karpenter.core.state.statenode import state_nodes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.price.market import Item, Market
+    from karpenter.core.scheduling.price.bound import Item, Market
     from karpenter.core.state.cluster import ClusterView
 
 _ALIKE: Final = 1.3

@@ -47,8 +47,7 @@ from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.cluster import view_of
 
 if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-    from karpenter.api.wire import ResourceList
+    from karpenter.api.meta import Resource, ResourceList
     from karpenter.core.disruption.command import Command
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from benchmarks.workloads.fleets import NOW, carried_out, loose, market
-from karpenter.core.disruption.churn import Payback
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import disrupt
-from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.memory import DisruptionMemory, Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options

@@ -18,9 +18,9 @@ import msgspec
 from hypothesis import strategies as st
 
 from karpenter.api.manifests import documents_or_refusals, read_documents
+from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import Pod
 from karpenter.api.validation.documents import check_document
-from karpenter.api.wire import InvalidObject
 from karpenter.base.clock import SystemClock
 from karpenter.base.cron import CronError, parse_cron
 from karpenter.base.duration import DurationError, parse_duration
@@ -37,8 +37,7 @@ from karpenter.convert.helm_values import convert_values
 from karpenter.kube.client import read_events
 from karpenter.kube.errors import KubeError, NotConfigured
 from karpenter.kube.kubeconfig import from_kubeconfig
-from karpenter.kube.rest import target_of
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request, target_of
 from karpenter.replay.replay import Replay, Unreadable
 
 if TYPE_CHECKING:

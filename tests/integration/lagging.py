@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.kube.transport import Streaming
+from karpenter.kube.rest import Streaming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from karpenter.kube.transport import Request, Response, Transport
+    from karpenter.kube.rest import Request, Response, Transport
 
 
 class Lagging:

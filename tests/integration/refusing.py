@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from karpenter.kube.transport import Response
+from karpenter.kube.rest import Response
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from karpenter.kube.transport import Request, Streaming, Transport
+    from karpenter.kube.rest import Request, Streaming, Transport
 
 
 class Refusing:

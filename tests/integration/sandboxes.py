@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.transport import Transport
+    from karpenter.kube.rest import Transport
     from karpenter_local.sandbox.operators import SeamFactory
 
 SEEDS = Path(__file__).parent.parent / "data" / "seeds"

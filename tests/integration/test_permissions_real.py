@@ -19,8 +19,7 @@ from karpenter.api.pod import Pod
 from karpenter.api.workloads import Deployment
 from karpenter.cli import main
 from karpenter.kube.errors import NotFound
-from karpenter.kube.rest import untyped
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request, untyped
 from tests.integration.process import connected, inflate, pool, started
 from tests.integration.settling import until
 

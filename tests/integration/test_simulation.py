@@ -23,6 +23,9 @@ from karpenter_local.simulation.run import run_scenario
 from karpenter_local.simulation.scenario import Scenario, generate
 
 RUNS: Final = 200
+QUICK_RUNS: Final = 64
+"""The runs of ``make test``; ``make long`` has the rest."""
+
 TOGETHER: Final = 8
 HOURS: Final = 0.03
 LAUNCHES: Final = {"fail", "hang", "lose", "lose and hang", "slow", "never join"}
@@ -36,7 +39,13 @@ def short(seed: int) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    "first", [pytest.param(n, id=f"seeds {n} to {n + TOGETHER - 1}") for n in range(1, RUNS, TOGETHER)]
+    "first",
+    [
+        pytest.param(
+            n, id=f"seeds {n} to {n + TOGETHER - 1}", marks=[pytest.mark.long] if n > QUICK_RUNS else []
+        )
+        for n in range(1, RUNS, TOGETHER)
+    ],
 )
 def test_nothing_is_violated(first: int) -> None:
     """However things go wrong, every invariant holds; a seed that says otherwise is explained."""

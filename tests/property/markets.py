@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from karpenter.api.labels import SPOT, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.price.market import Item
+from karpenter.core.scheduling.price.bound import Item
 from karpenter_local.testing.builders import RULES, instance_type, offering, pool
 
 if TYPE_CHECKING:

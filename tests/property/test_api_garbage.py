@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from karpenter.api.kinds import ALL_KINDS, Kind
 from karpenter.api.manifests import documents_or_refusals, read_documents, render_documents
+from karpenter.api.meta import InvalidObject, convert, decode, to_plain
 from karpenter.api.schema import apply_defaults, check, load, prune_unknown_fields
 from karpenter.api.validation.documents import check_document
 from karpenter.api.validation.objects import check_object
-from karpenter.api.wire import InvalidObject, convert, decode, to_plain
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.pools import POOL
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from karpenter.api.dra import DeviceClaim, DeviceClassSpec, ResourceSliceSpec
 from karpenter.api.labels import ZONE
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.base.quantity import parse_quantity
 from karpenter.core.model.catalog import DeviceTemplates
 from karpenter.core.scheduling.decode import DecodedPlan

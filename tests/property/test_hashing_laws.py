@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.base.hashing import hash_integer, hash_map, hash_set, hash_struct, hash_text
+from karpenter.base.hashstructure import hash_integer, hash_map, hash_set, hash_struct, hash_text
 
 if TYPE_CHECKING:
     from random import Random

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.manifests import documents, documents_or_refusals, read_object
+from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.api.wire import InvalidObject
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options, Problem
 from karpenter.core.scheduling.solve import solve

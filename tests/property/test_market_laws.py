@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, dual_values
-from karpenter.core.scheduling.price.market import market
+from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, dual_values, market
 from karpenter.core.scheduling.price.patterns import pack_by_price
 from tests.property.markets import GIB, Machine, demands, least_cost, loads
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.market import Market
+    from karpenter.core.scheduling.price.bound import Market
     from tests.property.markets import Demand
 
 few = settings(max_examples=60, deadline=None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT, INSTANCE_TYPE, NODEPOOL, ZONE
-from karpenter.api.meta import Condition
+from karpenter.api.meta import Condition, convert, to_plain
 from karpenter.api.nodeclaim import NodeClaim, NodeClassReference
 from karpenter.api.nodepool import Budget
 from karpenter.api.pod import (
@@ -26,13 +26,11 @@ from karpenter.api.pod import (
     Pod,
     PodCondition,
 )
-from karpenter.api.wire import convert, to_plain
 from karpenter.base.batcher import BatchWindow
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.controllers.controller import InlineExecutor
-from karpenter.controllers.disruption import DisruptionController
-from karpenter.controllers.disruption_queue import DisruptionQueue
+from karpenter.controllers.disruption import DisruptionController, DisruptionQueue
 from karpenter.controllers.informer import node_class
 from karpenter.controllers.nodeclaim import Expiration
 from karpenter.controllers.provisioner import Provisioner

@@ -3,9 +3,9 @@
 import pytest
 
 from karpenter.api.manifests import Document, documents, documents_or_refusals, read_object
+from karpenter.api.meta import InvalidObject
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import InvalidObject
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.manifests import YAMLOverLimit, read_document, read_documents, render_documents
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 
 
 def read(text: str) -> list[Any]:

@@ -6,8 +6,8 @@ import pytest
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import Document, documents, read_object
+from karpenter.api.meta import drop_nulls, to_plain
 from karpenter.api.validation.documents import Accepted, Finding, check_document
-from karpenter.api.wire import drop_nulls, to_plain
 
 FILES = sorted((Path(__file__).parents[2] / "data/seeds").glob("*.yaml"))
 DOCUMENTS = [document for path in FILES for document in documents(path.read_text("utf-8"), path.name)]

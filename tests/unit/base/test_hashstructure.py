@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.ec2nodeclass import METADATA_DEFAULT, EC2NodeClass
+from karpenter.api.meta import ABSENT_LIST, ABSENT_MAP, convert, decode, encode
 from karpenter.api.nodepool import NodePool
-from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, convert, decode, encode
-from karpenter.base.hashing import hash_set, hash_struct
 from karpenter.base.hashstructure import (
     GoDuration,
     GoNillableDuration,
@@ -28,6 +27,8 @@ from karpenter.base.hashstructure import (
     GoString,
     GoTime,
     UnhashableError,
+    hash_set,
+    hash_struct,
 )
 from karpenter.cloud.aws.nodeclass.hash import class_hash, plain_class_hash
 from karpenter.core.model.nodepool_hash import plain_pool_hash, pool_hash

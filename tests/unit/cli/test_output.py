@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import Pod
-from karpenter.api.wire import InvalidObject
 from karpenter.cli.errors import CommandError, notes, one_line
 from karpenter.cli.group import LazyGroup
 from karpenter.cli.output import Output, output_option, render, table

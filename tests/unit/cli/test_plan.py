@@ -15,7 +15,7 @@ from karpenter.api.manifests import render_documents
 from karpenter.cli import main
 from karpenter.cli.planning.input import read_input
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request
 
 if TYPE_CHECKING:
     from click.testing import Result

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter import __version__
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.cli import main
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated

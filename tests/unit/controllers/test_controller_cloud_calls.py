@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.kwoknodeclass import KWOKNodeClass
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
-from karpenter.controllers.controller import InlineExecutor, ThreadExecutor, call_cloud
+from karpenter.controllers.controller import InlineExecutor, PoolCatalogs, ThreadExecutor, call_cloud
 from karpenter.controllers.informer import node_class
 from karpenter.controllers.interruption import InterruptionReconciler
-from karpenter.controllers.provider import PoolCatalogs
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import instance_type
 from karpenter_local.virtual import VirtualClock, run_virtual

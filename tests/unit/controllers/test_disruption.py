@@ -13,12 +13,10 @@ from structlog.testing import capture_logs
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
 from karpenter.controllers.controller import InlineExecutor
-from karpenter.controllers.disruption import UNSYNCED, DisruptionController
-from karpenter.controllers.disruption_queue import PERIOD, DisruptionQueue
+from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionController, DisruptionQueue
 from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.churn import SHORTEST, ExpectedOutcome, Payback
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.memory import FinishedCommand
+from karpenter.core.disruption.memory import SHORTEST, ExpectedOutcome, FinishedCommand, Payback
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
@@ -26,7 +24,7 @@ from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import disruption as declared
 from tests.unit.controllers.harness import Shell
@@ -153,7 +151,7 @@ def test_an_empty_machine_is_closed_and_then_removed() -> None:
         assert await harness.begin()
         assert harness.store.marked == harness.queue.claims == {"idle"}
         assert set(harness.performer.kinds) == {"Amend"}
-        assert await harness.queue.look() == PERIOD
+        assert await harness.queue.look() == QUEUE_PERIOD
         assert {"DeleteObject", "Announce", "Count"} <= set(harness.performer.kinds)
         assert harness.queue.in_progress == []
 
@@ -267,7 +265,7 @@ def test_a_failure_only_delays() -> None:
         harness = empty()
         assert await harness.begin()
         harness.performer.error = LOST
-        assert await harness.queue.look() == PERIOD
+        assert await harness.queue.look() == QUEUE_PERIOD
         assert len(harness.queue.in_progress) == 1
         harness.performer.error = None
         await harness.queue.look()
@@ -284,7 +282,7 @@ def test_what_fails_for_too_long_is_undone() -> None:
         assert await harness.begin()
         harness.performer.error = LOST
         harness.clock.seconds += 601.0
-        assert await harness.queue.look() == PERIOD
+        assert await harness.queue.look() == QUEUE_PERIOD
         assert (harness.queue.in_progress, harness.store.marked) == ([], frozenset())
 
     asyncio.run(main())

@@ -9,21 +9,21 @@ import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import ALL_LABEL_RULES, DO_NOT_DISRUPT
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.pod import PodTemplate
-from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment
 from karpenter.base.queue import WorkQueue
 from karpenter.cloud.kwok.cloudprovider import REPAIRS
 from karpenter.controllers.capacitybuffer import CapacityBufferController
-from karpenter.controllers.do_not_disrupt import DoNotDisruptController
+from karpenter.controllers.disruption import DoNotDisruptController
 from karpenter.controllers.health import NodeHealth
 from karpenter.controllers.nodeoverlay import ALL, NodeOverlayController
 from karpenter.controllers.static import UNSYNCED, StaticDeprovisioning, StaticProvisioning
 from karpenter.core.effects import CreateClaim
 from karpenter.core.provisioning.provisioner import ProvisioningDecision
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.controllers.test_nodeclaim import Market
 from tests.unit.core.lifecycle.objects import BORN, at, claim, complete, node, pod, pool

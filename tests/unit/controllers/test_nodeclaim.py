@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import NODEPOOL, REQUESTED_DRA_DRIVERS
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.controllers.nodeclaim import (
@@ -19,15 +18,14 @@ from karpenter.controllers.nodeclaim import (
     NodeClaimConsistency,
     NodeClaimDisruption,
     NodeClaimLifecycle,
+    NodeTermination,
     PodEvents,
 )
-from karpenter.controllers.termination import NodeTermination
 from karpenter.core.effects import Amend, DeleteObject
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import ObjectUpdated
 from tests.unit.controllers.harness import CLASS, Shell, wakes
 from tests.unit.core.lifecycle.objects import (
-    BORN,
     ID,
     NOW,
     at,
@@ -212,14 +210,13 @@ def test_pod_events() -> None:
     assert shell.performer.kinds == ["Amend"]
 
 
-def test_what_was_left_behind_is_collected() -> None:
-    """A claim whose machine is gone is deleted; a machine that no claim is for is ended."""
-    stray = Machine(provider_id="kwok://stray", created=BORN - timedelta(hours=1))
+def test_a_claim_without_a_machine_is_collected() -> None:
+    """A claim whose machine is gone is deleted."""
     shell = Shell(complete())
-    found = GarbageCollection(shell.store, shell.performer, Sky(stray), shell.clock)  # type: ignore[arg-type]
+    found = GarbageCollection(shell.store, shell.performer, Sky())  # type: ignore[arg-type]
 
     assert asyncio.run(found.look()) == 120.0
-    assert shell.performer.kinds == ["DeleteObject", "Count", "Count", "Terminate"]
+    assert shell.performer.kinds == ["DeleteObject", "Count", "Count"]
 
 
 def test_nodes_that_leave() -> None:

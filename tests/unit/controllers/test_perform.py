@@ -10,10 +10,9 @@ import pytest
 
 from karpenter.api.cluster import Event
 from karpenter.api.crd.definitions import DEFINITIONS, render
-from karpenter.api.meta import ObjectReference
+from karpenter.api.meta import ObjectReference, convert, to_plain
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.wire import convert, to_plain
 from karpenter.base.queue import Supervisor
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import (

@@ -12,7 +12,7 @@ from karpenter.api.node import Node, Taint
 from karpenter.controllers.steering import PERIOD, UNSYNCED, Steering
 from karpenter.core.effects import Amend
 from karpenter.kube.errors import Conflict, NotFound, Status, Unreachable
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.disruption.clusters import machine, pod, pool
 

@@ -21,8 +21,7 @@ from karpenter.kube.errors import (
     UndecodableResponse,
     Unreachable,
 )
-from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Selection, untyped
-from karpenter.kube.transport import Response
+from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Response, Selection, untyped
 from karpenter_local.apiserver.inprocess import InProcess
 from tests.unit.kube.toy import Toy, answer, status
 

@@ -9,8 +9,7 @@ import pytest
 from karpenter.api.pod import Pod
 from karpenter.kube.client import UndecodableObject, WatchChange, WatchEvent, read_events
 from karpenter.kube.errors import Gone, UndecodableResponse
-from karpenter.kube.rest import ObjectIdentity, target_of
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import ObjectIdentity, Request, target_of
 
 ASKED = Request(method="GET", path="/api/v1/pods")
 

@@ -14,8 +14,7 @@ from karpenter.api.pod import Pod
 from karpenter.kube.client import Client
 from karpenter.kube.errors import UndecodableResponse, Unreachable
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
-from karpenter.kube.rest import Selection, untyped
-from karpenter.kube.transport import Request, Response
+from karpenter.kube.rest import Request, Response, Selection, untyped
 from tests.unit.kube.toy import Toy, status
 
 if TYPE_CHECKING:

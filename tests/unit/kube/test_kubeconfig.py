@@ -16,7 +16,7 @@ from structlog.typing import EventDict
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import Credentials, HttpTransport, bearer
 from karpenter.kube.kubeconfig import Cluster, find_cluster, from_kubeconfig, in_cluster
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request
 from tests.unit.kube.certificates import Authority
 from tests.unit.kube.toy import Toy
 from tests.unit.kube.wire import listening

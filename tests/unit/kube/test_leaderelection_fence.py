@@ -10,8 +10,7 @@ from karpenter.api.node import Node
 from karpenter.base.fence import Fence, LeaseNotHeld
 from karpenter.kube.client import Client
 from karpenter.kube.leaderelection import LeaderElector, LeadershipLost, LockName
-from karpenter.kube.rest import MergePatch
-from karpenter.kube.transport import Request, Response, Streaming
+from karpenter.kube.rest import MergePatch, Request, Response, Streaming
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.virtual import VirtualClock
 from tests.unit.kube.toy import Toy

@@ -9,8 +9,7 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.kube import rest
-from karpenter.kube.rest import Apply, MergePatch, Preconditions, Selection, target_of, untyped
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Apply, MergePatch, Preconditions, Request, Selection, target_of, untyped
 
 PODS = target_of(Pod)
 NODES = target_of(Node)

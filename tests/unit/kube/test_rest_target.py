@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import InvalidObject, ObjectMeta
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import InvalidObject
 from karpenter.kube.rest import ObjectIdentity, Target, Typed, identify, target_of, untyped
 
 PODS = target_of(Pod)

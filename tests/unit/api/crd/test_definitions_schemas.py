@@ -12,8 +12,7 @@ from karpenter.api.crd.definitions import (
     struct_schema,
     type_schema,
 )
-from karpenter.api.meta import ObjectMeta
-from karpenter.api.wire import Wire, to_plain
+from karpenter.api.meta import ObjectMeta, Wire, to_plain
 
 
 class Inner(Wire, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import InvalidObject
 from karpenter.api.schema.cel import RuleFailed, compile_program
-from karpenter.api.wire import InvalidObject
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import InvalidObject
 from karpenter.api.schema import (
     ABSENT,
     apply_defaults,
@@ -18,7 +19,6 @@ from karpenter.api.schema.field import render
 from karpenter.api.schema.formats import is_of_format
 from karpenter.api.schema.rules import spell
 from karpenter.api.schema.validation import type_name
-from karpenter.api.wire import InvalidObject
 
 HEAD, TAIL = "123e4567-e89b", "426614174000"
 

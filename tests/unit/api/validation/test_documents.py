@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.manifests import Document
+from karpenter.api.meta import InvalidObject
 from karpenter.api.validation.documents import Accepted, Finding, Skipped, check_document, identify, refusal
-from karpenter.api.wire import InvalidObject
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.pools import POOL, STATIC
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES, CORE_LABEL_RULES
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
 from karpenter.api.validation.nodepool_validation import validate_nodepool
 from karpenter.api.validation.objects import runtime_validate
-from karpenter.api.wire import convert
 from tests.unit.api.cases.case import changed
 from tests.unit.api.cases.overlays import OVERLAY
 from tests.unit.api.cases.pools import POOL

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import ALL_LABEL_RULES
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
 from karpenter.api.validation.pod_validation import validate_pod
-from karpenter.api.wire import convert
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

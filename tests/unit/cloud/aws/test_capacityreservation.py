@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.ec2nodeclass import CapacityReservationSelectorTerm
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider, state_of
 from karpenter.cloud.aws.sdk import AwsApi
 from karpenter_local.virtual import VirtualClock, run_virtual

@@ -274,7 +274,6 @@ def test_duties(given: dict[str, str], without: set[str]) -> None:
         "nodeclaim.tagging",
         "nodeclaim.partition",
         "providers.instancetype.capacity",
-        "instance.garbagecollection",
         "instanceprofile.garbagecollection",
         "launchtemplate.garbagecollection",
         "providers.pricing",

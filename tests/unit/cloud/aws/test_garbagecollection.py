@@ -1,139 +1,15 @@
-"""What is taken away: instances without a claim, profiles without a machine, templates out of use."""
-
-from datetime import timedelta
-from typing import Any
+"""What is taken away: profiles without a machine, templates out of use."""
 
 import pytest
 
-from karpenter.api.node import Node
-from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.garbagecollection import (
-    InstanceGarbageCollection,
     InstanceProfileGarbageCollection,
     LaunchTemplateGarbageCollection,
 )
 from karpenter.cloud.aws.labels import PROFILE_NAME
-from karpenter.cloud.cloudprovider import Machine
-from karpenter.cloud.errors import CloudUnreachable, MachineNotFound
-from karpenter.core.effects import DeleteObject, Step
-from karpenter_local.virtual import VirtualClock
-from tests.unit.cloud.aws.scripted import NOW, joined, launched, provider_id, seen, virtually
+from tests.unit.cloud.aws.scripted import launched, seen
 from tests.unit.cloud.aws.world import World, node_class, simple_class
-
-
-class Machines:
-    """A provider that has machines, and ends them."""
-
-    def __init__(self, *machines: Machine, errors: dict[str, Exception] | None = None) -> None:
-        self.machines = machines
-        self.errors = errors or {}
-        self.ended: list[str] = []
-
-    async def list(self) -> tuple[Machine, ...]:
-        """Return all machines."""
-        return self.machines
-
-    async def terminate(self, number: str) -> None:
-        """End one."""
-        if number in self.errors:
-            raise self.errors[number]
-        self.ended.append(number)
-
-
-def machine(instance: str, *, age: float = 60.0, uid: str = "", deleting: bool = False) -> Machine:
-    """Return a machine that was launched so many seconds ago."""
-    return Machine(
-        provider_id=provider_id(instance),
-        claim_uid=uid,
-        created=NOW - timedelta(seconds=age),
-        deleting=deleting,
-    )
-
-
-def collected(machines: Machines, *objects: NodeClaim | Node) -> Step:
-    """Return what comes of one round."""
-
-    async def main(clock: VirtualClock) -> Step:
-        provider: Any = machines
-        return await InstanceGarbageCollection(provider=provider, view=seen(*objects), clock=clock).look()
-
-    return virtually(main)
-
-
-@pytest.mark.parametrize(
-    ("found", "claims", "ended"),
-    [
-        pytest.param([machine("i-1")], [], ["i-1"], id="one without a claim goes"),
-        pytest.param([machine("i-1")], [launched()], [], id="that of a claim stays"),
-        pytest.param([machine("i-1", age=29)], [], [], id="a young one stays"),
-        pytest.param([machine("i-1", age=30)], [], ["i-1"], id="after half a minute it goes"),
-        pytest.param([machine("i-1", deleting=True)], [], [], id="one that goes is left alone"),
-        pytest.param(
-            [machine("i-1", uid="uid-of-default-1")],
-            [launched(instance="")],
-            [],
-            id="that of a claim which does not know yet stays",
-        ),
-        pytest.param(
-            [machine(f"i-{number}") for number in range(5)],
-            [launched(instance="i-3")],
-            ["i-0", "i-1", "i-2", "i-4"],
-            id="of many only those without a claim",
-        ),
-        pytest.param([], [launched()], [], id="a claim without a machine is left alone"),
-    ],
-)
-def test_instances_without_a_claim_end(
-    found: list[Machine], claims: list[NodeClaim], ended: list[str]
-) -> None:
-    """An instance without a claim costs money."""
-    machines = Machines(*found)
-
-    collected(machines, *claims)
-
-    assert machines.ended == [provider_id(each) for each in ended]
-
-
-def test_the_node_of_such_an_instance_goes_with_it() -> None:
-    """Other nodes stay."""
-    step = collected(Machines(machine("i-1")), joined(), joined("node-2", "i-2"))
-
-    assert [each.name for each in step.effects if isinstance(each, DeleteObject)] == ["node-1"]
-
-
-def test_a_node_that_goes_already_is_left_alone() -> None:
-    """It was asked for once."""
-    assert collected(Machines(machine("i-1")), joined(leaving=True)).effects == ()
-
-
-def test_one_that_is_gone_counts_as_ended() -> None:
-    """EC2 may have been faster."""
-    gone: dict[str, Exception] = {provider_id("i-1"): MachineNotFound("i-1")}
-
-    assert collected(Machines(machine("i-1"), errors=gone)).again == 10.0
-
-
-def test_one_that_fails_does_not_keep_the_others() -> None:
-    """It is tried again in the next round."""
-    machines = Machines(
-        machine("i-1"), machine("i-2"), errors={provider_id("i-1"): CloudUnreachable("no answer")}
-    )
-
-    collected(machines)
-
-    assert machines.ended == [provider_id("i-2")]
-
-
-def test_rounds_are_frequent_at_first() -> None:
-    """Ten seconds apart for twenty rounds, two minutes later on."""
-
-    async def main(clock: VirtualClock) -> list[float | None]:
-        provider: Any = Machines()
-        controller = InstanceGarbageCollection(provider=provider, view=seen(), clock=clock)
-        return [(await controller.look()).again for _ in range(22)]
-
-    assert virtually(main) == [10.0] * 20 + [120.0] * 2
 
 
 @pytest.fixture(scope="module")

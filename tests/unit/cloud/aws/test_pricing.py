@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.wire import convert
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.pricing import PricingProvider, shipped_prices, stated_prices
 from karpenter.cloud.errors import CloudUnreachable

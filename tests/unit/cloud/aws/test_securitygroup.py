@@ -6,7 +6,7 @@ import pytest
 
 from karpenter.api.ec2nodeclass import SecurityGroupSelectorTerm
 from karpenter.api.ec2nodeclass_status import SecurityGroup
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.cloud.aws.sdk import AwsApi
 from karpenter.cloud.aws.securitygroup import SecurityGroupProvider
 from karpenter_local.virtual import run_virtual

@@ -6,7 +6,7 @@ import pytest
 
 from karpenter.api.ec2nodeclass import SubnetSelectorTerm
 from karpenter.api.ec2nodeclass_status import Subnet
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.cloud.aws.sdk import AwsApi
 from karpenter.cloud.aws.subnet import FoundSubnet, SubnetProvider
 from karpenter_local.virtual import run_virtual

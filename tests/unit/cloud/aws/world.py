@@ -22,7 +22,7 @@ from karpenter.api.ec2nodeclass import (
     SecurityGroupSelectorTerm,
     SubnetSelectorTerm,
 )
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import ObjectMeta, convert
 from karpenter.api.nodeclaim import (
     NodeClaim,
     NodeClaimResources,
@@ -31,7 +31,6 @@ from karpenter.api.nodeclaim import (
     NodeRequirement,
 )
 from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, PoolTemplateSpec
-from karpenter.api.wire import convert
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients, open_clients

@@ -28,9 +28,8 @@ from karpenter.api.nodepool import (
     PoolTemplateSpec,
 )
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from karpenter.core.disruption.churn import RestPeriod
 from karpenter.core.disruption.disrupt import disrupt
-from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirement import requirement
@@ -40,8 +39,7 @@ from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 
 if TYPE_CHECKING:
-    from karpenter.api.meta import Resource
-    from karpenter.api.wire import ResourceList
+    from karpenter.api.meta import Resource, ResourceList
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.wire import convert
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.validation import ValidCommand, validate
 from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED
 from karpenter.core.disruption.validation import kept_at_removal

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
-from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.capacitybuffer import PERIOD, buffer_status

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import ObjectMeta, convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.wire import convert
 from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     LAUNCHED,

@@ -10,7 +10,7 @@ import pytest
 from karpenter.api.labels import NODEPOOL_HASH_VERSION, LabelRules
 from karpenter.core.effects import Amend, RegistrationOutcome, Step
 from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
-from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.nodepool import nodepool_status
 from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, RegistrationHistory, record_outcome
 from karpenter.core.lifecycle.termination import TerminatingNode, terminate_node

@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.dra import ResourceSlice
 from karpenter.api.labels import REQUESTED_DRA_DRIVERS
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.core.lifecycle.conditions import claim_conditions
 from karpenter.core.lifecycle.initialization import initialize
 from tests.unit.core.lifecycle.objects import NOW, launched, node

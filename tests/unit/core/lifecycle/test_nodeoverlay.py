@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.wire import convert
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle.conditions import render_conditions
 from karpenter.core.lifecycle.nodeoverlay import validate_overlays

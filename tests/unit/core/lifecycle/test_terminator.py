@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import convert
 from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
-from karpenter.api.wire import convert
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Evict, Measure, Step, Terminate
 from karpenter.core.lifecycle.garbagecollection import claims_without_machine, machines_without_claim

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.nodepool import NodePool
-from karpenter.api.wire import convert
 from karpenter.base.hashstructure import UnhashableError
 from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 

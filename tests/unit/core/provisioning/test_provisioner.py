@@ -9,12 +9,12 @@ import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, TERMINATION_FINALIZER
+from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
-from karpenter.api.wire import convert
 from karpenter.core.effects import Announce, Nominate
 from karpenter.core.model.catalog import Catalog
-from karpenter.core.provisioning.nominations import Nomination
 from karpenter.core.provisioning.provisioner import (
+    Nomination,
     ProvisioningDecision,
     ProvisioningMemory,
     ProvisioningSettings,

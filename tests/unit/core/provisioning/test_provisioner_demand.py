@@ -8,8 +8,8 @@ import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.labels import NODEPOOL
+from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
-from karpenter.api.wire import convert
 from karpenter.core.provisioning.provisioner import is_provisionable, pods_to_schedule, requires_no_pool
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.cluster import view_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.provisioning.provisioner import (
     APART,
     SPREAD,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.cluster import PriorityClass
+from karpenter.api.meta import InvalidObject, convert
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.api.wire import InvalidObject, convert
 from karpenter.api.workloads import CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
 from karpenter.core.state.apps import MAX_PODS, expand_workloads, with_priority
 from karpenter_local.testing.builders import manifest_pod

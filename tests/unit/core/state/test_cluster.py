@@ -10,8 +10,8 @@ import pytest
 
 from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.wire import convert
 from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool

@@ -11,13 +11,13 @@ from karpenter.api.cluster import Lease
 from karpenter.api.meta import (
     Condition,
     ObjectMeta,
+    convert,
     find_status_condition,
     is_status_condition_true,
     status_condition_since,
 )
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.state.cluster import NodeClass, nodes_and_pools, view_of
 from karpenter_local.testing.builders import manifest_pod
 

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.pdb import PdbLimits
 from karpenter_local.testing.builders import manifest_pod

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.state.pod import (
     do_not_disrupt_reason,
     has_do_not_disrupt,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.wire import convert
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import StateNode, set_state_nodes, state_nodes
 from karpenter_local.testing.builders import manifest_pod

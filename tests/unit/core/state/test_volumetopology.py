@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import convert
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from karpenter.api.wire import convert
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.state.cluster import view_of

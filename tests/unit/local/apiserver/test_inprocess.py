@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Request, Response, Streaming
+from karpenter.kube.rest import Request, Response, Streaming
 from karpenter_local.apiserver.inprocess import InProcess
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Handler, Transport
+    from karpenter.kube.rest import Handler, Transport
 
 PODS = Request(
     method="GET", path="/api/v1/pods", query=(("limit", "5"), ("limit", "6")), headers=(("accept", "x"),)

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.kube.rest import Plain
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from karpenter.api.wire import convert
 from karpenter_local.controllers import binding
 from karpenter_local.controllers.binding import Next
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers.daemon_plan import (
     Daemon,

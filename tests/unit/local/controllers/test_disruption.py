@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter_local.controllers.disruption import count, is_current, status
 from tests.unit.local.controllers.objects import NOW, at, pod
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from karpenter.api.cluster import Lease
+from karpenter.api.meta import convert
 from karpenter.api.node import Node, Taint
 from karpenter.api.pod import Toleration
-from karpenter.api.wire import convert
 from karpenter_local.controllers import nodelifecycle_health
 from karpenter_local.controllers.tainteviction import must_leave_at
 from tests.unit.local.controllers.objects import NOW, at

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter_local.kubelet import machine, status
 from karpenter_local.kubelet.predicate import shortage
 from karpenter_local.kubelet.script import PodTimings, script_for, variation

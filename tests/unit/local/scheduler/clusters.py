@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter_local.scheduler import reasons
 from karpenter_local.scheduler.filters import FitError, feasible
 from karpenter_local.scheduler.nodeinfo import NodeInfo, node_info

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
 from karpenter.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from karpenter.api.wire import convert
 from karpenter_local.scheduler.place import Placed
 from tests.unit.local.scheduler.clusters import ZONE, World, node, pod
 

@@ -13,8 +13,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.kwok.cloud import KwokInstance
-from karpenter.kube.rest import target_of
-from karpenter.kube.transport import Request, Response
+from karpenter.kube.rest import Request, Response, target_of
 from karpenter_local.simulation.cluster import CLUSTER, SimulatedCluster
 from karpenter_local.simulation.invariants.invariant import ViolationLog
 from karpenter_local.testing.builders import manifest_pod

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.wire import convert
 from karpenter.operator.options import parse_settings
 from karpenter_local.simulation.invariants.machines import RepairInvariant, StaticPoolInvariant
 from karpenter_local.simulation.invariants.workloads import BufferInvariant, OverlayInvariant

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Request, Response, Streaming
+from karpenter.kube.rest import Request, Response, Streaming
 from karpenter_local.simulation.network import CallFaults, FaultyTransport
 from karpenter_local.virtual import run_virtual
 

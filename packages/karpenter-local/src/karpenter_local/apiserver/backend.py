@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.transport import Request
+    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.access import UserInfo
     from karpenter_local.apiserver.custom.definition import Version
     from karpenter_local.apiserver.entry import Entry, Object

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karpenter.api.manifests import read_documents
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter_local.apiserver import duplicates, errors, protobuf
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Request
+    from karpenter.kube.rest import Request
 
 JSON = "application/json"
 YAML = "application/yaml"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karpenter.kube.transport import Response
+from karpenter.kube.rest import Response
 from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.negotiation import clauses
 from karpenter_local.apiserver.presenting import reply
@@ -17,7 +17,7 @@ from karpenter_local.apiserver.presenting import reply
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.kube.transport import Request
+    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.resources import APIResource, Registry
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"

@@ -20,14 +20,14 @@ from urllib.parse import unquote_plus
 
 from aiohttp import web
 
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.presenting import refuse
 from karpenter_local.apiserver.verbs.watching import Watch
 from karpenter_local.certificates import server_certificates
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Pairs, Response
+    from karpenter.kube.rest import Pairs, Response
     from karpenter_local.apiserver.server import Server
     from karpenter_local.certificates import ServerCertificates
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from karpenter.kube.transport import Response
+from karpenter.kube.rest import Response
 from karpenter_local.apiserver.entry import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.kube.transport import Pairs
+    from karpenter.kube.rest import Pairs
     from karpenter_local.apiserver import errors
 
 JSON_HEADERS: Pairs = (("content-type", "application/json"),)

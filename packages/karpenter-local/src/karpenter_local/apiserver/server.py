@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from karpenter.base.clock import SystemClock
-from karpenter.kube.transport import Response, Streaming
+from karpenter.kube.rest import Response, Streaming
 from karpenter_local import bootstrap
 from karpenter_local.apiserver import errors, pages
 from karpenter_local.apiserver.authorization import authorize
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.transport import Request
+    from karpenter.kube.rest import Request
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView
 
@@ -56,7 +56,7 @@ _VERBS: dict[str, Callable[[Backend, RequestInfo, ResponseView], Response]] = {
 
 
 class Server:
-    """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.transport.Handler`."""
+    """Answers the Kubernetes API from a store. Implements :class:`karpenter.kube.rest.Handler`."""
 
     def __init__(
         self, *, clock: Clock | None = None, store: ObjectStore | None = None, seed: int | None = None

@@ -23,8 +23,8 @@ import structlog
 import yaml
 
 from karpenter.api.labels import CLOUD_UNINITIALIZED
+from karpenter.api.meta import to_plain
 from karpenter.api.node import Node
-from karpenter.api.wire import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
 from karpenter.kube.rest import MergePatch, untyped

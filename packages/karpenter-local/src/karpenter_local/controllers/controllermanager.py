@@ -35,7 +35,6 @@ class ControllerManager:
     """Builds the controllers, then runs them."""
 
     def __init__(self, informers: Informers, writer: Writer, clock: Clock, *, chance: Random) -> None:
-        self._clock = clock
         self._controllers: tuple[KubeController, ...] = (
             DeploymentController(informers, writer, clock),
             ReplicaSetController(informers, writer, clock),
@@ -65,5 +64,5 @@ class ControllerManager:
         for controller in self._controllers:
             start(controller, supervisor, workers=WORKERS)
         for each in self._patrols:
-            start_periodic(each, supervisor, self._clock)
+            start_periodic(each, supervisor)
         self._collector.start(supervisor)

@@ -12,9 +12,9 @@ from datetime import datetime
 
 import msgspec
 
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import NodeSelector, Pod, Toleration
-from karpenter.api.wire import convert
 from karpenter.core.model.taints import tolerates_taint
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import plain, pods

@@ -8,11 +8,9 @@ from typing import Any
 
 import msgspec
 
-from karpenter.api.meta import OwnerReference
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject, OwnerReference
 from karpenter.kube.client import Client
-from karpenter.kube.rest import ObjectIdentity, Page, Target
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import ObjectIdentity, Page, Request, Target
 
 _ACCEPT = (("accept", "application/json"),)
 

@@ -1,9 +1,8 @@
 """
-The reconcile loop of the embedded controllers: informers queue keys, workers reconcile them, failures are
-retried.
+How the embedded controllers run: informers queue keys, and the reconcile loop of the operator
+(:class:`~karpenter.controllers.controller.Controller`) reconciles them and retries failures.
 
-A controller says which events queue which keys, and reconciles one key. One worker per key at a time, backoff
-after failures and logging are done here.
+A controller says which events queue which keys, and reconciles one key.
 """
 
 import asyncio
@@ -12,9 +11,9 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from karpenter.base.clock import Clock
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
-from karpenter.kube.errors import Conflict, KubeError, NotFound
+from karpenter.controllers.controller import Controller
+from karpenter.kube.errors import KubeError
 from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 
 log = structlog.stdlib.get_logger(__name__)
@@ -26,6 +25,8 @@ RETRIES = Backoff(first=0.1, cap=30.0)
 HOT_LOOP = 100
 """Looks at one key in a row, at one moment, that are too many."""
 HOT_LOOP_PAUSE = 0.1
+
+_ROUND = "round"
 
 _MIN_BATCH_DELAY = 0.02
 _BATCH_DELAY_PER_POD = (
@@ -62,20 +63,6 @@ class PeriodicController(Protocol):
         ...
 
 
-def start_periodic(each: PeriodicController, supervisor: Supervisor, clock: Clock) -> None:
-    """Begin to run a periodic controller; its informers must be synced."""
-
-    async def rounds() -> None:
-        while True:
-            try:
-                await each.look()
-            except KubeError as error:
-                log.warning("controller.failed", controller=each.name, error=str(error))
-            await clock.sleep(each.period)
-
-    supervisor.start(each.name, rounds)
-
-
 def wake(
     informer: Informer[H],
     queue: WorkQueue[str],
@@ -102,21 +89,50 @@ def batch_delay(pods: int) -> float:
 
 def start(controller: KubeController, supervisor: Supervisor, *, workers: int = 1) -> WorkQueue[str]:
     """Begin to run a controller; its informers must be synced."""
-    queue: WorkQueue[str] = WorkQueue(backoff=RETRIES)
-    controller.watch(queue)
-    for number in range(workers):
-        supervisor.start(f"{controller.name}/{number}", lambda: _work(controller, queue))
-    return queue
+    loop = Controller(_Paced(controller), workers=workers, backoff=RETRIES)
+    controller.watch(loop.queue)
+    loop.start(supervisor)
+    return loop.queue
 
 
-async def _work(controller: KubeController, queue: WorkQueue[str]) -> None:
-    pace = HotLoopDetector()
-    while True:
-        async with queue.item() as key:
-            await _handle(controller, queue, key)
-            if pace.is_racing(key, asyncio.get_running_loop().time()):
-                log.warning("key.slowed", controller=controller.name, key=key)
-                await asyncio.sleep(HOT_LOOP_PAUSE)
+def start_periodic(each: PeriodicController, supervisor: Supervisor) -> None:
+    """Begin to run a periodic controller; its informers must be synced."""
+    loop = Controller(_Rounds(each), workers=1)
+    loop.queue.add(_ROUND)
+    loop.start(supervisor)
+
+
+class _Rounds:
+    """A periodic controller as the reconciler of a single key."""
+
+    def __init__(self, each: PeriodicController) -> None:
+        self.name = each.name
+        self._each = each
+
+    async def reconcile(self, key: str) -> float | None:
+        """Go over everything once; a round that fails is left out."""
+        del key
+        try:
+            await self._each.look()
+        except KubeError as error:
+            log.warning("controller.failed", controller=self.name, error=str(error))
+        return self._each.period
+
+
+class _Paced:
+    """A controller that pauses for a key that comes back without end."""
+
+    def __init__(self, controller: KubeController) -> None:
+        self.name = controller.name
+        self._controller = controller
+        self._pace = HotLoopDetector()
+
+    async def reconcile(self, key: str) -> float | None:
+        """Reconcile one key."""
+        if self._pace.is_racing(key, asyncio.get_running_loop().time()):
+            log.warning("key.slowed", controller=self.name, key=key)
+            await asyncio.sleep(HOT_LOOP_PAUSE)
+        return await self._controller.reconcile(key)
 
 
 class HotLoopDetector:
@@ -137,22 +153,3 @@ class HotLoopDetector:
             self._key, self._moment, self._times = key, moment, 0
         self._times += 1
         return self._times >= HOT_LOOP
-
-
-async def _handle(controller: KubeController, queue: WorkQueue[str], key: str) -> None:
-    try:
-        again = await controller.reconcile(key)
-    except (Conflict, NotFound) as error:
-        # Another writer was first, or the object is gone: the next reconcile sees the newer state.
-        log.debug("key.retried", controller=controller.name, key=key, error=str(error))
-        queue.retry(key)
-    except KubeError as error:
-        log.warning("key.failed", controller=controller.name, key=key, error=str(error))
-        queue.retry(key)
-    except Exception:
-        log.exception("key.crashed", controller=controller.name, key=key)
-        queue.retry(key)
-    else:
-        queue.forget(key)
-        if again is not None:
-            queue.add_after(key, again)

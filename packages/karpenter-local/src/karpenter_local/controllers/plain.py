@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from karpenter.api.meta import LabelSelector, OwnerReference
-from karpenter.api.wire import convert
+from karpenter.api.meta import LabelSelector, OwnerReference, convert
 from karpenter.core.model.selectors import Selector, parse_selector
 from karpenter.kube.rest import Plain
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from karpenter.base.clock import Clock
-    from karpenter.kube.transport import Transport
+    from karpenter.kube.rest import Transport
     from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.options import ClusterOptions
 

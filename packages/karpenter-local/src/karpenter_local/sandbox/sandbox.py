@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.client import Client
-    from karpenter.kube.transport import Transport
+    from karpenter.kube.rest import Transport
     from karpenter.operator.run import OperatorProcess
     from karpenter_local.cluster import LocalCluster
     from karpenter_local.sandbox.aws import AwsSandboxCloud

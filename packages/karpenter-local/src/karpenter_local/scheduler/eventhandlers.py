@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from karpenter.api.cluster import Namespace
-from karpenter.api.meta import LabelSelector
+from karpenter.api.meta import LabelSelector, convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from karpenter.api.wire import convert
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.kube.informer import InformerDelete, InformerEvent

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Response, Streaming
+from karpenter.kube.rest import Response, Streaming
 from karpenter_local.sandbox.operators import never
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from karpenter.kube.transport import Request, Transport
+    from karpenter.kube.rest import Request, Transport
 
     OnWrite = Callable[[Request, Response], None]
 

@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 from msgspec import field
 
 from karpenter.api.constraints import constraint, rule
-from karpenter.api.meta import Condition, Resource, Timestamp
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.meta import Condition, Resource, ResourceList, Timestamp, Wire, always
 
 ACTIVE_CAPACITY = "buffer.x-k8s.io/active-capacity"
 """The strategy that keeps nodes running."""

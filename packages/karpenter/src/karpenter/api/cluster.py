@@ -7,8 +7,15 @@ from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import Condition, LabelSelector, ObjectReference, Resource, Timestamp
-from karpenter.api.wire import IntOrString, Wire
+from karpenter.api.meta import (
+    Condition,
+    IntOrString,
+    LabelSelector,
+    ObjectReference,
+    Resource,
+    Timestamp,
+    Wire,
+)
 
 
 class Namespace(Resource, frozen=True, kw_only=True):

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.meta import ObjectMeta, Quantity, Resource, Wire
 from karpenter.api.pod import NodeSelector
-from karpenter.api.wire import Quantity, Wire
 
 
 class CELDeviceSelector(Wire, frozen=True, kw_only=True):

@@ -19,9 +19,8 @@ from msgspec import field
 from karpenter.api.constraints import constraint, rule
 from karpenter.api.ec2nodeclass_kubelet import KUBELET
 from karpenter.api.ec2nodeclass_status import EC2NodeClassStatus
-from karpenter.api.meta import Resource
+from karpenter.api.meta import ABSENT_LIST, ABSENT_MAP, Resource, Wire
 from karpenter.api.nodeclaim import NodeClassReference
-from karpenter.api.wire import ABSENT_LIST, ABSENT_MAP, Wire
 
 # The limits and rules below are those of Karpenter's own definition: manifests must be accepted and refused
 # alike. https://karpenter.sh/docs/concepts/nodeclasses/

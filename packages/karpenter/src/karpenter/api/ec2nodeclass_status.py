@@ -5,9 +5,8 @@ from typing import Annotated
 from msgspec import field
 
 from karpenter.api.constraints import constraint
-from karpenter.api.meta import Condition, Timestamp
+from karpenter.api.meta import Condition, Timestamp, Wire, always
 from karpenter.api.pod import NodeSelectorRequirement
-from karpenter.api.wire import Wire, always
 
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
 ACTIVE = "active"

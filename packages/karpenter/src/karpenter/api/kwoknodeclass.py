@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, ClassVar
 
 from karpenter.api.constraints import DURATION, constraint
-from karpenter.api.meta import Condition, Resource
-from karpenter.api.wire import Wire
+from karpenter.api.meta import Condition, Resource, Wire
 
 _ALWAYS = datetime(2024, 1, 1, tzinfo=UTC)
 _READY = Condition(type="Ready", status="True", last_transition_time=_ALWAYS)

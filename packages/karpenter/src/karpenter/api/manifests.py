@@ -33,7 +33,7 @@ from yaml.events import (
 )
 
 from karpenter.api.kinds import KINDS
-from karpenter.api.wire import MAX_DEPTH, InvalidObject, convert, name_of
+from karpenter.api.meta import MAX_DEPTH, InvalidObject, convert, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,13 +1,219 @@
-"""Types that all API objects share: metadata, owner references, label selectors and conditions."""
+"""
+Types that all API objects share: metadata, owner references, label selectors and conditions; and their
+decoding and encoding: bytes or plain data to frozen structs, and back.
 
-from collections.abc import Iterable
+Decoding ignores constraints, because an API server has checked them already, and is strict about types: a
+wrong type raises :class:`InvalidObject`, whose text is one sentence and
+whose parts are attributes. ``null`` counts as absent, as it does for Kubernetes. Unknown fields are
+dropped, so a decoded object may be patched but never PUT.
+
+Schemas and rules are in :mod:`.schema`; the kinds are in the other modules of this package.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, TypeVar
 
+import msgspec
 from msgspec import Meta, field
 
 from karpenter.api.constraints import MAX_KEY, QUALIFIED_NAME, constraint
-from karpenter.api.wire import Object, Wire, always
+from karpenter.base.pretty import excerpt
+
+
+class InvalidObject(ValueError):  # noqa: N818  reads as what it is: an object that is not valid
+    """An object that cannot be read, with the place and what is allowed there."""
+
+    def __init__(self, *, subject: str, field: str = "", problem: str) -> None:
+        place = f"{subject}: {field}" if field else subject
+        super().__init__(f"{place}: {problem}")
+        self.subject = subject
+        """What was being read, such as ``NodePool/default``."""
+        self.field = field
+        """Where it is wrong, such as ``spec.weight``; empty when all of it is."""
+        self.problem = problem
+        """What is wrong and what is allowed."""
+
+
+MAX_DEPTH = 256
+"""How deep an object may be nested; far more than any kind of Kubernetes needs."""
+
+
+T = TypeVar("T")
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """
+    Anything spelled on the wire as Kubernetes spells it; absent fields stay absent.
+
+    A field that holds its default is not written, unless the default is :func:`always`. A patch that
+    sets a field back to its default has to say so itself.
+    """
+
+
+class _AbsentMap(dict[str, Any]):
+    """The type of :data:`ABSENT_MAP`: one value, which stays that value when it is copied."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "ABSENT_MAP"
+
+
+class _AbsentList(tuple[Any, ...]):
+    """The type of :data:`ABSENT_LIST`: one value, which stays that value when it is copied."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "ABSENT_LIST"
+
+
+ABSENT_MAP: Any = _AbsentMap()
+"""
+The default of a map that was not given: equal to ``{}``, and not written, as ``{}`` is.
+
+Karpenter's hashes tell a map that was not given from an empty one, so structs that are hashed must too.
+"""
+
+ABSENT_LIST: Any = _AbsentList()
+"""The default of a list that was not given: equal to ``()``, and not written, as ``()`` is."""
+
+
+def always(value: T) -> T:
+    """Return a default that is written all the same, for fields that the API wants to see."""
+    written: T = msgspec.field(default_factory=lambda: value)
+    return written
+
+
+Quantity = str | int | float
+"""An amount as written: ``100m``, ``1Gi``, or a bare number."""
+
+ResourceList = dict[str, Quantity]
+"""Resource name to amount, as written."""
+
+IntOrString = int | str
+"""A count, or a text such as a percentage or a port name."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MSGSPEC_ERROR = re.compile(r"(?P<problem>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
+
+
+def decode(data: bytes | str, as_type: type[T], *, subject: str = "") -> T:
+    """Read one JSON text as `as_type`; `subject` names it in the error."""
+    try:
+        return msgspec.json.decode(data, type=as_type)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # a null where a value is expected also lands here: look again, slowly
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidObject(subject=subject or as_type.__name__, problem=f"not JSON: {error}") from error
+    return convert(plain, as_type, subject=subject)
+
+
+def convert(plain: object, as_type: type[T], *, subject: str = "") -> T:
+    """Read plain dictionaries and lists as `as_type`; `subject` names the object in the error."""
+    name = subject or name_of(plain, default=as_type.__name__)
+    try:
+        return msgspec.convert(drop_nulls(plain, subject=name), as_type)
+    except msgspec.ValidationError as error:
+        field, problem = explain(str(error))
+        raise InvalidObject(subject=name, field=field, problem=problem) from error
+    except (RecursionError, OverflowError) as error:
+        raise InvalidObject(subject=name, problem="nested or sized beyond what any object needs") from error
+
+
+def explain(text: str) -> tuple[str, str]:
+    """Split what msgspec says into the field, as Kubernetes writes it, and the problem."""
+    match = _MSGSPEC_ERROR.fullmatch(text)
+    assert match is not None
+    path = (match["path"] or "$").removeprefix("$").removeprefix(".")
+    problem = match["problem"].replace("`", "").replace(" | null", "")
+    return path, problem[:1].lower() + problem[1:]
+
+
+def drop_nulls(plain: object, *, subject: str = "object") -> object:
+    """
+    Drop every ``null`` member, at any depth: Kubernetes takes null for absent.
+
+    Raises:
+        InvalidObject: if the data is nested beyond reason, or holds text that cannot be written.
+    """
+    return _prune(plain, subject, MAX_DEPTH)
+
+
+def _prune(plain: object, subject: str, depth: int) -> object:
+    if depth == 0:
+        raise InvalidObject(subject=subject, problem=f"nested more than {MAX_DEPTH} levels deep")
+    if isinstance(plain, Mapping):
+        return {
+            _prune(key, subject, depth - 1): _prune(value, subject, depth - 1)
+            for key, value in plain.items()
+            if value is not None
+        }
+    if isinstance(plain, list | tuple):
+        return [_prune(value, subject, depth - 1) for value in plain if value is not None]
+    if isinstance(plain, str) and not plain.isascii() and _SURROGATE.search(plain):
+        raise InvalidObject(subject=subject, problem=f"{excerpt(plain)} is not text: it has half a character")
+    return plain
+
+
+def check_depth(plain: object, *, subject: str = "object") -> None:
+    """
+    Refuse data that is nested beyond reason, before anything walks down into it.
+
+    Raises:
+        InvalidObject: if it is.
+    """
+    level = [plain]
+    for _ in range(MAX_DEPTH):
+        level = [below for each in level for below in _members(each)]
+        if not level:
+            return
+    raise InvalidObject(subject=subject, problem=f"nested more than {MAX_DEPTH} levels deep")
+
+
+def _members(plain: object) -> Iterable[object]:
+    if isinstance(plain, Mapping):
+        return plain.values()
+    return plain if isinstance(plain, list | tuple) else ()
+
+
+def name_of(plain: object, *, default: str = "object") -> str:
+    """Say which object this is, as ``Kind/name`` or ``Kind/namespace/name``, as far as it says itself."""
+    if not isinstance(plain, Mapping):
+        return default
+    metadata = plain.get("metadata")
+    kind = plain.get("kind")
+    parts = [kind if isinstance(kind, str) and kind else default]
+    if isinstance(metadata, Mapping):
+        parts += [
+            part for key in ("namespace", "name") if isinstance(part := metadata.get(key), str) and part
+        ]
+    return "/".join(parts)
+
+
+def encode(value: Wire) -> bytes:
+    """Write a struct as JSON; an object says its apiVersion and kind."""
+    return msgspec.json.encode(to_plain(value))
+
+
+def to_plain(value: Wire) -> dict[str, Any]:
+    """Turn a struct into plain dictionaries and lists; an object says its apiVersion and kind."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    if isinstance(value, Object):
+        return {"apiVersion": value.api_version, "kind": value.kind, **plain}
+    return plain
+
+
+class Object(Wire, frozen=True, kw_only=True):
+    """A kind of its own: it says which, also where the API leaves that out (in lists)."""
+
+    api_version: ClassVar[str]
+    kind: ClassVar[str]
+
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
 """A time with its offset from UTC, as an API server requires."""

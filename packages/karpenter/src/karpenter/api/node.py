@@ -6,8 +6,7 @@ from msgspec import field
 
 from karpenter.api.constraints import QUALIFIED_NAME, constraint
 from karpenter.api.labels import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
-from karpenter.api.meta import Resource, Timestamp
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.meta import Resource, ResourceList, Timestamp, Wire, always
 
 
 class Taint(Wire, frozen=True, kw_only=True):

@@ -10,9 +10,8 @@ from msgspec import field
 
 from karpenter.api.constraints import DURATION, DURATION_OR_NEVER, MAX_KEY, QUALIFIED_NAME, constraint, rule
 from karpenter.api.labels import key_rules
-from karpenter.api.meta import Condition, Resource, Timestamp
+from karpenter.api.meta import ABSENT_LIST, Condition, Resource, ResourceList, Timestamp, Wire, always
 from karpenter.api.node import Taint
-from karpenter.api.wire import ABSENT_LIST, ResourceList, Wire, always
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 """What a requirement can say about a label."""

@@ -14,10 +14,9 @@ from karpenter.api.constraints import (
     rule,
 )
 from karpenter.api.labels import key_rules
-from karpenter.api.meta import Condition, Resource
+from karpenter.api.meta import Condition, Resource, ResourceList, Wire, always
 from karpenter.api.nodeclaim import BOUNDS_NEED_ONE_INTEGER, IN_NEEDS_VALUES, OPERATORS
 from karpenter.api.pod import NodeSelectorRequirement
-from karpenter.api.wire import ResourceList, Wire, always
 
 # The pattern of Karpenter's own definition: a price may fall by 100 % at most, and rise without a limit.
 _ADJUSTMENT = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"

@@ -14,7 +14,7 @@ from karpenter.api.constraints import (
     rule,
 )
 from karpenter.api.labels import key_rules, map_rules
-from karpenter.api.meta import Condition, Resource
+from karpenter.api.meta import ABSENT_MAP, Condition, Resource, ResourceList, Wire, always
 from karpenter.api.nodeclaim import (
     BOUNDS_NEED_ONE_INTEGER,
     IN_NEEDS_VALUES,
@@ -23,7 +23,6 @@ from karpenter.api.nodeclaim import (
     NodeClassReference,
     NodeRequirement,
 )
-from karpenter.api.wire import ABSENT_MAP, ResourceList, Wire, always
 
 REASONS = ("Underutilized", "Empty", "Drifted")
 """What a budget can be limited to."""

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import LabelSelector, ObjectMeta, Resource, Timestamp
-from karpenter.api.wire import ResourceList, Wire, always
+from karpenter.api.meta import LabelSelector, ObjectMeta, Resource, ResourceList, Timestamp, Wire, always
 
 
 class VolumeResources(Wire, frozen=True, kw_only=True):

@@ -4,9 +4,8 @@ from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import ObjectReference, Resource, Timestamp
+from karpenter.api.meta import ObjectReference, Resource, ResourceList, Timestamp, Wire
 from karpenter.api.pod import NodeSelector, PersistentVolumeClaimSpec
-from karpenter.api.wire import ResourceList, Wire
 
 
 class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):

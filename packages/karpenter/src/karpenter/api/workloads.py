@@ -4,9 +4,17 @@ from typing import ClassVar
 
 from msgspec import field
 
-from karpenter.api.meta import Condition, LabelSelector, ObjectMeta, ObjectReference, Resource, Timestamp
+from karpenter.api.meta import (
+    Condition,
+    IntOrString,
+    LabelSelector,
+    ObjectMeta,
+    ObjectReference,
+    Resource,
+    Timestamp,
+    Wire,
+)
 from karpenter.api.pod import PersistentVolumeClaimSpec, PodTemplateSpec
-from karpenter.api.wire import IntOrString, Wire
 
 
 class WorkloadCondition(Condition, frozen=True, kw_only=True):

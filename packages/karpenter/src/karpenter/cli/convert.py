@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from karpenter.api.manifests import read_documents
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.cli.errors import CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.convert.documents import ConvertedDocument, OldDocument, convert_documents

@@ -11,8 +11,8 @@ import msgspec
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import documents, read_documents, render_documents
+from karpenter.api.meta import name_of
 from karpenter.api.validation.objects import check_object
-from karpenter.api.wire import name_of
 from karpenter.cli.errors import CommandError, note, notes
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render

@@ -21,9 +21,8 @@ from karpenter.api.labels import (
     ON_DEMAND,
     ZONE,
 )
-from karpenter.api.meta import Condition
+from karpenter.api.meta import Condition, convert
 from karpenter.api.nodepool import NodePool
-from karpenter.api.wire import convert
 from karpenter.cli.errors import CommandError, notes
 from karpenter.cli.plan import catalog_named, moment_of
 from karpenter.cli.planning.decision import decide

@@ -22,7 +22,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from karpenter import __version__
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.cli.errors import CommandError
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from karpenter.api.wire import Wire, to_plain
+from karpenter.api.meta import Wire, to_plain
 
 FORMS = ("table", "json", "yaml")
 

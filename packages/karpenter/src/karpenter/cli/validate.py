@@ -3,6 +3,7 @@
 import click
 
 from karpenter.api.manifests import documents, documents_or_refusals
+from karpenter.api.meta import InvalidObject
 from karpenter.api.validation.documents import (
     Accepted,
     Finding,
@@ -12,7 +13,6 @@ from karpenter.api.validation.documents import (
     check_document,
     identify,
 )
-from karpenter.api.wire import InvalidObject
 from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option

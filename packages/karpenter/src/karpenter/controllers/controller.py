@@ -12,11 +12,22 @@ is safe whether or not the call was carried out.
 
 An :class:`Executor` runs decisions, which may take seconds: in a thread in production, so that watches,
 leases and probes continue, and inline in a simulation, where time must not pass meanwhile.
+
+Here are also the metrics of the operator itself: reconciles, work queues, requests to the API server, and
+the cluster state.
+
+Names and labels of the reconcile and workqueue metrics are those of controller-runtime:
+https://book.kubebuilder.io/reference/metrics-reference.
+
+:class:`ProviderReconciler` and :class:`ProviderSingleton` run the controllers of the cloud provider, which
+decide what is due; the effects that they return are performed here. :class:`PoolCatalogs` asks the provider
+for the instance types of NodePools.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
@@ -24,29 +35,228 @@ import structlog
 
 from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, WorkQueue
-from karpenter.cloud.errors import CloudError, CloudUnreachable, Throttled
-from karpenter.controllers.metrics.runtime import (
-    ERROR,
-    REQUEUE,
-    REQUEUE_AFTER,
-    SUCCESS,
-    ReconcileMetrics,
-    ReconcileResult,
-)
+from karpenter.cloud.errors import CloudError, CloudUnreachable, NodeClassNotReady, Throttled
+from karpenter.core.model.catalog import EMPTY, combine
+from karpenter.core.state.statenode import state_nodes
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.replay.replay import watched
+from karpenter.telemetry.metrics import runtime
+from karpenter.telemetry.metrics import scheduler as declared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
+    from karpenter.api.meta import Resource
+    from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock
     from karpenter.base.queue import Supervisor
     from karpenter.base.ratelimiting import TokenBucket
+    from karpenter.cloud.cloudprovider import CloudProvider, ObjectController, SingletonController
+    from karpenter.controllers.perform import Performer
+    from karpenter.controllers.provisioner import Search
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
+    from karpenter.kube.rest import Request
     from karpenter.replay.recorder import FlightRecorder
     from karpenter.telemetry.metrics import Metrics
 
-
 log = structlog.stdlib.get_logger(__name__)
+
+SUCCESS: Final = "success"
+REQUEUE: Final = "requeue"
+REQUEUE_AFTER: Final = "requeue_after"
+ERROR: Final = "error"
+
+_SHORTEST: Final = 2
+"""How many parts a path has at least behind its group: a version and a kind."""
+
+
+class ReconcileResult:
+    """The result of one reconcile, set by the controller."""
+
+    def __init__(self) -> None:
+        self.result = ERROR
+        self.crashed = False
+        """Whether the reconciler raised an exception that it does not expect."""
+
+        self.timed_out = False
+        """Whether a call of the cloud provider timed out."""
+
+
+class ReconcileMetrics:
+    """Records the reconciles and the queue of one controller."""
+
+    def __init__(
+        self, metrics: Metrics, controller: str, monotonic: Callable[[], float], workers: int
+    ) -> None:
+        self._metrics = metrics
+        self._controller = controller
+        self._monotonic = monotonic
+        self._names = {"controller": controller, "name": controller}
+        self._in_progress: dict[object, float] = {}
+        self._queue: WorkQueue[str] | None = None
+        self._active = metrics[runtime.ACTIVE_WORKERS]
+        self._steps = metrics[runtime.RECONCILES]
+        self._times = metrics[runtime.RECONCILE_TIME]
+        self._works = metrics[runtime.WORKQUEUE_WORK_DURATION]
+        metrics[runtime.MAX_CONCURRENT_RECONCILES].set(float(workers), controller=controller)
+        self._active.set(0.0, controller=controller)
+        for each in (
+            runtime.RECONCILE_ERRORS,
+            runtime.TERMINAL_RECONCILE_ERRORS,
+            runtime.RECONCILE_PANICS,
+            runtime.RECONCILE_TIMEOUTS,
+        ):
+            metrics[each].add(0.0, controller=controller)  # so that a rate can be taken from the first one on
+
+    def watch(self, queue: WorkQueue[str]) -> None:
+        """Record a queue, too."""
+        queue.metrics = self
+        self._queue = queue
+        self._metrics.before_reading(self._refresh)
+
+    @contextmanager
+    def step(self) -> Iterator[ReconcileResult]:
+        """Record one reconcile, and bind the controller's name to log lines and calls within it."""
+        controller, outcome, began = self._controller, ReconcileResult(), self._monotonic()
+        self._in_progress[outcome] = began
+        self._active.add(1.0, controller=controller)
+        tokens = structlog.contextvars.bind_contextvars(controller=controller)
+        try:
+            yield outcome
+        except Exception:
+            outcome.crashed = True
+            raise
+        finally:
+            structlog.contextvars.reset_contextvars(**tokens)
+            del self._in_progress[outcome]
+            took = self._monotonic() - began
+            self._active.add(-1.0, controller=controller)
+            self._steps.add(controller=controller, result=outcome.result)
+            self._times.observe(took, controller=controller)
+            if outcome.result == ERROR:
+                self._metrics[runtime.RECONCILE_ERRORS].add(controller=controller)
+            if outcome.crashed:
+                self._metrics[runtime.RECONCILE_PANICS].add(controller=controller)
+            if outcome.timed_out:
+                self._metrics[runtime.RECONCILE_TIMEOUTS].add(controller=controller)
+            if self._queue is not None:
+                self._works.observe(took, **self._names)
+
+    def added(self) -> None:
+        """Count a key that was added."""
+        self._metrics[runtime.WORKQUEUE_ADDS].add(**self._names)
+
+    def taken(self, waited: float) -> None:
+        """Record how long a key has waited."""
+        self._metrics[runtime.WORKQUEUE_QUEUE_DURATION].observe(waited, **self._names)
+
+    def retried(self) -> None:
+        """Count a key that was retried."""
+        self._metrics[runtime.WORKQUEUE_RETRIES].add(**self._names)
+
+    def _refresh(self) -> None:
+        metrics, names = self._metrics, self._names
+        assert self._queue is not None
+        ages = [self._monotonic() - began for began in self._in_progress.values()]
+        metrics[runtime.WORKQUEUE_DEPTH].set(float(len(self._queue)), **names)
+        metrics[runtime.WORKQUEUE_UNFINISHED].set(sum(ages), **names)
+        metrics[runtime.WORKQUEUE_LONGEST].set(max(ages, default=0.0), **names)
+
+
+def client_request_metrics(metrics: Metrics, host: str) -> Callable[[Request, int, float], None]:
+    """Return a listener that counts and times the requests of a client to the API server."""
+
+    def note(request: Request, code: int, seconds: float) -> None:
+        answer = str(code) if code else "<error>"
+        metrics[runtime.CLIENT_REQUESTS].add(code=answer, host=host, method=request.method)
+        metrics[runtime.CLIENT_REQUEST_DURATION].observe(seconds, host=host, method=request.method)
+        metrics[runtime.CLIENT_GO_REQUESTS].add(code=answer, method=request.method)
+        labels = request_labels(request.method, request.path)
+        if labels is not None:
+            metrics[runtime.CLIENT_GO_REQUEST_DURATION].observe(seconds, **labels)
+
+    return note
+
+
+def request_labels(method: str, path: str) -> dict[str, str] | None:
+    """Return what a request does with which kind of objects; None if it is not about objects."""
+    root, *parts = path.strip("/").split("/")
+    if root not in {"api", "apis"}:
+        return None
+    group, parts = ("", parts) if root == "api" else (parts[0] if parts else "", parts[1:])
+    if len(parts) < _SHORTEST:
+        return None
+    version, rest = parts[0], parts[1:]
+    if rest[0] == "namespaces" and len(rest) > _SHORTEST:  # a namespace itself has no more behind it
+        rest = rest[2:]
+    kind, *behind = rest
+    verb = {"POST": "CREATE", "PUT": "UPDATE"}.get(method, method)
+    if method == "GET" and not behind:
+        verb = "LIST"
+    return {
+        "verb": verb,
+        "group": group,
+        "version": version,
+        "kind": kind,
+        "subresource": behind[1] if len(behind) > 1 else "",
+    }
+
+
+class SchedulingStatus(Protocol):
+    """The provisioner, as far as metrics read it."""
+
+    @property
+    def name(self) -> str:
+        """The value of the label ``controller``."""
+        ...
+
+    @property
+    def search(self) -> Search | None:
+        """The scheduling run in progress."""
+        ...
+
+
+class ClusterStateMetrics:
+    """Shows the size and the synchronization of the cluster state, and the scheduling run in progress."""
+
+    def __init__(
+        self, store: ClusterState, metrics: Metrics, clock: Clock, provisioner: SchedulingStatus
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._clock = clock
+        self._provisioner = provisioner
+        self._unsynced_since: float | None = clock.monotonic()
+        metrics.before_reading(self.refresh)
+
+    def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
+        """Note when the cluster state becomes unsynced."""
+        del event, before
+        self._check_synced()
+
+    def refresh(self) -> None:
+        """Update the gauges."""
+        self._check_synced()
+        metrics, now = self._metrics, self._clock.monotonic()
+        since = self._unsynced_since
+        metrics[declared.STATE_NODE_COUNT].set(float(len(state_nodes(self._store.view()))))
+        metrics[declared.STATE_SYNCED].set(1.0 if since is None else 0.0)
+        metrics[declared.STATE_UNSYNCED_TIME].set(0.0 if since is None else now - since)
+        search = self._provisioner.search
+        rows = []
+        if search is not None:
+            labels = {"controller": self._provisioner.name, "scheduling_id": search.id}
+            rows = [(float(search.pods), now - search.began, labels)]
+        metrics[declared.QUEUE_DEPTH].publish("provisioner", [(pods, names) for pods, _, names in rows])
+        metrics[declared.UNFINISHED_WORK].publish("provisioner", [(took, names) for _, took, names in rows])
+
+    def _check_synced(self) -> None:
+        if self._store.synced:
+            self._unsynced_since = None
+        elif self._unsynced_since is None:
+            self._unsynced_since = self._clock.monotonic()
+
 
 T = TypeVar("T")
 
@@ -283,3 +493,81 @@ class RecordingExecutor:
             raise
         self._flight.answered(number, result, cut=bool(cut))
         return result
+
+
+USUAL_WAIT: Final = 60.0
+_AFTER_FAILURE: Final = Backoff(first=5.0, cap=600.0)
+
+
+class ProviderSingleton:
+    """A singleton controller of the provider; after an error it runs again, later each time."""
+
+    def __init__(self, controller: SingletonController, performer: Performer) -> None:
+        self.name = controller.name
+        self._controller = controller
+        self._performer = performer
+        self._failures = 0
+
+    async def look(self) -> float:
+        """Run once; return after how many seconds to run again."""
+        try:
+            step = await self._controller.look()
+            await self._performer.perform(step.effects)
+        except (CloudError, KubeError) as error:
+            self._failures += 1
+            wait = max(
+                _AFTER_FAILURE.delay(self._failures),
+                error.retry_after if isinstance(error, Throttled) else 0.0,
+            )
+            log.warning("provider_controller.failed", controller=self.name, error=str(error), again=wait)
+            return wait
+        self._failures = 0
+        return USUAL_WAIT if step.again is None else step.again
+
+
+class ProviderReconciler:
+    """An object controller of the provider."""
+
+    def __init__(self, controller: ObjectController, performer: Performer) -> None:
+        self.name = controller.name
+        self._controller = controller
+        self._performer = performer
+
+    async def reconcile(self, key: str) -> float | None:
+        """Reconcile one object, and perform the effects."""
+        step = await self._controller.reconcile(key)
+        await self._performer.perform(step.effects)
+        return step.again
+
+
+class PoolCatalogs:
+    """The instance types of NodePools, as one catalogue; the same value until something changes."""
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+        self._of: dict[str, Catalog] = {}
+        self._combined: Catalog | None = None
+
+    @property
+    def latest(self) -> Catalog | None:
+        """The last catalogue; None before the first."""
+        return self._combined
+
+    async def of(self, pools: Iterable[NodePool]) -> Catalog:
+        """Return the catalogue of some NodePools; one whose instance types cannot be listed has none."""
+        found: dict[str, Catalog] = {}
+        for pool in pools:
+            found[pool.name] = EMPTY
+            try:
+                found[pool.name] = await call_cloud(self._cloud.catalog(pool))
+            except NodeClassNotReady as error:
+                log.debug("catalog.not_ready", nodepool=pool.name, error=str(error))
+            except CloudError as error:
+                log.warning("catalog.not_read", nodepool=pool.name, error=str(error))
+        if self._combined is None or not _same(found, self._of):
+            self._of, self._combined = found, combine(found)
+        return self._combined
+
+
+def _same(new: dict[str, Catalog], old: dict[str, Catalog]) -> bool:
+    return new.keys() == old.keys() and all(each is old[name] for name, each in new.items())

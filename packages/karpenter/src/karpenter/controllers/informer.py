@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, PodDisruptionBudget, Service
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from karpenter.api.meta import to_plain
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -24,7 +25,6 @@ from karpenter.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from karpenter.api.wire import to_plain
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter.kube.informer import Informer, InformerUpdate

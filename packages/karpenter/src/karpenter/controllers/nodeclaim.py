@@ -4,11 +4,14 @@ collection.
 
 Each reads the cluster state, calls a pure function of :mod:`karpenter.core.lifecycle`, and performs its
 effects.
+
+The termination controller of Nodes drains deleted Nodes and terminates their machines.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -20,17 +23,30 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import HoldsRegistration
-from karpenter.cloud.errors import MachineNotFound
+from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
-from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED
+from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
 from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
 from karpenter.core.lifecycle.expiration import expire
-from karpenter.core.lifecycle.garbagecollection import PERIOD, claims_without_machine, machines_without_claim
+from karpenter.core.lifecycle.garbagecollection import (
+    FIRST_PERIOD,
+    FIRST_ROUNDS,
+    PERIOD,
+    claims_without_machine,
+    machines_without_claim,
+    nodes_without_claim,
+)
 from karpenter.core.lifecycle.hydration import hydrate
-from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
+from karpenter.core.lifecycle.initialization import is_ready
+from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
-from karpenter.core.lifecycle.termination import finalize_nodeclaim
+from karpenter.core.lifecycle.termination import (
+    TerminatingNode,
+    finalize_nodeclaim,
+    pending_volume_attachments,
+    terminate_node,
+)
 from karpenter.core.state.cluster import ObjectUpdated
 
 if TYPE_CHECKING:
@@ -39,12 +55,14 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
+    from karpenter.controllers.controller import PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import PoolCatalogs
+    from karpenter.core.effects import Terminate
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
-
 log = structlog.stdlib.get_logger(__name__)
+
+_TERMINATIONS_AT_ONCE: Final = 100
 
 
 class NodeClaimLifecycle:
@@ -263,9 +281,67 @@ class PodEvents:
 
 
 class GarbageCollection:
-    """Deletes NodeClaims without a machine, and machines without a NodeClaim."""
+    """Deletes NodeClaims without a machine."""
 
     name = "nodeclaim.garbagecollection"
+
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider) -> None:
+        self._store = store
+        self._performer = performer
+        self._cloud = cloud
+
+    async def look(self) -> float:
+        """Compare NodeClaims with the machines of the cloud."""
+        # Claims are read before the list, so that a launch in between is no orphan.
+        before = tuple(self._store.view().claims.values())
+        machines = await call_cloud(self._cloud.list())
+        pods = self._store.view().pods_by_node
+        await self._performer.perform(claims_without_machine(before, machines, self._store.nodes_of, pods))
+        return PERIOD
+
+
+class InstanceGarbageCollection:
+    """Terminates machines that have no NodeClaim, and deletes their Nodes."""
+
+    name = "instance.garbagecollection"
+
+    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+        self._store = store
+        self._performer = performer
+        self._cloud = cloud
+        self._clock = clock
+        self._rounds = 0
+        self._turn = asyncio.Semaphore(_TERMINATIONS_AT_ONCE)
+
+    async def look(self) -> float:
+        """Compare the machines of the cloud with NodeClaims."""
+        machines = await call_cloud(self._cloud.list())
+        view = self._store.view()
+        due = machines_without_claim(machines, view.claims.values(), self._clock.now())
+        failures = await asyncio.gather(*map(self._terminate, due))
+        failed = [each for each in failures if each is not None]
+        await self._performer.perform(nodes_without_claim(view.nodes.values(), due))
+        if failed:
+            log.warning("machines.not_collected", count=len(failed), error=str(failed[0]))
+        else:
+            self._rounds += 1
+        return FIRST_PERIOD if self._rounds <= FIRST_ROUNDS else PERIOD
+
+    async def _terminate(self, due: Terminate) -> CloudError | None:
+        """Terminate one machine; one that fails does not keep the others, and is tried again."""
+        async with self._turn:
+            try:
+                await self._performer.perform((due,))
+            except CloudError as error:
+                return error
+        log.info("machine.collected", provider_id=due.provider_id, because=due.because)
+        return None
+
+
+class NodeTermination:
+    """Terminates Nodes that are being deleted."""
+
+    name = "node.termination"
 
     def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
         self._store = store
@@ -273,16 +349,46 @@ class GarbageCollection:
         self._cloud = cloud
         self._clock = clock
 
-    async def look(self) -> float:
-        """Compare NodeClaims with the machines of the cloud."""
-        # Claims are read before and after the list, so that a launch in between is no orphan.
-        before = tuple(self._store.view().claims.values())
-        machines = await call_cloud(self._cloud.list())
+    def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
+        """Return the terminating Nodes to reconcile after an event."""
+        del before
+        item = event.object
+        if isinstance(item, Node) and _is_terminating(item):
+            yield item.name
+        elif isinstance(item, NodeClaim):
+            for node in self._store.nodes_of(item.status.provider_id):
+                if _is_terminating(node):
+                    yield node.name
+
+    async def reconcile(self, key: str) -> float | None:
+        """Reconcile one Node."""
+        node = self._store.node(key)
+        if node is None or not _is_terminating(node):
+            return None
+        claims = self._store.claims_of(node.spec.provider_id)
+        gone = await self._is_machine_gone(node)
         view = self._store.view()
-        await self._performer.perform(
-            claims_without_machine(before, machines, self._store.nodes_of, view.pods_by_node)
+        pods = view.pods_by_node.get(node.name, ())
+        terminating = TerminatingNode(
+            node=node,
+            claim=claims[0] if len(claims) == 1 else None,
+            pods=pods,
+            attachments=pending_volume_attachments(view.attachments, node.name, pods, view.volume_claims),
+            machine_gone=gone,
         )
-        await self._performer.perform(
-            machines_without_claim(machines, view.claims.values(), self._clock.now())
-        )
-        return PERIOD
+        due = terminate_node(terminating, self._clock.now())
+        await self._performer.perform(due.effects)
+        return due.again
+
+    async def _is_machine_gone(self, node: Node) -> bool:
+        if is_ready(node):
+            return False
+        try:
+            await call_cloud(self._cloud.get(node.spec.provider_id))
+        except MachineNotFound:
+            return True
+        return False
+
+
+def _is_terminating(node: Node) -> bool:
+    return node.metadata.deletion_timestamp is not None and has_finalizer(node)

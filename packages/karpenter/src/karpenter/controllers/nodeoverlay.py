@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
+    from karpenter.controllers.controller import PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.state.cluster import ClusterState, StateEvent
 
 ALL: Final = "all"

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.batcher import BatchWindow
     from karpenter.base.clock import Clock
-    from karpenter.controllers.controller import Executor
+    from karpenter.controllers.controller import Executor, PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.controllers.provider import PoolCatalogs
     from karpenter.core.effects import CreateClaim
     from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningSettings
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.kinds import KINDS
+from karpenter.api.meta import name_of
 from karpenter.api.validation.objects import check_object
-from karpenter.api.wire import name_of
 from karpenter.convert.cdk import convert_props, is_props
 from karpenter.convert.findings import (
     ERROR,

@@ -17,7 +17,7 @@ from yaml.events import AliasEvent
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from karpenter.api.manifests import read_documents, render_documents
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.convert.findings import at
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, REGION, ZONE
+from karpenter.api.meta import explain
 from karpenter.api.nodeclaim import OPERATORS
-from karpenter.api.wire import explain
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.definition.model import (
     BudgetDefinition,

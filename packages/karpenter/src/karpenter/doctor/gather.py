@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karpenter.api.manifests import Document, documents_or_refusals, read_documents
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.doctor.facts import HelmChart, PolicyText, UnreadableText, at, list_at, mapping_at
 from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.rest import Selection, untyped

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import CAPACITY_TYPE, SPOT
 from karpenter.api.manifests import read_document
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.cloud.aws.policy.lint import repaired_document, statements_of
 from karpenter.doctor.facts import (
     SPOT_ROLE,

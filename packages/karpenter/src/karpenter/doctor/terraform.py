@@ -13,7 +13,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.manifests import read_document
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.doctor.facts import (
     HelmChart,
     TerraformBlock,

@@ -11,8 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import DO_NOT_DISRUPT, ZONE
-from karpenter.api.meta import LabelSelector
-from karpenter.api.wire import InvalidObject, convert
+from karpenter.api.meta import InvalidObject, LabelSelector, convert
 from karpenter.convert.labels import PROVISIONER_NAME, RENAMED_ANNOTATIONS, RENAMED_LABELS
 from karpenter.core.model.selectors import SelectorError, parse_selector
 from karpenter.doctor.facts import at, list_at, mapping_at, number_at, text_at, texts_at

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 import structlog
 
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.base.fence import OPEN, Fence
 from karpenter.base.queue import Backoff
 from karpenter.base.ratelimiting import TokenBucket
@@ -50,12 +50,14 @@ from karpenter.kube.rest import (
     Patch,
     Plain,
     Preconditions,
+    Request,
+    Response,
     Selection,
     Target,
+    Transport,
     identify,
     target_of,
 )
-from karpenter.kube.transport import Request, Response, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -34,7 +34,7 @@ import yarl
 from karpenter import __version__
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import Unreachable
-from karpenter.kube.transport import Pairs, Request, Response, Streaming
+from karpenter.kube.rest import Pairs, Request, Response, Streaming
 
 log = structlog.stdlib.get_logger(__name__)
 

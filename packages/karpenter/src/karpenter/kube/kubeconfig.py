@@ -27,7 +27,7 @@ from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from karpenter.api.manifests import read_documents
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import Clock
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.http import (
@@ -40,7 +40,7 @@ from karpenter.kube.http import (
     make_context,
     proxy_for,
 )
-from karpenter.kube.transport import Pairs
+from karpenter.kube.rest import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -20,8 +20,7 @@ import msgspec
 import structlog
 
 from karpenter.api.cluster import Event
-from karpenter.api.meta import ObjectReference
-from karpenter.api.wire import to_plain
+from karpenter.api.meta import ObjectReference, to_plain
 from karpenter.base.clock import Clock
 from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client

@@ -36,15 +36,18 @@ from karpenter.cloud.metrics import MeasuredProvider
 from karpenter.controllers import informer
 from karpenter.controllers.capacitybuffer import CapacityBufferController
 from karpenter.controllers.controller import (
+    ClusterStateMetrics,
     Controller,
     InlineExecutor,
+    PoolCatalogs,
+    ProviderReconciler,
+    ProviderSingleton,
     RecordingExecutor,
     ThreadExecutor,
+    client_request_metrics,
     start_singleton,
 )
-from karpenter.controllers.disruption import DisruptionController
-from karpenter.controllers.disruption_queue import DisruptionQueue
-from karpenter.controllers.do_not_disrupt import DoNotDisruptController
+from karpenter.controllers.disruption import DisruptionController, DisruptionQueue, DoNotDisruptController
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.controllers.health import NodeHealth
 from karpenter.controllers.informer import Watches
@@ -53,30 +56,28 @@ from karpenter.controllers.metrics.conditions import StatusConditionMetrics
 from karpenter.controllers.metrics.node import NodeMetrics
 from karpenter.controllers.metrics.nodepool import DisruptionBudgetMetrics, NodePoolMetrics
 from karpenter.controllers.metrics.pod import PodLatencyMetrics, PodMetrics
-from karpenter.controllers.metrics.runtime import ClusterStateMetrics, client_request_metrics
 from karpenter.controllers.nodeclaim import (
     Expiration,
     GarbageCollection,
+    InstanceGarbageCollection,
     NodeClaimConsistency,
     NodeClaimDisruption,
     NodeClaimLifecycle,
+    NodeTermination,
     PodEvents,
 )
 from karpenter.controllers.nodeoverlay import NodeOverlayController
 from karpenter.controllers.nodepool import NodePoolController, NodePoolCounter, RegistrationOutcomes
 from karpenter.controllers.perform import Performer
-from karpenter.controllers.provider import PoolCatalogs, ProviderReconciler, ProviderSingleton
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
 from karpenter.controllers.steering import Steering
-from karpenter.controllers.termination import NodeTermination
-from karpenter.core.provisioning.nominations import nomination_period
+from karpenter.core.provisioning.provisioner import nomination_period
 from karpenter.core.state.cluster import ClusterState
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.recorder import Recorder
-from karpenter.kube.rest import untyped
-from karpenter.kube.transport import Request
+from karpenter.kube.rest import Request, untyped
 from karpenter.operator.options import (
     COMMON,
     EVICTION,
@@ -358,7 +359,8 @@ class Operator:
         self._register(Controller(pools, workers=common, queue=self.outcomes.queue), pools.wakes)
         self._singletons += [
             NodePoolCounter(store, performer),
-            GarbageCollection(store, performer, self.cloud, clock),
+            GarbageCollection(store, performer, self.cloud),
+            InstanceGarbageCollection(store, performer, self.cloud, clock),
         ]
         if isinstance(parts.cloud, Interruptible):
             self._tasks["interruption"] = InterruptionReconciler(store, performer, parts.cloud, clock).run

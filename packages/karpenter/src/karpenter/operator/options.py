@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.manifests import read_document
+from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.api.wire import InvalidObject
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.base.switches import parse_switch
-from karpenter.core.disruption.churn import Payback
+from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
-from karpenter.core.provisioning.nominations import nomination_period
-from karpenter.core.provisioning.provisioner import ProvisioningSettings
+from karpenter.core.provisioning.provisioner import ProvisioningSettings, nomination_period
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.leaderelection import Terms
-    from karpenter.kube.transport import Transport
+    from karpenter.kube.rest import Transport
     from karpenter.operator.options import Settings
 
 

@@ -29,10 +29,10 @@ from karpenter.why.answer import HelpfulChange, alone, place_of, with_pod, with_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from karpenter.api.meta import ResourceList
     from karpenter.api.node import Taint
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod, PodSpec
-    from karpenter.api.wire import ResourceList
     from karpenter.core.scheduling.problem import Reason
     from karpenter.core.state.cluster import ClusterView
     from karpenter.why.answer import Inquiry

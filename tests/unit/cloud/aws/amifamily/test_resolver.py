@@ -8,8 +8,8 @@ import pytest
 
 from karpenter.api.ec2nodeclass import EC2NodeClass, NetworkInterface
 from karpenter.api.ec2nodeclass_status import AMI, SecurityGroup, Subnet
+from karpenter.api.meta import convert
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.wire import convert
 from karpenter.cloud.aws.amifamily.alias import NEURON, NVIDIA, STANDARD
 from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder, ResolvedLaunchTemplate
 from karpenter.cloud.aws.cluster import Joining

@@ -11,12 +11,12 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, Service
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod, PodTemplate, TopologySpreadConstraint
-from karpenter.api.wire import convert
 from karpenter.api.workloads import DaemonSet
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem

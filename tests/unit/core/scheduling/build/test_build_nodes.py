@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.api.storage import CSINode, PersistentVolumeClaim, StorageClass
-from karpenter.api.wire import convert
 from karpenter.core.model.hostportusage import HostPort
-from karpenter.core.scheduling.build.amounts import LARGEST
+from karpenter.core.model.resources import LARGEST
 from karpenter.core.scheduling.build.build import countable_nodes, existing_nodes
 from karpenter.core.scheduling.encode.nodeclaimtemplate import daemon_pod
 from karpenter.core.state.cluster import view_of

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.api.workloads import DaemonSet
-from karpenter.core.scheduling.build.amounts import LARGEST
+from karpenter.core.model.resources import LARGEST
 from karpenter.core.scheduling.build.daemonset import (
     daemonset_pods,
     expected_daemons,

@@ -9,10 +9,10 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.cluster import PodDisruptionBudget
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.pod import Pod, PodStatus
 from karpenter.api.storage import PersistentVolumeClaim, StorageClass
-from karpenter.api.wire import convert
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.build.pods import (

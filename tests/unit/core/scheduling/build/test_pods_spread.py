@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.cluster import Service
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod, TopologySpreadConstraint
-from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from karpenter.core.model.selectors import parse_selector
 from karpenter.core.scheduling.build.pods import spread_defaults

@@ -8,8 +8,8 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.capacitybuffer import CapacityBuffer
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod, PodTemplate
-from karpenter.api.wire import convert
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
 from karpenter.core.scheduling.build.virtualpods import (
     MAX_BUFFER_PODS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from karpenter.api.dra import DeviceRequestAllocationResult
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.core.scheduling.dynamicresources.types import (
     AllocatedClaim,
     Consumer,

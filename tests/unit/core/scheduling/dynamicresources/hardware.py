@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.dra import DeviceClaim, DeviceClassSpec, ResourceSliceSpec
 from karpenter.api.labels import ZONE
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.core.model.catalog import AttributeBinding, DeviceName, DeviceTemplates
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, PoolId, read_device
 

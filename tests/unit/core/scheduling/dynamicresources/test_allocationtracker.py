@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.dra import DeviceRequestAllocationResult
 from karpenter.api.labels import ZONE
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.base.quantity import NANOS
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.dynamicresources.allocationtracker import (

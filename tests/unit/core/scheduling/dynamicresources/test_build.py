@@ -9,10 +9,10 @@ import pytest
 
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODEPOOL, REGISTERED, ZONE
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.build import build_dynamic_resources, claims_of

@@ -19,12 +19,12 @@ from karpenter.api.labels import (
     REGISTERED,
     ZONE,
 )
+from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options

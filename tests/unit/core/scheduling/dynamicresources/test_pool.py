@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.api.dra import ResourceSliceSpec
 from karpenter.api.labels import ZONE
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.pool import published_pools, template_pools
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE, NODE_NAME, PoolId

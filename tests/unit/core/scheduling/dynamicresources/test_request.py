@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.dra import Device, DeviceClaim, DeviceClassSpec
-from karpenter.api.wire import convert
+from karpenter.api.meta import convert
 from karpenter.base.quantity import NANOS
 from karpenter.core.scheduling.dynamicresources.request import MatchAttribute, compile_claim
 from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError

@@ -8,8 +8,8 @@ import pytest
 
 from karpenter.api.dra import Device as WireDevice
 from karpenter.api.labels import ZONE
+from karpenter.api.meta import convert
 from karpenter.api.pod import NodeSelector
-from karpenter.api.wire import convert
 from karpenter.base.quantity import NANOS
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements

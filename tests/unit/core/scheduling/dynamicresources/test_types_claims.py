@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
     AllocatedClaim,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import PodSpec
-from karpenter.api.wire import convert
 from karpenter.core.scheduling.encode.preferences import node_terms, relaxations, required_anti_affinity
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 from karpenter.core.model.requirements import NOTHING_REQUIRED
-from karpenter.core.scheduling.encode.pod_classes import classify
+from karpenter.core.scheduling.encode.encode import classify
 from karpenter.core.scheduling.problem import PodVolumes, Problem
 
 

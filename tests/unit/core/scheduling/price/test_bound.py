@@ -10,8 +10,7 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price.bound import _ITEMS, EQUAL_VALUES, LINEAR_PROGRAM, dual_values
-from karpenter.core.scheduling.price.market import Market
+from karpenter.core.scheduling.price.bound import _ITEMS, EQUAL_VALUES, LINEAR_PROGRAM, Market, dual_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.market import Item
+from karpenter.core.scheduling.price.bound import Item
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from karpenter.core.scheduling.price.bound import best_values, dual_values
 from tests.unit.core.scheduling.price.test_bound import market
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.market import Market
+    from karpenter.core.scheduling.price.bound import Market
 
 
 def crowded(seed: int, machines: int = 60, items: int = 20, groups: int = 3) -> Market:

@@ -8,8 +8,7 @@ import pytest
 
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.bound import lower_bound
-from karpenter.core.scheduling.price.market import market
+from karpenter.core.scheduling.price.bound import lower_bound, market
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
     instance_type,
@@ -25,7 +24,7 @@ from karpenter_local.testing.builders import (
 
 if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.price.market import Item, Market
+    from karpenter.core.scheduling.price.bound import Item, Market
     from karpenter.core.scheduling.problem import Problem
 
 CHEAP = instance_type("cheap", cpu=4, memory=8, price=0.10)

@@ -14,7 +14,7 @@ from karpenter.core.scheduling.price.patterns import pack_by_price
 from tests.unit.core.scheduling.price.test_bound import market
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.market import Market
+    from karpenter.core.scheduling.price.bound import Market
     from karpenter.core.scheduling.price.patterns import Packing
 
 

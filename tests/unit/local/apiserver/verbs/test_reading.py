@@ -64,7 +64,7 @@ async def test_tokens_are_not_made_up(token: str) -> None:
 async def test_only_metadata_on_request() -> None:
     """A client may ask for metadata alone."""
     header = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-    from karpenter.kube.transport import Request, Response  # noqa: PLC0415  another accept header than usual
+    from karpenter.kube.rest import Request, Response  # noqa: PLC0415  another accept header than usual
 
     answer = await (await five()).handle(
         Request(method="GET", path=CONFIGMAPS, headers=(("accept", header),))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from karpenter.api.meta import InvalidObject
 from karpenter.api.schema import check_value, find_bad_rules, load
-from karpenter.api.wire import InvalidObject
 from karpenter_local.apiserver.custom.definition import schema_of
 from karpenter_local.apiserver.custom.mentions import undeclared
 from karpenter_local.apiserver.field_errors import (

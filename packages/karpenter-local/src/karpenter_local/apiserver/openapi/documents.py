@@ -15,7 +15,7 @@ from karpenter_local.apiserver.presenting import reply, reply_raw
 from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Request, Response
+    from karpenter.kube.rest import Request, Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.resources import APIResource
 

@@ -9,7 +9,7 @@ from karpenter_local.apiserver.presenting import reply, warnings
 from karpenter_local.apiserver.verbs.binding import bind
 
 if TYPE_CHECKING:
-    from karpenter.kube.transport import Response
+    from karpenter.kube.rest import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo

@@ -19,7 +19,7 @@ from karpenter.api.labels import (
     WINDOWS_BUILD,
     ZONE,
 )
-from karpenter.api.wire import to_plain
+from karpenter.api.meta import to_plain
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.core.model.resources import render_resources
 from karpenter_local.aws.boot.amounts import allocatable, capacity

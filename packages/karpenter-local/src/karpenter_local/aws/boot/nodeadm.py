@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from karpenter.api.manifests import read_document
+from karpenter.api.meta import InvalidObject
 from karpenter.api.node import Taint
-from karpenter.api.wire import InvalidObject
 from karpenter_local.aws.boot.archive import NODE_CONFIG, documents
 from karpenter_local.aws.boot.bootconfig import BootConfig, CannotJoin, KubeletArguments
 from karpenter_local.aws.boot.flags import labels_of, read_words, split_flags, taints_of, whole

@@ -22,8 +22,8 @@ from karpenter_local.simulation.invariants.invariant import Invariant, is_true, 
 
 if TYPE_CHECKING:
     from karpenter.api.cluster import PodDisruptionBudget
-    from karpenter.controllers.disruption_queue import CommandInProgress
-    from karpenter.kube.transport import Request, Response
+    from karpenter.controllers.disruption import CommandInProgress
+    from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import ViolationLog
     from karpenter_local.simulation.mirror import ObjectWrite

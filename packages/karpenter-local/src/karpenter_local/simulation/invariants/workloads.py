@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.node import Node
     from karpenter.api.pod import Pod
-    from karpenter.kube.transport import Request, Response
+    from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import ViolationLog
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.wire import convert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

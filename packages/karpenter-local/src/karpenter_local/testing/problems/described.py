@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karpenter.api.wire import to_plain
+from karpenter.api.meta import to_plain
 from karpenter.core.scheduling.problem import Problem
 
 if TYPE_CHECKING:

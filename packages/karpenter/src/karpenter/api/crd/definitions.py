@@ -24,11 +24,10 @@ from karpenter.api.constraints import QUANTITY_SCHEMA, REQUIRED
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.kinds import Kind, kind_of
 from karpenter.api.kwoknodeclass import KWOKNodeClass
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import ObjectMeta, Quantity
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.wire import Quantity
 
 _CODE = re.compile(r"``([^`]*)``")
 

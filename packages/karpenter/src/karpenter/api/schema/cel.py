@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from karpenter.api.wire import InvalidObject
+from karpenter.api.meta import InvalidObject
 from karpenter.base.quantity import NANOS, QuantityError, parse_quantity
 
 

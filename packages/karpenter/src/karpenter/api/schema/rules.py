@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from karpenter.api.meta import InvalidObject
 from karpenter.api.schema import field
 from karpenter.api.schema.cel import Program, RuleFailed, compile_program, engine
 from karpenter.api.schema.field import OMITTED, FieldProblem, invalid
@@ -41,7 +42,6 @@ from karpenter.api.schema.structural import (
     to_double,
     unchanged,
 )
-from karpenter.api.wire import InvalidObject
 
 _KEYWORDS = frozenset(
     "true false null in as break const continue else for "  # noqa: SIM905  words read best as words

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
-from karpenter.api.wire import InvalidObject, explain
+from karpenter.api.meta import InvalidObject, explain
 from karpenter.base.pretty import excerpt
 
 

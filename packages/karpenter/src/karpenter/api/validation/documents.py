@@ -16,10 +16,10 @@ import msgspec
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import Document, read_object
+from karpenter.api.meta import InvalidObject
 from karpenter.api.schema.field import INVALID, NOT_SUPPORTED
 from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
 from karpenter.api.validation.objects import check_object
-from karpenter.api.wire import InvalidObject
 from karpenter.base.pretty import excerpt
 
 _CONVERT = "karpenter convert -f FILE writes it as that"

@@ -11,7 +11,7 @@ from typing import Any
 from karpenter.api.crd.definitions import definition_of, render
 from karpenter.api.kinds import Kind
 from karpenter.api.labels import ALL_LABEL_RULES, LabelRules, label_rules_of
-from karpenter.api.meta import Resource
+from karpenter.api.meta import InvalidObject, Resource, check_depth, convert
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
 from karpenter.api.schema import (
@@ -24,11 +24,9 @@ from karpenter.api.schema import (
     prune_unknown_fields,
 )
 from karpenter.api.schema.field import INVALID, invalid, required
-from karpenter.api.validation.amounts import check_amounts
 from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
 from karpenter.api.validation.nodeoverlay_validation import validate_nodeoverlay
-from karpenter.api.validation.nodepool_validation import validate_nodepool
-from karpenter.api.wire import InvalidObject, check_depth, convert
+from karpenter.api.validation.nodepool_validation import check_amounts, validate_nodepool
 
 _MOST_NAMES = 40
 """How many fields are listed beside one that is unknown."""

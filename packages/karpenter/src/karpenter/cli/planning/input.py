@@ -26,10 +26,9 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import documents_or_refusals, read_object
-from karpenter.api.meta import Condition
+from karpenter.api.meta import Condition, InvalidObject, to_plain
 from karpenter.api.pod import Pod
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal
-from karpenter.api.wire import InvalidObject, to_plain
 from karpenter.base.clock import SystemClock
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity

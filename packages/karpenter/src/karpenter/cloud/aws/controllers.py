@@ -10,7 +10,6 @@ from karpenter.cloud.aws.capacityreservation_controllers import (
     ReservationExpirationController,
 )
 from karpenter.cloud.aws.garbagecollection import (
-    InstanceGarbageCollection,
     InstanceProfileGarbageCollection,
     LaunchTemplateGarbageCollection,
 )
@@ -56,7 +55,6 @@ def new_controllers(
     yield TaggingController(view=view, instances=services.instances, cluster=settings.cluster, clock=clock)
     yield PartitionController(view=view, instances=services.instances)
     yield DiscoveredCapacityController(objects=objects, view=view, discovered=services.discovered)
-    yield InstanceGarbageCollection(provider=provider, view=view, clock=clock)
     if profiles is not None:
         yield InstanceProfileGarbageCollection(profiles=profiles, objects=objects, view=view)
     yield LaunchTemplateGarbageCollection(services.launch_templates)

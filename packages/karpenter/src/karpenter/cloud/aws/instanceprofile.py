@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from karpenter.api.labels import REGION
-from karpenter.base.hashing import hash_text
+from karpenter.base.hashstructure import hash_text
 from karpenter.cloud.aws.cache import TTLCache
 from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
 from karpenter.cloud.aws.labels import CLUSTER_TAG, NODE_CLASS_LABEL, owned_tag

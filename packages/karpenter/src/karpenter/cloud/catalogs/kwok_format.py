@@ -24,13 +24,12 @@ import msgspec
 from karpenter.api.dra import ResourceSliceSpec
 from karpenter.api.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED_LABELS, RESERVED, ZONE
 from karpenter.api.manifests import read_document
-from karpenter.api.wire import InvalidObject, convert, to_plain
+from karpenter.api.meta import InvalidObject, convert, to_plain
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.catalogs.kwok import DEFAULT_OVERHEAD, RESERVATION_ID, OfferingDraft, TypeDraft, assemble
 from karpenter.core.model.catalog import AttributeBinding, DeviceName, DeviceTemplates
-from karpenter.core.model.resources import CPU
-from karpenter.core.scheduling.build.amounts import LARGEST
+from karpenter.core.model.resources import CPU, LARGEST
 from karpenter.core.scheduling.dynamicresources.pool import template_pools
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from karpenter.telemetry.metrics import nodepools as declared
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter.api.wire import ResourceList
+    from karpenter.api.meta import ResourceList
     from karpenter.base.clock import Clock
     from karpenter.controllers.controller import Executor
     from karpenter.core.disruption.candidates import Candidate

@@ -25,7 +25,6 @@ from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.core.disruption.balanced import PoolTotals
 from karpenter.core.disruption.budgets import Headroom, read_budgets
 from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.churn import undoes
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import (
     DRIFTED,
@@ -43,7 +42,7 @@ from karpenter.core.disruption.drift import replace_drifted
 from karpenter.core.disruption.emptiness import remove_empty
 from karpenter.core.disruption.events import candidate_events, kept_events, score_effects
 from karpenter.core.disruption.global_search import consolidate_globally, least_cost
-from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.memory import DisruptionMemory, undoes
 from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.disruption.staticdrift import cheapest_node, note_static_gate, replace_static_drifted
@@ -67,8 +66,8 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import BudgetWindow
     from karpenter.core.disruption.candidates import Candidate, CandidateSurvey
-    from karpenter.core.disruption.churn import Payback
     from karpenter.core.disruption.command import Obstacle, Obstacles
+    from karpenter.core.disruption.memory import Payback
     from karpenter.core.disruption.settings import DisruptionContext
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView

@@ -25,8 +25,7 @@ from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.sweep import ClusterSweep
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import dual_values, item_of
-from karpenter.core.scheduling.price.market import market
+from karpenter.core.scheduling.price.bound import dual_values, item_of, market
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.consolidation import Consolidation
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.disruption.sweep import SweepResult
-    from karpenter.core.scheduling.price.market import Item
+    from karpenter.core.scheduling.price.bound import Item
     from karpenter.core.scheduling.problem import Problem
 
 

@@ -4,42 +4,334 @@ What disruption remembers from one decision to the next, as a value.
 :func:`observe` brings the memory up to date with what has become of earlier commands before every decision;
 ``disrupt`` and ``validate`` return the memory that the next decision is made with. Nothing here survives a
 restart of the operator: what commands have written on nodes is undone by :mod:`.queue`.
+
+Churn is part of it: whether a saving is worth what it moves, and what earlier commands came to. A command
+must earn back what it costs within the payback time: every evicted pod has a price, and while a replacement
+starts both nodes are paid. Where savings have turned out to be short-lived an eviction costs more, measured
+by what a pod costs there. Room that is given up is the first to be bought again; nodes that are replaced by
+cheaper ones stay cheaper while a NodePool grows. Where nodes are made to empty by themselves
+(:mod:`.steering`) waiting for that is cheaper than an eviction.
+
+How long savings last is learned: a saving of a NodePool ends when the NodePool launches nodes for pending
+pods. Savings that have not ended count for as long as they have lasted so far. Until enough have ended, a
+saving is taken to last.
+
+A command that would undo an earlier one is refused: nodes of a kind that was removed come back in place of
+nodes of the kind that replaced them, for the same workloads.
+
+After a command it is checked whether its pods run where the simulation put them. Evicted pods come back
+under other names, so they are counted by workload and node. A NodePool whose pods keep landing elsewhere
+rests from savings for a while, longer each time: there something other than the simulation decides.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
 from karpenter.core.disruption.budgets import read_budgets
-from karpenter.core.disruption.churn import (
-    ExpectedOutcome,
-    PastCommand,
-    RestPeriod,
-    SavingLifetimes,
-    end_savings,
-    expected_lifetimes,
-    is_due,
-    landed_share,
-    next_rest,
-    past_command,
-    record_savings,
-)
 from karpenter.core.disruption.command import UNDERUTILIZED
 from karpenter.core.effects import Effect
 from karpenter.core.events import budget_blocked
+from karpenter.core.state.pod import is_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from karpenter.api.pod import Pod
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.churn import Payback
     from karpenter.core.disruption.command import Command
     from karpenter.core.state.cluster import ClusterView
+
+LASTING: Final = timedelta(days=20)
+"""How long a saving is taken to last where nothing else is known, and at most."""
+
+SHORTEST: Final = timedelta(hours=8)
+"""The least that a saving is taken to last: load that follows the day comes back after about as long."""
+
+_ENOUGH: Final = 5
+"""So many savings must have ended before anything is learned."""
+
+_MEMORY: Final = timedelta(days=2)
+_HOUR: Final = timedelta(hours=1)
+
+GRACE: Final = timedelta(minutes=2)
+"""How long pods may take to run again once their nodes are gone."""
+
+JUDGED_AFTER: Final = timedelta(minutes=30)
+"""After so long a command is judged although some of its nodes are still there."""
+
+ENOUGH: Final = 0.5
+"""The share of pods that has to land where it was planned."""
+
+_FIRST: Final = timedelta(minutes=5)
+_LONGEST: Final = timedelta(hours=4)
+
+Machines: TypeAlias = frozenset[tuple[str, str, str]]
+"""Instance type, zone and capacity type."""
+
+Landing: TypeAlias = tuple[str, str]
+"""A node and a workload."""
+
+
+class SavingLifetime(msgspec.Struct, frozen=True, kw_only=True):
+    """A saving in a NodePool, from when it was made until the NodePool launched nodes again."""
+
+    pool: str
+    since: datetime
+    until: datetime | None = None
+    """None while it lasts."""
+
+    def lasted(self, now: datetime) -> timedelta:
+        """Return for how long it has lasted by now."""
+        return (self.until or now) - self.since
+
+
+SavingLifetimes: TypeAlias = tuple[SavingLifetime, ...]
+
+
+def record_savings(savings: SavingLifetimes, pools: Iterable[str], now: datetime) -> SavingLifetimes:
+    """Return the savings once a command has saved something in some NodePools."""
+    recent = (each for each in savings if now - each.since < _MEMORY)
+    return (*recent, *(SavingLifetime(pool=pool, since=now) for pool in sorted(set(pools))))
+
+
+def end_savings(savings: SavingLifetimes, pools: AbstractSet[str], now: datetime) -> SavingLifetimes:
+    """Return the savings once some NodePools have launched nodes for pending pods."""
+    return tuple(
+        msgspec.structs.replace(each, until=now) if each.until is None and each.pool in pools else each
+        for each in savings
+    )
+
+
+def expected_lifetimes(savings: SavingLifetimes, now: datetime) -> dict[str, timedelta]:
+    """Return how long a saving is expected to last, by pool, where that has been learned."""
+    found = {}
+    for pool in sorted({each.pool for each in savings}):
+        mine = [each for each in savings if each.pool == pool]
+        ended = sum(each.until is not None for each in mine)
+        if ended >= _ENOUGH:
+            whole = sum((each.lasted(now) for each in mine), timedelta())
+            found[pool] = min(max(whole / ended, SHORTEST), LASTING)
+    return found
+
+
+class PaybackShare(NamedTuple):
+    """What must be saved per pod for a short while, where the average price of a pod is 1."""
+
+    given_up: float
+    """Where a node is removed without a replacement."""
+
+    exchanged: float
+    """Where nodes are replaced by cheaper ones."""
+
+
+DEFAULT_SHARE: Final = PaybackShare(given_up=0.7, exchanged=0.5)
+STEERED_SHARE: Final = PaybackShare(given_up=1.4, exchanged=0.7)
+"""Where nodes empty by themselves, and waiting costs little."""
+
+
+class Payback(msgspec.Struct, frozen=True, kw_only=True):
+    """What moving costs, and how soon a saving must have earned it back."""
+
+    within: timedelta = timedelta(hours=1)
+    """Zero switches the question off."""
+
+    eviction_price: float = 0.001
+    """What evicting an ordinary pod is taken to cost."""
+
+    start_up: timedelta = timedelta(minutes=2)
+    """How long a replacement runs beside what it replaces."""
+
+    lifetimes: Mapping[str, timedelta] = {}
+    """How long savings are expected to last in pools where that was learned."""
+
+    rates: Mapping[str, float] = {}
+    """What nodes cost per hour and pod, by NodePool."""
+
+    steered: bool = False
+    """Whether nodes are made to empty by themselves (:mod:`.steering`)."""
+
+    def learned(self, observed: Sequence[timedelta], lifetimes: Mapping[str, timedelta]) -> Payback:
+        """Return the same with the median of the start-up times that were observed, and with `lifetimes`."""
+        start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
+        return msgspec.structs.replace(self, start_up=start_up, lifetimes={**self.lifetimes, **lifetimes})
+
+    def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
+        """Return what carrying out a command costs once."""
+        both = sum(node.purchase.price for node in command.replacements) * (self.start_up / _HOUR)
+        share = self._share.exchanged if command.replacements else self._share.given_up
+        return sum(self._eviction(each, share) for each in candidates) + both
+
+    def least(self, candidate: Candidate) -> float:
+        """Return what has to be saved per hour, at least, to pay for emptying a node."""
+        return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
+
+    @property
+    def _share(self) -> PaybackShare:
+        return STEERED_SHARE if self.steered else DEFAULT_SHARE
+
+    def _eviction(self, candidate: Candidate, share: float) -> float:
+        pool = candidate.pool.name
+        short = SHORTEST / self.lifetimes[pool] if pool in self.lifetimes else 0.0
+        dear = share * short * self.rates.get(pool, 0.0) * (self.within / _HOUR)
+        return (candidate.cost - 1.0) * max(self.eviction_price, dear)
+
+    def earns(self, command: Command, candidates: Iterable[Candidate]) -> bool:
+        """Return whether a command earns its price back in time."""
+        if not self.within:
+            return True
+        return command.saving * (self.within / _HOUR) >= self.price(command, candidates)
+
+
+class PastCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that was carried out."""
+
+    when: datetime
+    removed: Machines
+    added: Machines
+    workloads: frozenset[str]
+
+
+def past_command(command: Command, candidates: Sequence[Candidate], now: datetime) -> PastCommand:
+    """Return what is worth remembering of a command."""
+    return PastCommand(
+        when=now, removed=_removed(candidates), added=_added(command), workloads=_workloads(candidates)
+    )
+
+
+def undoes(
+    command: Command,
+    candidates: Sequence[Candidate],
+    past: Iterable[PastCommand],
+    now: datetime,
+    *,
+    within: timedelta,
+) -> bool:
+    """Return whether a command would bring back what a recent one removed, for the same workloads."""
+    removed, added, workloads = _removed(candidates), _added(command), _workloads(candidates)
+    return any(
+        now - each.when < within
+        and bool(added & each.removed)
+        and bool(removed & each.added)
+        and bool(workloads & each.workloads)
+        for each in past
+    )
+
+
+def _removed(candidates: Iterable[Candidate]) -> Machines:
+    keys = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)
+    return frozenset(
+        (labels.get(keys[0], ""), labels.get(keys[1], ""), labels.get(keys[2], ""))
+        for labels in (candidate.node.labels for candidate in candidates)
+    )
+
+
+def _added(command: Command) -> Machines:
+    bought = (node.purchase for node in command.replacements)
+    return frozenset((each.instance_type, each.zone, each.capacity_type) for each in bought)
+
+
+def _workloads(candidates: Iterable[Candidate]) -> frozenset[str]:
+    return frozenset(
+        f"{pod.metadata.namespace}/{owner.kind}/{owner.name}"
+        for candidate in candidates
+        for pod in candidate.pods
+        for owner in pod.metadata.owner_references
+        if owner.controller or len(pod.metadata.owner_references) == 1
+    )
+
+
+class ExpectedOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pods of a command should be when it is over."""
+
+    pools: frozenset[str]
+    leaving: frozenset[str]
+    """The claims that go."""
+
+    planned: Mapping[Landing, int]
+    """How many pods of each workload there should be on each node."""
+
+    moved: int
+    since: datetime
+
+
+class RestPeriod(msgspec.Struct, frozen=True):
+    """How long no savings are looked for in a NodePool, and until when."""
+
+    length: timedelta
+    until: datetime
+
+
+def expected_outcome(
+    command: Command,
+    candidates: Sequence[Candidate],
+    replacements: Mapping[str, str],
+    view: ClusterView,
+    now: datetime,
+) -> ExpectedOutcome:
+    """Return what to expect of a command; `replacements` names the node of each new claim."""
+    homes = dict(command.moves)
+    for new in command.replacements:
+        homes.update(dict.fromkeys(new.pods, replacements.get(new.name, "")))
+    arriving = Counter(
+        (homes[pod.key], workload(pod))
+        for each in candidates
+        for pod in each.pods
+        if homes.get(pod.key) and workload(pod)
+    )
+    there = _counted(view)
+    return ExpectedOutcome(
+        pools=frozenset(each.pool.name for each in candidates),
+        leaving=frozenset(each.claim.name for each in candidates),
+        planned={landing: count + there[landing] for landing, count in arriving.items()},
+        moved=sum(arriving.values()),
+        since=now,
+    )
+
+
+def is_due(expected: ExpectedOutcome, view: ClusterView, now: datetime) -> bool:
+    """Whether it can be judged by now where the pods of a command went."""
+    if now - expected.since > JUDGED_AFTER:
+        return True
+    return now - expected.since > GRACE and expected.leaving.isdisjoint(view.claims)
+
+
+def landed_share(expected: ExpectedOutcome, view: ClusterView) -> float:
+    """Return the share of pods that are where they were meant to be; 1 when none was meant to be anywhere."""
+    if not expected.moved:
+        return 1.0
+    there = _counted(view)
+    missing = sum(max(0, count - there[landing]) for landing, count in expected.planned.items())
+    return max(0.0, 1 - missing / expected.moved)
+
+
+def next_rest(rest: RestPeriod | None, share: float, now: datetime) -> RestPeriod | None:
+    """Return how long a NodePool rests after a command of which a share of pods landed as planned."""
+    if share >= ENOUGH:
+        return None
+    length = _FIRST if rest is None else min(2 * rest.length, _LONGEST)
+    return RestPeriod(length, now + length)
+
+
+def workload(pod: Pod) -> str:
+    """Return the workload that a pod belongs to; empty for a pod that no controller recreates."""
+    # A pod without a controller does not come back, so it is expected nowhere.
+    owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+    return f"{pod.metadata.namespace}/{owner.kind}/{owner.name}" if owner is not None else ""
+
+
+def _counted(view: ClusterView) -> Counter[Landing]:
+    return Counter(
+        (name, workload(pod)) for name, pods in view.pods_by_node.items() for pod in pods if is_active(pod)
+    )
+
 
 EXPLAINED: Final = timedelta(minutes=15)
 """For how long it is not simulated again what keeps a node whose replacement is not worth it."""

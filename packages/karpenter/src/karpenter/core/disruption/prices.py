@@ -14,14 +14,14 @@ import numpy as np
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
-from karpenter.core.scheduling.encode.offerings import to_bits
+from karpenter.core.scheduling.encode.nodeclaimtemplate import to_bits
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.problem import Purchase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karpenter.core.scheduling.encode.offerings import Bits, PoolOfferingTable
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable
     from karpenter.core.scheduling.problem import NewNode
 
 _WAYS: Final = (RESERVED, SPOT, ON_DEMAND)

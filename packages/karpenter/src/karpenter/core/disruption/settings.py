@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from karpenter.core.disruption.churn import Payback
+from karpenter.core.disruption.memory import Payback
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 

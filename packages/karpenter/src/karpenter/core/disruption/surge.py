@@ -27,8 +27,8 @@ from karpenter.core.state.pod import is_active
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from karpenter.api.meta import IntOrString
     from karpenter.api.pod import Pod
-    from karpenter.api.wire import IntOrString
     from karpenter.api.workloads import Deployment
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.pdb import PdbLimits

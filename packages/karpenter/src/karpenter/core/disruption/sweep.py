@@ -23,8 +23,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import CPU, MEMORY, PODS
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price.bound import cost_per_pod, dual_values, item_of
-from karpenter.core.scheduling.price.market import market
+from karpenter.core.scheduling.price.bound import cost_per_pod, dual_values, item_of, market
 from karpenter.core.scheduling.price.planner import topology_keys
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.scheduling.encode.pod_classes import PodClass
+    from karpenter.core.scheduling.encode.encode import PodClass
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.price.market import Item
+    from karpenter.core.scheduling.price.bound import Item
     from karpenter.core.scheduling.problem import ExistingNode, Problem
     from karpenter.core.state.statenode import StateNode
 

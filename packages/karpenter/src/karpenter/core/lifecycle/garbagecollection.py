@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from karpenter.api.meta import is_status_condition_true
-from karpenter.core.effects import Terminate
+from karpenter.core.effects import DeleteObject, Terminate
 from karpenter.core.lifecycle.conditions import REGISTERED, delete_claim
 from karpenter.core.lifecycle.initialization import is_ready
 
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 # The list of a cloud costs API calls, and orphans are rare, so they are looked for every two minutes only.
 PERIOD: Final = 120.0
-MIN_MACHINE_AGE: Final = timedelta(seconds=60)
+# After a start machines are looked for often: the process before may have left a launch behind. The intervals
+# and the age are upstream's: https://github.com/aws/karpenter-provider-aws
+FIRST_PERIOD: Final = 10.0
+FIRST_ROUNDS: Final = 20
+MIN_MACHINE_AGE: Final = timedelta(seconds=30)
 """The age from which on a machine without a NodeClaim is an orphan."""
 
 _NO_PODS: Final[Mapping[str, Sequence[Pod]]] = MappingProxyType({})
@@ -84,11 +88,7 @@ def claims_without_machine(
 
 
 def machines_without_claim(
-    machines: Iterable[ListedMachine],
-    claims: Iterable[NodeClaim],
-    now: datetime,
-    *,
-    min_age: timedelta = MIN_MACHINE_AGE,
+    machines: Iterable[ListedMachine], claims: Iterable[NodeClaim], now: datetime
 ) -> tuple[Terminate, ...]:
     """
     Return the termination of machines without a claim.
@@ -109,5 +109,17 @@ def machines_without_claim(
         and machine.provider_id not in ids
         and machine.claim_uid not in uids
         and machine.created is not None
-        and now - machine.created >= min_age
+        and now - machine.created >= MIN_MACHINE_AGE
+    )
+
+
+def nodes_without_claim(nodes: Iterable[Node], machines: Iterable[Terminate]) -> tuple[DeleteObject, ...]:
+    """Return the deletion of the Nodes of machines that are terminated because they have no claim."""
+    ids = {machine.provider_id for machine in machines}
+    return tuple(
+        DeleteObject(
+            kind=node.kind, name=node.name, uid=node.metadata.uid, because="its machine has no nodeclaim"
+        )
+        for node in nodes
+        if node.spec.provider_id in ids and node.metadata.deletion_timestamp is None
     )

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from karpenter.api.labels import NODEPOOL_HASH_VERSION, NODES
-from karpenter.api.validation.amounts import check_amounts
-from karpenter.api.validation.nodepool_validation import validate_nodepool
+from karpenter.api.validation.nodepool_validation import check_amounts, validate_nodepool
 from karpenter.core.effects import Amend
 from karpenter.core.lifecycle import conditions
 from karpenter.core.lifecycle.conditions import patch_object

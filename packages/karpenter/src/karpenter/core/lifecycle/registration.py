@@ -18,8 +18,8 @@ from karpenter.api.labels import (
     TERMINATION_FINALIZER,
     UNREGISTERED,
 )
+from karpenter.api.meta import to_plain
 from karpenter.api.node import Taint
-from karpenter.api.wire import to_plain
 from karpenter.core.effects import Amend, Count, RegistrationOutcome
 from karpenter.core.events import unregistered_taint_missing
 from karpenter.core.lifecycle import conditions

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION
-from karpenter.api.wire import to_plain
+from karpenter.api.meta import to_plain
 from karpenter.base.hashstructure import (
     ANY_SLICE,
     DURATION,

@@ -2,25 +2,396 @@
 The solver: ``solve(problem) -> Plan``. The operator, `plan` and every simulation call this.
 
 It encodes the problem, packs it greedily, packs it again by price unless the options say otherwise, and
-decodes the cheapest schedule. The steps are in ``encode``, ``pack``, ``price``, ``decode`` and ``explain``.
+decodes the cheapest schedule. The steps are in ``encode``, ``pack``, ``price`` and ``decode``.
+
+It also explains why a pod cannot be scheduled, and why a placed pod got its node.
+
+A refusal names, NodePool by NodePool, the first thing that keeps a new node from serving the pod, with
+figures. It asks the same questions as placing, in the same order, once per class after everything else was
+placed, under the last relaxation: every preference has been dropped.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from karpenter.core.model.resources import CPU, human_amount, render_amount
+from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.decode import DecodedPlan, hourly
 from karpenter.core.scheduling.encode.encode import EncodedProblem
-from karpenter.core.scheduling.explain import Because, refusals
+from karpenter.core.scheduling.encode.preferences import host_limit
 from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
 from karpenter.core.scheduling.pack.scheduler import Scheduler
+from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import lower_bound
 from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, TOLERANCE, cheapest_schedule
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
-from karpenter.core.scheduling.problem import Cost, Plan
+from karpenter.core.scheduling.problem import Cost, Plan, Reason, Refusal
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.problem import Problem
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from karpenter.api.node import Taint
+    from karpenter.core.model.requirement import Requirement
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
+    from karpenter.core.scheduling.encode.preferences import PodData
+    from karpenter.core.scheduling.pack.nodeclaim import ClaimState
+    from karpenter.core.scheduling.pack.scheduler import PodPlacement
+    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
+    from karpenter.core.scheduling.problem import NewNode, Problem
+
+_SHOWN_DOMAINS: Final = 25
+_ABSURD_CPU: Final = 1_000_000
+"""A thousand cores: the manifest probably has M where m is meant."""
+
+
+def refusals(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[Refusal, ...]:
+    """Return a refusal for every pod that is left, per class number."""
+    found: list[Refusal] = []
+    for each in scheduler.encoded.classes:
+        count = left.get(each.number, 0)
+        if not count:
+            continue
+        pod_data = scheduler.pod_data[each.number][-1]
+        reasons = tuple(
+            filter(None, (explain(scheduler, pod_data, template) for template in scheduler.templates))
+        )
+        message = _sentence(scheduler, reasons)
+        found.extend(Refusal(pod=pod.key, message=message, reasons=reasons) for pod in each.pods[-count:])
+    return tuple(found)
+
+
+def _sentence(scheduler: Scheduler, reasons: tuple[Reason, ...]) -> str:
+    if not scheduler.templates:
+        return "no NodePool is ready to launch nodes"
+    if len(reasons) < len(scheduler.templates):
+        return "the search was stopped before a place for the pod was found"
+    if len(reasons) == 1:
+        return f"NodePool {reasons[0].pool}: {reasons[0].message}"
+    text = "; ".join(f"{reason.pool}: {reason.message}" for reason in reasons)
+    return f"none of {len(reasons)} NodePools can serve the pod: {text}"
+
+
+def explain(scheduler: Scheduler, pod_data: PodData, template: Template) -> Reason | None:
+    """Return the first reason why a new node of one NodePool cannot serve a pod; None if it can."""
+    code, message = next(_obstacles(scheduler, pod_data, template), ("", ""))
+    return Reason(pool=template.pool.name, code=code, message=message) if code else None
+
+
+def _obstacles(scheduler: Scheduler, pod_data: PodData, template: Template) -> Iterator[tuple[str, str]]:
+    if pod_data.relaxation.impossible:
+        yield (
+            "Contradiction",
+            f"what the pod asks of label {pod_data.relaxation.impossible} contradicts itself",
+        )
+    # The order of the checks is that of placing, so the first reason is the one that refuses the pod.
+    taint = first_untolerated(pod_data.tolerations, template.pool.taints)
+    if taint is not None:
+        yield "TaintNotTolerated", f"the pod does not tolerate the taint {_taint(taint)}"
+    refused = template.pool.requirements.refuses(pod_data.requirements, scheduler.encoded.well_known)
+    if refused is not None:
+        yield "RequirementsNotMet", str(refused)
+    base = scheduler.base(template)
+    yield from _catalogue(pod_data, base)
+    state = scheduler.states.step(base, pod_data.requirements)
+    if state is None:
+        yield "RequirementsNotMet", f"no instance type satisfies {pod_data.requirements}"
+    else:
+        yield from _limits(scheduler, pod_data, [state])
+        yield from _placing(scheduler, pod_data, state)
+
+
+def _placing(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+    """Yield what refuses a pod whose requirements and tolerations match the NodePool."""
+    reachable = [scheduler.states.step(state, each) for each in pod_data.volumes] or [state]
+    possible = [each for each in reachable if each is not None]
+    if not possible:
+        text = " or ".join(str(each) for each in pod_data.volumes)
+        yield "VolumeNotReachable", f"the pod's volumes can only be reached from {text}"
+    elif not _with_room(pod_data, possible):
+        yield "NoInstanceTypeFits", _room(pod_data, possible[0])
+    else:
+        yield from _hosts(scheduler, pod_data)
+        yield from _launching(scheduler, pod_data, state)
+
+
+def _launching(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+    """Yield what refuses a pod that would fit on some instance type."""
+    next_states = _with_room(pod_data, scheduler.narrowings(pod_data).of(scheduler.base(state.template)))
+    beside = _with_room(pod_data, map(partial(scheduler.beside_daemon_ports, pod_data), next_states))
+    if not next_states:
+        yield from _domains(pod_data, state)
+    elif not beside:
+        ports = ", ".join(str(port) for port in pod_data.pod_class.ports)
+        yield "HostPortTaken", f"a daemon of every node takes a host port that the pod wants ({ports})"
+    elif lacking := _lacking(scheduler, pod_data, beside):
+        yield "DevicesNotAvailable", lacking
+    else:
+        fresh = scheduler.nodes.count + scheduler.claims.count
+        given = _with_room(
+            pod_data,
+            (
+                scheduler.with_devices(pod_data, fresh, next_state, pod_data.pod_class.want)
+                for next_state in beside
+            ),
+        )
+        yield from _limits(scheduler, pod_data, given)
+        yield from _reserved_and_min_values(scheduler, pod_data, given)
+
+
+def _lacking(scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]) -> str:
+    """Return why a new node lacks the devices that a pod claims."""
+    if scheduler.devices is None or not pod_data.pod_class.devices:
+        return ""
+    return scheduler.devices.shortfall(
+        pod_data.pod_class, scheduler.nodes.count + scheduler.claims.count, next_states
+    )
+
+
+def _with_room(pod_data: PodData, states: Iterable[ClaimState | None]) -> list[ClaimState]:
+    return [state for state in states if state is not None and state.fits(pod_data.pod_class.want)]
+
+
+def _catalogue(pod_data: PodData, base: ClaimState) -> Iterator[tuple[str, str]]:
+    """Yield which requirement leaves no offering."""
+    table = base.template.table
+    if not table.types:
+        yield "NoInstanceTypes", "the pool has no instance types"
+    if not table.offerings:
+        yield "NoOfferingAvailable", "no offering of any instance type is available"
+    unmet, _ = _first_unmet(table, table.everything, base.requirements)
+    if unmet is not None:
+        yield "NoInstanceTypes", f"no available instance type satisfies the pool's requirement {unmet}"
+    wanted = [base.requirements[each.key].intersect(each) for each in pod_data.requirements]
+    unmet, left = _first_unmet(table, base.bits, wanted)
+    if unmet is not None:
+        kinds, asked = len(table.types_of(left)), pod_data.requirements[unmet.key]
+        yield (
+            "NoInstanceTypeMatches",
+            f"none of the {kinds} instance types that are left satisfies {asked} in an available offering",
+        )
+
+
+def _first_unmet(
+    table: PoolOfferingTable, bits: Bits, requirements: Iterable[Requirement]
+) -> tuple[Requirement | None, Bits]:
+    """Return the first requirement that leaves none of `bits`, and what those before it left."""
+    for each in requirements:
+        left = bits & table.matching(each)
+        if not left:
+            return each, bits
+        bits = left
+    return None, bits
+
+
+def _limits(
+    scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
+) -> Iterator[tuple[str, str]]:
+    """Yield which limit leaves none of the instance types that fit."""
+    template = next_states[0].template
+    limits = scheduler.pool_limits.get(template.number)
+    if limits is None:
+        return
+    if not limits.allows_another:
+        yield "LimitReached", "the pool's limit on nodes is reached"
+    scheduler.needs_exact_check(template)  # from here on the limit is counted exactly, if it can bind at all
+    want = pod_data.pod_class.want
+    if any(next_state.fits(want) for next_state in next_states) and not any(
+        scheduler.within_limits(None, next_state, want) for next_state in next_states
+    ):
+        text = ", ".join(
+            f"{name} {render_amount(name, max(amount, 0))}" for name, amount in limits.left().items()
+        )
+        yield (
+            "LimitReached",
+            f"every instance type that would do exceeds the pool's limits, which leave {text}",
+        )
+
+
+def _room(pod_data: PodData, state: ClaimState) -> str:
+    """Return how far the largest types are from what the pod requests."""
+    table = state.template.table
+    kinds = table.types_of(state.bits)
+    misses = []
+    for position, (name, want) in enumerate(zip(table.axis, pod_data.pod_class.want, strict=True)):
+        rooms = table.room[kinds, position]
+        if want > rooms.max(initial=-1):
+            best = table.types[kinds[int(rooms.argmax())]]
+            room = max(int(rooms.max(initial=0)), 0)
+            wanted, has, of = _texts(name, want, room, best.capacity.get(name, 0))
+            misses.append(f"wants {name} {wanted}, the most is {has} of {of} on {best.name}")
+    text = "; ".join(misses)
+    if not text:
+        text = f"no single one of {len(kinds)} types has room for all of it: {_nearest(pod_data, state)}"
+    cpu = pod_data.pod_class.requests.get(CPU, 0)
+    hint = " (is M written where m is meant?)" if cpu >= _ABSURD_CPU else ""
+    return f"the pod is too large for every instance type left: {text}{hint}"
+
+
+def _nearest(pod_data: PodData, state: ClaimState) -> str:
+    table = state.template.table
+    kinds = table.types_of(state.bits)
+    want = np.array(pod_data.pod_class.want)
+    lacking = np.maximum(want - table.room[kinds], 0) / np.maximum(want, 1)
+    nearest = int(lacking.sum(axis=1).argmin())
+    room = np.maximum(table.room[kinds[nearest]], 0).tolist()
+    short = [
+        f"{name} {' for '.join(_texts(name, has, wants))}"
+        for name, has, wants in zip(table.axis, room, pod_data.pod_class.want, strict=True)
+        if has < wants
+    ]
+    return f"{table.types[kinds[nearest]].name} comes nearest with {', '.join(short)}"
+
+
+def _texts(name: str, *amounts: int) -> list[str]:
+    """Return amounts as texts, in short form unless the first two would read the same."""
+    short = [human_amount(name, amount) for amount in amounts]
+    return short if short[0] != short[1] else [render_amount(name, amount) for amount in amounts]
+
+
+def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]:
+    """Yield the affinity or spread over hostname that a new node cannot meet."""
+    fresh = scheduler.nodes.count + scheduler.claims.count
+    for demand in pod_data.demands.hosts:
+        group = demand.group
+        if host_limit(demand, fresh) > 0:
+            continue
+        text = _demand(group)
+        if group.kind is TopologyType.POD_AFFINITY:
+            others = f"pods matching {group.spec.selector}"
+            text = f"the pod must share a node with {others}, and no such node takes it"
+        yield _CODES[group.kind], text
+
+
+def _domains(pod_data: PodData, state: ClaimState) -> Iterator[tuple[str, str]]:
+    """Yield which spread or affinity leaves no domain."""
+    for demand in pod_data.demands.domains:
+        group = demand.group
+        allowed = group.allowed_domains(pod_data.strict[group.key], self_selecting=demand.self_selecting)
+        possible = state.domains(group.key)
+        if possible is not None and not possible:
+            yield "TopologyNotMet", f"nodes of this pool have no label {group.key}"
+        if allowed is not None and possible is not None and not possible & allowed.keys():
+            yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
+    if len(pod_data.demands.domains) > 1:
+        text = "; ".join(_demand(demand.group) for demand in pod_data.demands.domains)
+        yield "TopologyNotMet", f"no domain satisfies all of: {text}"
+    group = pod_data.demands.domains[0].group
+    yield _CODES[group.kind], f"{_demand(group)}; pods per domain: {_counts(group)}"
+
+
+def _reserved_and_min_values(
+    scheduler: Scheduler, pod_data: PodData, next_states: Sequence[ClaimState]
+) -> Iterator[tuple[str, str]]:
+    """Yield whether reservations are used up or minValues cannot be met."""
+    template, want = next_states[0].template, pod_data.pod_class.want
+    buyable = [
+        bits for bits in (scheduler.buyable(None, next_state, want) for next_state in next_states) if bits
+    ]
+    choice = [distinct_values(template, bits) for bits in buyable]
+    if not buyable:
+        yield "ReservationExhausted", "every reservation that the pod could use is taken"
+    elif scheduler.problem.options.min_values == "Strict" and all(
+        violates_min_values(found, template.min_values) for found in choice
+    ):
+        text = ", ".join(
+            f"{key} has {choice[0][key]} of {least}"
+            for key, least in template.min_values.items()
+            if choice[0][key] < least
+        )
+        yield "MinValuesNotMet", f"minValues of the pool cannot be kept with this pod: {text}"
+
+
+_CODES: Final = {
+    TopologyType.SPREAD: "TopologySpreadNotMet",
+    TopologyType.POD_AFFINITY: "PodAffinityNotMet",
+    TopologyType.POD_ANTI_AFFINITY: "PodAntiAffinityNotMet",
+    TopologyType.INVERSE_ANTI_AFFINITY: "PodAntiAffinityNotMet",
+}
+
+
+def _demand(group: TopologyGroup) -> str:
+    selector, key = group.spec.selector, group.key
+    match group.kind:
+        case TopologyType.SPREAD:
+            skew = group.spec.max_skew
+            return f"topology spread over {key} allows a skew of {skew} for pods matching {selector}"
+        case TopologyType.POD_AFFINITY:
+            return f"pod affinity wants a {key} that has pods matching {selector}"
+        case TopologyType.POD_ANTI_AFFINITY:
+            return f"pod anti-affinity wants a {key} without pods matching {selector}"
+        case _:
+            return f"other pods keep pods matching {selector} out of their {key} by anti-affinity"
+
+
+def _counts(group: TopologyGroup) -> str:
+    shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
+    others = len(group.counts) - len(shown)
+    text = ", ".join(f"{domain} {count}" for domain, count in shown) or "there are no domains"
+    return f"{text} and {others} others" if others else text
+
+
+def _taint(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+class Because(Mapping[str, str]):
+    """Pod key to the reason for its node; worked out on demand, since few of many pods are read."""
+
+    def __init__(self, scheduler: Scheduler, new_nodes: tuple[NewNode, ...]) -> None:
+        self._scheduler = scheduler
+        self._new = new_nodes
+        self._moves: dict[str, PodPlacement] | None = None
+
+    def __getitem__(self, pod: str) -> str:
+        return self._sentence(self._index()[pod])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index())
+
+    def __len__(self) -> int:
+        return len(self._index())
+
+    def _index(self) -> dict[str, PodPlacement]:
+        if self._moves is None:
+            self._moves = {}
+            assigned: dict[int, int] = {}
+            for placement in self._scheduler.placements:
+                start = assigned.get(placement.pod_data.pod_class.number, 0)
+                assigned[placement.pod_data.pod_class.number] = start + placement.pod_count
+                for pod in placement.pod_data.pod_class.pods[start : start + placement.pod_count]:
+                    self._moves[pod.key] = placement
+        return self._moves
+
+    def _sentence(self, placement: PodPlacement) -> str:
+        scheduler = self._scheduler
+        if placement.bin < scheduler.nodes.count:
+            node = scheduler.problem.nodes[placement.bin].name
+            text = f"node {node} is the first existing node that suits it and has room"
+        else:
+            text = _new_node(self._new[placement.bin - scheduler.nodes.count])
+        steps = placement.pod_data.pod_class.constraints.relaxations
+        reached = next(
+            number for number, relaxation in enumerate(steps) if relaxation is placement.pod_data.relaxation
+        )
+        lost = [relaxation.given_up for relaxation in steps[1 : reached + 1]]
+        return f"{text}; it gave up {', '.join(lost)}" if lost else text
+
+
+def _new_node(node: NewNode) -> str:
+    bought, types, others = node.purchase, len(node.instance_types), len(node.pods) - 1
+    choice = f"is the cheapest of {types} types that hold" if types > 1 else "is the only type that holds"
+    beside = f" together with {others} other {'pods' if others > 1 else 'pod'}" if others else ""
+    return (
+        f"no existing node takes it; {bought.instance_type} in {bought.zone} ({bought.capacity_type}, "
+        f"${bought.price:.4f} an hour) {choice} it{beside}"
+    )
 
 
 def solve(problem: Problem) -> Plan:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from karpenter.api.meta import ObjectMeta, OwnerReference
+from karpenter.api.meta import InvalidObject, ObjectMeta, OwnerReference
 from karpenter.api.pod import PersistentVolumeClaimSource, Pod, Volume
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.api.wire import InvalidObject
 from karpenter.api.workloads import CronJob, Deployment, Job, ReplicaSet, StatefulSet
 
 if TYPE_CHECKING:

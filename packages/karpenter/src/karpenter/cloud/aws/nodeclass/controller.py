@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from karpenter.api.ec2nodeclass import EC2NodeClass, names_class
+from karpenter.api.meta import to_plain
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.wire import to_plain
 from karpenter.base.queue import Backoff
 from karpenter.cloud.aws.labels import TERMINATION_FINALIZER
 from karpenter.cloud.aws.metrics import USER_DATA_BYTES

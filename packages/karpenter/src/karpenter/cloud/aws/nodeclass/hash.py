@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, METADATA_DEFAULT, EC2NodeClass, names_class
-from karpenter.api.wire import to_plain
-from karpenter.base.hashing import hash_bytes, hash_set, hash_text
+from karpenter.api.meta import to_plain
 from karpenter.base.hashstructure import (
     ANY_SLICE,
     BOOL,
@@ -35,6 +34,9 @@ from karpenter.base.hashstructure import (
     GoSlice,
     GoStruct,
     UnhashableError,
+    hash_bytes,
+    hash_set,
+    hash_text,
 )
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step

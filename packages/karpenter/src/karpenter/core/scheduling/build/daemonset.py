@@ -21,9 +21,8 @@ from karpenter.api.pod import Affinity, Pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.resources import add, merge
+from karpenter.core.model.resources import add, impossible, merge, uncountable
 from karpenter.core.model.taints import tolerates
-from karpenter.core.scheduling.build.amounts import impossible, uncountable
 from karpenter.core.scheduling.encode.nodeclaimtemplate import DaemonPod, daemon_pod
 from karpenter.core.state.pod import has_dra_requirements
 

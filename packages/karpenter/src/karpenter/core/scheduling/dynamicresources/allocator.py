@@ -54,9 +54,8 @@ if TYPE_CHECKING:
         PodClaims,
         PoolId,
     )
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.offerings import Bits
-    from karpenter.core.scheduling.encode.pod_classes import PodClass
+    from karpenter.core.scheduling.encode.encode import PodClass
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
     from karpenter.core.scheduling.problem import ExistingNode
 

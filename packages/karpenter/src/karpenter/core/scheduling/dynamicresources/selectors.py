@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from karpenter.api.meta import InvalidObject
 from karpenter.api.schema.cel import FUNCTIONS, Program, RuleFailed, compile_with, quantity
-from karpenter.api.wire import InvalidObject
 from karpenter.base.pretty import excerpt
 from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError, qualified
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.dra import CapacityRequestPolicy, DeviceAttribute, DeviceCapacity
     from karpenter.api.pod import NodeSelector, Pod
-    from karpenter.core.scheduling.encode.offerings import Bits
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates
     from karpenter.core.scheduling.problem import ExistingNode
 

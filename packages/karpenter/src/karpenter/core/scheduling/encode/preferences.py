@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import NodeSelectorTerm, PodSpec
     from karpenter.core.model.requirement import Requirement
+    from karpenter.core.scheduling.encode.encode import PodClass, PodConstraints
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.pod_classes import PodClass, PodConstraints
     from karpenter.core.scheduling.pack.topology import Topology, TopologyDemand, TopologyDemands
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 

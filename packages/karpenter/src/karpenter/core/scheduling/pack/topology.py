@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from karpenter.api.meta import LabelSelector
     from karpenter.api.node import Taint
     from karpenter.api.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
+    from karpenter.core.scheduling.encode.encode import PodConstraints
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-    from karpenter.core.scheduling.encode.pod_classes import PodConstraints
     from karpenter.core.scheduling.encode.preferences import Relaxation
     from karpenter.core.scheduling.problem import ExistingNode, Problem, TopologyNode
 

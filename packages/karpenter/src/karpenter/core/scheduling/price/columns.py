@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.market import Market
+from karpenter.core.scheduling.price.bound import Market
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,7 +28,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import dual_values, item_of, library
+from karpenter.core.scheduling.price.bound import Item, dual_values, item_of, library, market
 from karpenter.core.scheduling.price.columns import (
     Bin,
     DomainSplit,
@@ -40,7 +40,6 @@ from karpenter.core.scheduling.price.columns import (
     pod_values,
     served_rows,
 )
-from karpenter.core.scheduling.price.market import Item, market
 from karpenter.core.scheduling.price.patterns import Packing
 from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
 

@@ -18,11 +18,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.encode.offerings import packed
+from karpenter.core.scheduling.encode.nodeclaimtemplate import packed
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.bound import DualValues
-    from karpenter.core.scheduling.price.market import Market
+    from karpenter.core.scheduling.price.bound import DualValues, Market
 
 _WORTH_A_LOOK: Final = 1.06
 """Machines are considered whose price is within this factor of the best value that they could hold."""

@@ -27,8 +27,7 @@ from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.reservationmanager import fitting_offerings
 from karpenter.core.scheduling.pack.scheduler import NewClaim, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import dual_values, size_classes, with_one_offering
-from karpenter.core.scheduling.price.market import Item, market
+from karpenter.core.scheduling.price.bound import Item, dual_values, market, size_classes, with_one_offering
 from karpenter.core.scheduling.price.patterns import pack_by_price
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
-    from karpenter.core.scheduling.price.market import Market
+    from karpenter.core.scheduling.price.bound import Market
     from karpenter.core.scheduling.price.patterns import Packing
 
 

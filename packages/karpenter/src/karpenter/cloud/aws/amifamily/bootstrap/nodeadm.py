@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from karpenter.api.manifests import YAMLOverLimit, read_documents
-from karpenter.api.wire import InvalidObject, to_plain
+from karpenter.api.meta import InvalidObject, to_plain
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, render_labels
 from karpenter.cloud.aws.amifamily.bootstrap.mime import (
     NODE_CONFIG,

@@ -10,11 +10,11 @@ import pytest
 from karpenter.api.labels import ON_DEMAND, SPOT, ZONE
 from karpenter.core.model.requirement import requirement
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.price.market import Item, market
+from karpenter.core.scheduling.price.bound import Item, market
 from karpenter_local.testing.builders import RULES, instance_type, offering, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.price.market import Market
+    from karpenter.core.scheduling.price.bound import Market
 
 AXIS = ("cpu", "memory", "pods")
 GIB = 2**30

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from karpenter.core.disruption.churn import (
+from karpenter.core.disruption.memory import (
     LASTING,
     SHORTEST,
     Payback,
@@ -19,7 +19,7 @@ from karpenter.core.disruption.churn import (
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
-    from karpenter.core.disruption.churn import SavingLifetimes
+    from karpenter.core.disruption.memory import SavingLifetimes
 
 HOUR = timedelta(hours=1)
 

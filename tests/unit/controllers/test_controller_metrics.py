@@ -11,9 +11,15 @@ import structlog
 
 from karpenter.base.queue import Backoff, Supervisor
 from karpenter.cloud.errors import CloudUnreachable, Throttled
-from karpenter.controllers.controller import CloudTimeout, Controller, Requeue, start_singleton
-from karpenter.controllers.metrics.runtime import client_request_metrics, request_labels
-from karpenter.kube.transport import Request
+from karpenter.controllers.controller import (
+    CloudTimeout,
+    Controller,
+    Requeue,
+    client_request_metrics,
+    request_labels,
+    start_singleton,
+)
+from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.telemetry.clocks import HandClock

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api import labels
+from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.api.wire import convert
-from karpenter.core.scheduling.build.overlay import (
+from karpenter.core.scheduling.build.build import (
     OverlaidTypes,
     adjusted_price,
     apply_overlays,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
 
 if TYPE_CHECKING:
-    from karpenter.core.scheduling.build.overlay import ParsedOverlay
+    from karpenter.core.scheduling.build.build import ParsedOverlay
 
 RULES = CATALOG.label_rules
 GPU = "example.com/gpu"

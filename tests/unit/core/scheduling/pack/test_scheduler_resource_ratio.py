@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.pack.bins import ResourceRatio
+from karpenter.core.scheduling.pack.scheduler import ResourceRatio
 
 AXIS = ("cpu", "memory", "pods")
 FREE = np.array([[8, 2, 8, 4], [8, 16, 2, 4], [50, 50, 50, 50]], np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from karpenter.core.disruption.churn import PastCommand, Payback, past_command, undoes
+from karpenter.core.disruption.memory import PastCommand, Payback, past_command, undoes
 from karpenter.core.disruption.settings import DisruptionSettings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 

@@ -24,10 +24,9 @@ from karpenter.api.node import Taint
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.encode.encode import EncodedProblem
-from karpenter.core.scheduling.explain import explain
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import Options, PodVolumes
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.solve import explain, solve
 from karpenter_local.testing.builders import (
     RESERVATION,
     affinity_term,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.bins import Claims, Nodes
 from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
+from karpenter.core.scheduling.pack.scheduler import Claims, Nodes
 from karpenter_local.testing.builders import RULES, instance_type, pool
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from karpenter.core.disruption.candidates import find_candidates
-from karpenter.core.disruption.churn import (
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.disruption.memory import (
     GRACE,
     JUDGED_AFTER,
     Payback,
@@ -19,7 +20,6 @@ from karpenter.core.disruption.churn import (
     landed_share,
     next_rest,
 )
-from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karpenter.api.pod import Pod
-    from karpenter.core.disruption.churn import ExpectedOutcome
+    from karpenter.core.disruption.memory import ExpectedOutcome
     from karpenter.core.state.cluster import ClusterView
 
 MINUTE = timedelta(minutes=1)

@@ -19,7 +19,7 @@ from karpenter.api.pod import (
     TopologySpreadConstraint,
     Volume,
 )
-from karpenter.core.scheduling.encode.pod_classes import classify
+from karpenter.core.scheduling.encode.encode import classify
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
     Preferences,

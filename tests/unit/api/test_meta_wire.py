@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import Pod
-from karpenter.api.wire import (
+from karpenter.api.meta import (
     MAX_DEPTH,
     InvalidObject,
     check_depth,
@@ -18,6 +16,8 @@ from karpenter.api.wire import (
     name_of,
     to_plain,
 )
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
 
 POD = b"""{
   "apiVersion": "v1", "kind": "Pod",

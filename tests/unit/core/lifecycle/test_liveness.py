@@ -10,8 +10,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, RegistrationOutcome, Step
 from karpenter.core.lifecycle.launch import launch
-from karpenter.core.lifecycle.lifecycle import reconcile_nodeclaim
-from karpenter.core.lifecycle.liveness import LivenessTimeouts
+from karpenter.core.lifecycle.liveness import LivenessTimeouts, reconcile_nodeclaim
 from tests.unit.core.lifecycle.objects import BORN, ID, NOW, claim, complete, launched, node, told
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from karpenter.base.hashing import hash_bytes, hash_integer, hash_map, hash_set, hash_struct, hash_text
+from karpenter.base.hashstructure import hash_bytes, hash_integer, hash_map, hash_set, hash_struct, hash_text
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
-from karpenter.core.provisioning.nominations import BINDING_GRACE, Nomination, is_starting, keep_nominations
+from karpenter.core.provisioning.provisioner import BINDING_GRACE, Nomination, is_starting, keep_nominations
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, launched, node, pod
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
-    from karpenter.core.provisioning.nominations import NominatedCluster
+    from karpenter.core.provisioning.provisioner import NominatedCluster
 
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
 ROOM = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "2"}}

@@ -10,7 +10,7 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
-from karpenter.core.scheduling.pack.limits import pool_limits
+from karpenter.core.scheduling.pack.nodeclaim import pool_limits
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
@@ -30,7 +30,7 @@ from karpenter_local.testing.validator import problems_of
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.model.catalog import InstanceType
-    from karpenter.core.scheduling.pack.limits import PoolLimits
+    from karpenter.core.scheduling.pack.nodeclaim import PoolLimits
     from karpenter.core.scheduling.problem import Plan, Pool, Problem
 
 GREEDY = Options(packing="greedy")

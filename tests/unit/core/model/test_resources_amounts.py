@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from karpenter.core.scheduling.build.amounts import LARGEST, cut, impossible, uncountable
+from karpenter.core.model.resources import LARGEST, cut, impossible, uncountable
 
 
 @pytest.mark.parametrize(
