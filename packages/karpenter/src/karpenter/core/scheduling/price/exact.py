@@ -18,7 +18,7 @@ has none of both.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -60,15 +60,19 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_PATTERNS: Final = 1000
+_PATTERNS: Final = 3000
 _STATES: Final = 60_000
-_COMPARED: Final = 4000
-_SHARES: Final = (0.3, 1.0)
+_COMPARED: Final = 6000
+_SHARES: Final = (0.1, 0.3, 1.0)
 """The share of the reduced cost that patterns may have: first for a cheaper plan, then for the proof."""
 
 _BRANCHES: Final = 20
 _ITERATIONS: Final = 20_000
-"""Simplex iterations after which a program is given up: no clock, so that a decision can be made again."""
+_PLANS: Final = 100_000
+"""Plans after which a search is given up: no clock, so that a decision can be made again."""
+
+_TOGETHER: Final = 256
+_EQUAL: Final = 1e-12
 
 
 class Solution(msgspec.Struct, frozen=True):
@@ -99,23 +103,20 @@ def cheapest_schedule(
         return first, None
     given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
     values = pod_values(given, hourly, library(), start)
-    best, cost = first, hourly
+    best, cost, least = first, hourly, values.bound
     for share in _SHARES:
-        if first.stop():
-            break
-        least = values.bound
-        if least >= cost * (1 - TOLERANCE):
+        if first.stop() or least >= cost * (1 - TOLERANCE):
             break
         found = patterns(given, values, cost, share)
-        solved = cheapest(given, found) if found is not None else None
-        if found is None or solved is None:
+        if found is None:
             continue
-        if solved.cost < cost * (1 - TOLERANCE) and not any(left.values()):
+        proved, solved = CoverSearch(given, values, found).run(cost, _PLANS)
+        if solved is not None and not any(left.values()):
             again = _opened(first, given, found, solved, values)
             if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
                 best, cost = again, hourly_of(again)
         if share == 1.0:
-            least = solved.least
+            least = max(least, min(proved, solved.cost if solved is not None else cost))
     # The plan at hand is among the plans that the program chooses from: more than its cost is no answer.
     if least > cost * (1 + TOLERANCE):
         return best, None
@@ -322,7 +323,7 @@ def patterns(given: PatternProblem, values: PodValues, most: float, share: float
     margin = share * (most - values.bound) * (1 + TOLERANCE) + most * TOLERANCE
     search = PatternSearch(given)
     found = search.patterns(values.value, search.price + values.at_node - margin, _STATES)
-    if not found.complete.all():
+    if not found.complete.all() or len(found.bin) > _COMPARED:
         return None
     best: dict[tuple[int, ...], Pattern] = {}
     on_nodes: list[Pattern] = []
@@ -332,8 +333,6 @@ def patterns(given: PatternProblem, values: PodValues, most: float, share: float
             on_nodes.append(Pattern(holds, 0.0, number, once=True))
         elif holds not in best or each.price < best[holds].price:
             best[holds] = Pattern(holds, each.price, number)
-    if len(best) + len(on_nodes) > _COMPARED:
-        return None
     kept = _undominated(list(best.values())) + on_nodes
     return kept if len(kept) <= _PATTERNS else None
 
@@ -366,7 +365,6 @@ def cheapest(given: PatternProblem, found: Sequence[Pattern]) -> Solution | None
         program.row({**row, program.column(0, 1 if given.bins[number].once else np.inf): -1}, 0, 0)
     solver = program.solver(whole=True)
     for option, value in (
-        ("presolve", "off"),  # takes longer than it saves on programs of this size
         ("mip_rel_gap", TOLERANCE / 10),
         ("mip_abs_gap", 0.0),
         ("mip_max_nodes", _BRANCHES),
@@ -384,3 +382,226 @@ def cheapest(given: PatternProblem, found: Sequence[Pattern]) -> Solution | None
     values = [round(value) for value in solver.getSolution().col_value]
     divided = tuple(tuple(values[column] for column in row) for row in placed)
     return Solution(least, float(info.objective_function_value), tuple(values[: len(found)]), divided)
+
+
+def divisions(split: DomainSplit) -> list[tuple[int, ...]]:
+    """Return every division of a class over its domains that maxSkew allows."""
+    found: list[tuple[int, ...]] = []
+
+    def divide(done: tuple[int, ...], left: int) -> None:
+        if len(done) == len(split.items) - 1:
+            here = (*done, left)
+            total = [placed + already for placed, already in zip(here, split.already, strict=True)]
+            if max(total) - (0 if split.from_zero else min(total)) <= split.max_skew:
+                found.append(here)
+            return
+        for count in range(left + 1):
+            divide((*done, count), left - count)
+
+    divide((), split.count)
+    return found
+
+
+class _Plans(msgspec.Struct, frozen=True):
+    """Plans that serve a part of the pods, one per row."""
+
+    left: NDArray[np.int16]
+    """Pods of each item that are not served; of an undecided split the room for it so far, below zero."""
+
+    cost: NDArray[np.float64]
+    undecided: NDArray[np.int64]
+    """The splits that are not divided yet, as bits."""
+
+    used: NDArray[np.int64]
+    """The nodes that hold pods of the plan, as bits."""
+
+    number: NDArray[np.int64]
+
+    def some(self, which: NDArray[Any] | slice) -> _Plans:
+        return _Plans(
+            self.left[which], self.cost[which], self.undecided[which], self.used[which], self.number[which]
+        )
+
+
+class CoverSearch:
+    """
+    Finds the cheapest patterns that serve every pod, by branch and bound.
+
+    The item whose pods are worth most and are not served is served next, by each pattern that holds it; a class
+    that is split over domains is divided first, in each way that is allowed. A plan is given up when its cost and
+    the worth of its unserved pods exceed the best plan. Of plans that leave the same pods the cheapest is kept.
+    """
+
+    def __init__(self, given: PatternProblem, values: PodValues, found: Sequence[Pattern]) -> None:
+        self._given = given
+        # Items are numbered by value, so that the first that is not served is the next one.
+        self._order = np.argsort(-values.value, kind="stable")
+        rank = np.argsort(self._order)
+        self._value = values.value[self._order]
+        self._holds = np.array([each.holds for each in found], np.int16)[:, self._order]
+        self._price = np.array([each.price for each in found])
+        self._splits = [[int(rank[item]) for item in each.items] for each in given.splits]
+        self._divided = [np.array(divisions(each), np.int16) for each in given.splits]
+        self._split_of = np.full(len(rank), -1, np.int64)
+        for number, items in enumerate(self._splits):
+            self._split_of[items] = number
+        self._least = np.array(
+            [
+                float((rows @ self._value[items]).min())
+                for items, rows in zip(self._splits, self._divided, strict=True)
+            ]
+        )
+        nodes = [number for number, each in enumerate(given.bins) if each.once]
+        self._at_node = values.at_node[nodes]
+        self._bit = np.array([1 << nodes.index(each.bin) if each.once else 0 for each in found], np.int64)
+        worth = self._holds @ self._value
+        at_node = np.array([values.at_node[each.bin] for each in found])
+        reduced = self._price + at_node - worth
+        self._users = []
+        for item in range(len(rank)):
+            users = np.flatnonzero(self._holds[:, item] > 0)
+            users = users[np.argsort(reduced[users], kind="stable")]
+            self._users.append((users, reduced[users]))
+        self._seed = np.random.default_rng(0).integers(1, 2**62, len(rank) + 2) | 1
+        self._seen: dict[int, float] = {}
+        self._parent = [(-1, -1, -1)]
+        """Of each plan: the plan before, the pattern that was added, or the split with its division."""
+
+        self._best = np.inf
+        self._chosen = -1
+
+    def run(self, most: float, limit: int) -> tuple[float, Solution | None]:
+        """
+        Return a lower bound for plans that cost less than `most`, and the best of them that was found.
+
+        No plan costs less than the lower of the bound and `most`. The search ends after `limit` plans.
+        """
+        self._best = most * (1 - TOLERANCE)
+        first = np.array([self._given.count[item] for item in self._order], np.int16)
+        first[self._split_of >= 0] = 0
+        waiting = [
+            _Plans(
+                first[None],
+                np.zeros(1),
+                np.array([(1 << len(self._splits)) - 1], np.int64),
+                np.zeros(1, np.int64),
+                np.zeros(1, np.int64),
+            )
+        ]
+        while waiting:
+            plans = waiting.pop()
+            if len(self._parent) > limit:
+                waiting.append(plans)
+                break
+            children = self._children(plans)
+            for start in range(0, len(children.cost), _TOGETHER):
+                waiting.append(children.some(slice(start, start + _TOGETHER)))
+        least = min((float(self._low(plans).min()) for plans in waiting), default=np.inf)
+        return least, self._solution() if self._chosen >= 0 else None
+
+    def _low(self, plans: _Plans) -> NDArray[np.float64]:
+        """Return the least that plans cost once they serve every pod."""
+        low: NDArray[np.float64] = plans.cost + plans.left @ self._value
+        for number, least in enumerate(self._least):
+            low = low + ((plans.undecided >> number) & 1) * least
+        for number, worth in enumerate(self._at_node):
+            low = low - (1 - ((plans.used >> number) & 1)) * worth
+        return low
+
+    def _children(self, plans: _Plans) -> _Plans:
+        """Return the plans that follow, the best last."""
+        low = self._low(plans)
+        keep = low < self._best
+        plans, low = plans.some(keep), low[keep]
+        undecided = (self._split_of >= 0) & ((plans.undecided[:, None] >> self._split_of.clip(0)) & 1).astype(bool)
+        needs = (plans.left > 0) | undecided
+        item = np.where(needs.any(axis=1), needs.argmax(axis=1), -1)
+        ended = item < 0
+        if ended.any():
+            cheapest_ended = int(np.where(ended, plans.cost, np.inf).argmin())
+            self._best = float(plans.cost[cheapest_ended])
+            self._chosen = int(plans.number[cheapest_ended])
+        found = []
+        for each in np.unique(item[~ended]).tolist():
+            mine = item == each
+            to_divide = mine & undecided[:, each]
+            if to_divide.any():
+                found.append(self._divide(plans.some(to_divide), int(self._split_of[each])))
+            to_serve = mine & ~undecided[:, each]
+            if to_serve.any():
+                found.append(self._serve(plans.some(to_serve), low[to_serve], each))
+        if not found:
+            return plans.some(slice(0, 0))
+        made, how = zip(*found, strict=True)
+        return self._kept(
+            _Plans(
+                np.concatenate([each.left for each in made]),
+                np.concatenate([each.cost for each in made]),
+                np.concatenate([each.undecided for each in made]),
+                np.concatenate([each.used for each in made]),
+                np.concatenate([each.number for each in made]),
+            ),
+            np.concatenate(how),
+        )
+
+    def _divide(self, plans: _Plans, split: int) -> tuple[_Plans, NDArray[np.int64]]:
+        """Divide a split in every way."""
+        rows, items = self._divided[split], self._splits[split]
+        source = np.repeat(np.arange(len(plans.cost)), len(rows))
+        choice = np.tile(np.arange(len(rows)), len(plans.cost))
+        made = plans.some(source)
+        left = made.left.copy()
+        left[:, items] = np.maximum(left[:, items] + rows[choice], 0)
+        made = msgspec.structs.replace(made, left=left, undecided=made.undecided & ~(1 << split))
+        return made, np.stack([np.full(len(choice), split), choice], axis=1)
+
+    def _serve(self, plans: _Plans, low: NDArray[np.float64], item: int) -> tuple[_Plans, NDArray[np.int64]]:
+        """Serve an item by every pattern that does not make a plan too dear."""
+        users, reduced = self._users[item]
+        times = np.searchsorted(reduced, self._best - low, side="right")
+        source = np.repeat(np.arange(len(times)), times)
+        position = np.arange(len(source)) - (np.cumsum(times) - times)[source]
+        pattern = users[position]
+        free = (plans.used[source] & self._bit[pattern]) == 0
+        source, pattern = source[free], pattern[free]
+        made = plans.some(source)
+        left = np.maximum(made.left, 0) - self._holds[pattern]
+        undecided = (self._split_of >= 0) & ((made.undecided[:, None] >> self._split_of.clip(0)) & 1).astype(bool)
+        left = np.where(undecided, made.left - self._holds[pattern], np.maximum(left, 0))
+        made = msgspec.structs.replace(
+            made, left=left, cost=made.cost + self._price[pattern], used=made.used | self._bit[pattern]
+        )
+        return made, np.stack([np.full(len(pattern), -1), pattern], axis=1)
+
+    def _kept(self, made: _Plans, how: NDArray[np.int64]) -> _Plans:
+        """Return the plans that may become the best, and that leave other pods than any before."""
+        low = self._low(made)
+        order = np.argsort(-low, kind="stable")
+        order = order[low[order] < self._best]
+        # Two plans with the same 64 bits by chance: once in a billion searches.
+        with np.errstate(over="ignore"):
+            key = made.left[order].astype(np.int64) @ self._seed[:-2]
+            key += made.undecided[order] * self._seed[-2] + made.used[order] * self._seed[-1]
+        fresh, number = [], []
+        cost, parent = made.cost.tolist(), made.number.tolist()
+        for position, same in zip(order.tolist(), key.tolist(), strict=True):
+            if cost[position] < self._seen.get(same, np.inf) - _EQUAL:
+                self._seen[same] = cost[position]
+                fresh.append(position)
+                number.append(len(self._parent))
+                self._parent.append((parent[position], *how[position].tolist()))
+        plans = made.some(np.array(fresh, np.int64))
+        return msgspec.structs.replace(plans, number=np.array(number, np.int64))
+
+    def _solution(self) -> Solution:
+        """Return the best plan as patterns and divisions."""
+        columns = [0] * len(self._price)
+        divided: list[tuple[int, ...]] = [()] * len(self._splits)
+        at = self._chosen
+        while at > 0:
+            at, split, choice = self._parent[at]
+            if split < 0:
+                columns[choice] += 1
+            else:
+                divided[split] = tuple(self._divided[split][choice].tolist())
+        return Solution(self._best, self._best, tuple(columns), tuple(divided))
