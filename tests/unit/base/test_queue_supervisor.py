@@ -9,8 +9,8 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, Supervisor
+from karpenter.base.ratelimiting import LeaseNotHeld
 
 PLAIN = Backoff(first=1.0, cap=8.0)
 CHANCE = Random(0)  # noqa: S311  jitter is no secret

@@ -4,7 +4,7 @@ from contextlib import suppress
 import pytest
 import structlog
 
-from karpenter.base.fence import Fence, LeaseNotHeld
+from karpenter.base.ratelimiting import Fence, LeaseNotHeld
 from karpenter.cloud.cloudprovider import CloudProvider
 from karpenter.cloud.errors import CloudError, MachineNotFound, Throttled
 from karpenter.cloud.kwok import Behaviour, Fail

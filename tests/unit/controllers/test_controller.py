@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
+from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.errors import CloudUnreachable, Throttled
 from karpenter.controllers.controller import Controller, Requeue
 from karpenter_local.virtual import run_virtual

@@ -450,7 +450,7 @@ async def test_a_plugin_may_give_a_certificate(tmp_path: Path, plugin: Plugin) -
 
 
 @pytest.fixture
-def pod(tmp_path: Path) -> Path:
+def service_account(tmp_path: Path) -> Path:
     """The files that a pod finds of its service account."""
     folder = tmp_path / "serviceaccount"
     write(folder / "token", "first\n")
@@ -462,23 +462,23 @@ def pod(tmp_path: Path) -> Path:
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
-async def test_in_a_pod(pod: Path) -> None:
+async def test_in_a_pod(service_account: Path) -> None:
     """The service account's token is used, and read again as the kubelet rotates it."""
     clock = Hands()
-    cluster = in_cluster(environ=IN_POD, clock=clock, service_account=pod)
+    cluster = in_cluster(environ=IN_POD, clock=clock, service_account=service_account)
     shown = [await cluster.credentials.headers()]
-    write(pod / "token", "second")
+    write(service_account / "token", "second")
     clock.passed += 61
     shown.append(await cluster.credentials.headers())
 
     assert (cluster.endpoint.server, cluster.namespace) == ("https://10.0.0.1:443", "karpenter")
-    assert cluster.endpoint.trust.ca_file == str(pod / "ca.crt")
+    assert cluster.endpoint.trust.ca_file == str(service_account / "ca.crt")
     assert shown == [bearer("first"), bearer("second")]
 
 
-def test_in_a_pod_with_the_newer_addresses(pod: Path) -> None:
+def test_in_a_pod_with_the_newer_addresses(service_account: Path) -> None:
     """An IPv6 service address is bracketed; a missing namespace file means the default one."""
-    (pod / "namespace").unlink()
+    (service_account / "namespace").unlink()
     environ = {
         **IN_POD,
         "KUBERNETES_SERVICE_HOST": "fd00::1",
@@ -486,7 +486,7 @@ def test_in_a_pod_with_the_newer_addresses(pod: Path) -> None:
         "NO_PROXY": "fd00::/8",
     }
 
-    cluster = in_cluster(environ=environ, clock=Hands(), service_account=pod)
+    cluster = in_cluster(environ=environ, clock=Hands(), service_account=service_account)
 
     assert (cluster.endpoint.server, cluster.namespace, cluster.endpoint.proxy) == (
         "https://[fd00::1]:443",
@@ -496,12 +496,12 @@ def test_in_a_pod_with_the_newer_addresses(pod: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
-def test_in_a_pod_without_a_service_account(pod: Path, missing: str) -> None:
+def test_in_a_pod_without_a_service_account(service_account: Path, missing: str) -> None:
     """A pod that mounts no token cannot talk to its cluster, and says so."""
-    (pod / missing).unlink()
+    (service_account / missing).unlink()
 
     with pytest.raises(NotConfigured, match="cannot use this pod's service account"):
-        in_cluster(environ=IN_POD, clock=Hands(), service_account=pod)
+        in_cluster(environ=IN_POD, clock=Hands(), service_account=service_account)
 
 
 @pytest.mark.parametrize(
@@ -513,7 +513,7 @@ def test_in_a_pod_without_a_service_account(pod: Path, missing: str) -> None:
         pytest.param({"home"}, "config", id="then the one at home"),
     ],
 )
-async def test_where_to_look(tmp_path: Path, pod: Path, given: set[str], expected: str) -> None:
+async def test_where_to_look(tmp_path: Path, service_account: Path, given: set[str], expected: str) -> None:
     """The most explicit wish wins."""
     kubeconfig(tmp_path / "home" / ".kube")
     environ = {"HOME": str(tmp_path / "home")}
@@ -523,7 +523,9 @@ async def test_where_to_look(tmp_path: Path, pod: Path, given: set[str], expecte
     if "pod" in given:
         environ.update(IN_POD)
 
-    cluster = await find_cluster(environ=environ, clock=Hands(), kubeconfig=named, service_account=pod)
+    cluster = await find_cluster(
+        environ=environ, clock=Hands(), kubeconfig=named, service_account=service_account
+    )
 
     assert cluster.context == expected
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.node import Node
-from karpenter.base.fence import Fence, LeaseNotHeld
+from karpenter.base.ratelimiting import Fence, LeaseNotHeld
 from karpenter.kube.client import Client
 from karpenter.kube.leaderelection import LeaderElector, LeadershipLost, LockName
 from karpenter.kube.rest import MergePatch, Request, Response, Streaming

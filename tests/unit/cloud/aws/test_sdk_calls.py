@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.base.fence import Fence, LeaseNotHeld
+from karpenter.base.ratelimiting import Fence, LeaseNotHeld
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import AccessDenied, NoResponse, ResourceNotFound
 from karpenter.cloud.aws.sdk import LIMITS, READ_LIMIT, ApiCall, AwsApi, NoRegion, find_region

@@ -6,7 +6,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.api.meta import Resource
 from karpenter.api.node import Taint
-from karpenter.base.fence import LeaseNotHeld
+from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.errors import MachineNotFound
 from karpenter.cloud.kwok import Behaviour
 from tests.unit.cloud.kwok.world import World, claim, need, node_class

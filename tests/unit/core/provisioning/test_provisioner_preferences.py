@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.meta import convert
-from karpenter.api.pod import Pod
 from karpenter.core.provisioning.provisioner import (
     APART,
     SPREAD,
@@ -17,17 +15,17 @@ from karpenter.core.provisioning.provisioner import (
     hindering_preferences,
 )
 from karpenter.core.scheduling.problem import Options
+from karpenter_local.testing.builders import manifest_pod
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TERM: dict[str, Any] = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
 WISHED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]}
 DEMANDED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
 
-
-def pod(name: str = "web", **spec: Any) -> Pod:
-    """Return a pod from parts of its manifest."""
-    meta = {"name": name, "namespace": "default", "uid": name}
-    return convert({"metadata": meta, "spec": spec}, Pod)
+pod = manifest_pod
 
 
 def spread(unsatisfiable: str) -> dict[str, Any]:
@@ -58,7 +56,7 @@ def test_which_wishes_hinder(item: Pod, wish: str) -> None:
 
 def test_a_pod_is_told_of_once_a_day() -> None:
     """The same pod is news again after a day, another one at once."""
-    other = pod("other", topologySpreadConstraints=[spread("ScheduleAnyway")])
+    other = pod("other", meta={"uid": "other"}, topologySpreadConstraints=[spread("ScheduleAnyway")])
 
     first, told = hindering_preferences([APART_POD, pod("plain")], {}, NOON, Options())
     later, told = hindering_preferences([APART_POD, other], told, NOON + timedelta(hours=23), Options())

@@ -16,7 +16,8 @@ import structlog
 
 from karpenter.api.meta import OwnerReference
 from karpenter.base.clock import Clock
-from karpenter.base.queue import Supervisor, WorkQueue
+from karpenter.base.queue import Supervisor
+from karpenter.controllers.controller import Controller
 from karpenter.kube.client import Client
 from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.kube.informer import Informer, InformerDelete, InformerEvent
@@ -42,18 +43,20 @@ SETTLE = 0.2
 WORKERS = 4
 REMEMBERED = 4096
 """Owners known to be gone, so that the server is not asked about each of their dependents."""
-IGNORED = frozenset({"InformerEvent"})
+IGNORED = frozenset({"Event"})
 
 
 class Collector:
     """Deletes what has lost its owners."""
+
+    name = "garbage-collector"
 
     def __init__(self, client: Client, clock: Clock, *, chance: Random) -> None:
         self._client = client
         self._clock = clock
         self._chance = chance
         self._graph = OwnerGraph()
-        self._queue: WorkQueue[str] = WorkQueue(backoff=RETRIES)
+        self._loop = Controller(self, workers=WORKERS, backoff=RETRIES)
         self._kinds: dict[tuple[str, str], Served] = {}
         self._following: dict[Served, tuple[Informer[PartialObject], Supervisor]] = {}
         self._redefined = asyncio.Event()
@@ -62,8 +65,7 @@ class Collector:
     def start(self, supervisor: Supervisor) -> None:
         """Begin to follow and to collect."""
         supervisor.start("collector", self._follow)
-        for number in range(WORKERS):
-            supervisor.start(f"collector/{number}", self._work)
+        self._loop.start(supervisor)
 
     async def _follow(self) -> None:
         try:
@@ -130,26 +132,17 @@ class Collector:
                 )
             )
         for uid in affected:
-            self._queue.add(uid)
+            self._loop.queue.add(uid)
 
-    async def _work(self) -> None:
-        while True:
-            async with self._queue.item() as uid:
-                try:
-                    await self._consider(uid)
-                except KubeError as error:
-                    log.debug("collector.retried", uid=uid, error=str(error))
-                    self._queue.retry(uid)
-                else:
-                    self._queue.forget(uid)
-
-    async def _consider(self, uid: str) -> None:
-        node = self._graph.find(uid)
+    async def reconcile(self, key: str) -> float | None:
+        """Delete an object whose owners are gone; `key` is its uid."""
+        node = self._graph.find(key)
         if node is None:
-            return
+            return None
         absent = [owner.uid for owner in node.owners if await self._is_gone(node, owner)]
         for action in decide(self._graph, node, absent):
             await self._perform(action)
+        return None
 
     async def _is_gone(self, node: GraphNode, owner: OwnerReference) -> bool:
         """Say whether an owner is gone; if the graph does not know it, ask the server."""
@@ -197,7 +190,7 @@ class Collector:
                     await self._drop_finalizer(target, node, finalizer)
         except (NotFound, Conflict):
             # Gone, replaced under its name, or changed meanwhile: its next event queues it again.
-            self._queue.retry(node.uid)
+            self._loop.queue.retry(node.uid)
 
     async def _drop_owners(self, target: PartialObjects, node: GraphNode, uids: tuple[str, ...]) -> None:
         found = await self._client.get(target, node.name, namespace=node.namespace)

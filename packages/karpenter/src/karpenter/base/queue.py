@@ -27,8 +27,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import msgspec
 import structlog
 
-from karpenter.base.fence import LeaseNotHeld
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import LeaseNotHeld, TokenBucket
 
 _MAX_DOUBLINGS = 64  # past any cap a caller could mean; keeps the power finite
 

@@ -30,7 +30,7 @@ import msgspec
 from karpenter.api.labels import node_class_label
 from karpenter.api.meta import Resource
 from karpenter.base.clock import Clock
-from karpenter.base.fence import OPEN, Fence
+from karpenter.base.ratelimiting import OPEN, Fence
 from karpenter.core.model.resources import Resources
 from karpenter.core.state.cluster import ClusterView
 from karpenter.telemetry.metrics import Metrics

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from karpenter.base.fence import OPEN
+from karpenter.base.ratelimiting import OPEN
 from karpenter.cloud.errors import CloudError
 from karpenter.telemetry.metrics import provider as declared
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
     from karpenter.base.clock import Clock
-    from karpenter.base.fence import Fence
+    from karpenter.base.ratelimiting import Fence
     from karpenter.cloud.cloudprovider import CloudProvider, Machine, NodeClassKind, RepairPolicy
     from karpenter.core.model.catalog import Catalog
     from karpenter.telemetry.metrics import Metrics

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
-from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff, WorkQueue
+from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.errors import CloudError, CloudUnreachable, NodeClassNotReady, Throttled
 from karpenter.core.model.catalog import EMPTY, combine
 from karpenter.core.state.statenode import state_nodes

@@ -106,6 +106,8 @@ class EvictionController:
                 assert pod is not None
                 await self._evict(pod, eviction)
             case RetryEviction():
+                # The do-not-disrupt annotation holds until the pod, or the termination time of its node, ends
+                # it: https://karpenter.sh/docs/concepts/disruption/#pod-level-controls
                 raise Requeue(f"pod {eviction.pod} may not be evicted now")
         self._evictions.done(key)
         return None
@@ -119,6 +121,9 @@ class EvictionController:
                 only_if=Preconditions(uid=pod.metadata.uid),
                 grace=grace,
             )
+        # Gone, or another pod of the same name: the precondition on the uid makes sure that a pod which its
+        # StatefulSet has created anew is not deleted:
+        # https://kubernetes.io/docs/reference/using-api/api-concepts/
         except (NotFound, Conflict):
             return
         log.info("pod.deleted", summary="deleted pod", pod=pod.key, node=pod.spec.node_name, grace=grace)
@@ -134,6 +139,8 @@ class EvictionController:
             code = str(error.code)
         except KubeError as error:
             code = str(error.code) if isinstance(error, StatusError) else "0"
+            # 429 means that a PodDisruptionBudget does not allow the eviction now:
+            # https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
             if isinstance(error, TooManyRequests) or _SEVERAL_BUDGETS in str(error):
                 node = ObjectReference(api_version="v1", kind="Node", name=eviction.node)
                 await self._perform(failed_draining(node, f"Pod {pod.key} cannot be evicted: {error}"))

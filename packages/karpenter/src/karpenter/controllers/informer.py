@@ -59,6 +59,7 @@ ALWAYS: tuple[type[Resource], ...] = (
 # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
 FOR_SPREAD: tuple[type[Resource], ...] = (Service, ReplicationController, ReplicaSet, StatefulSet)
 FOR_BUFFERS: tuple[type[Resource], ...] = (CapacityBuffer, PodTemplate, Deployment, ReplicaSet, StatefulSet)
+# https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 FOR_DEVICES: tuple[type[Resource], ...] = (ResourceSlice, ResourceClaim, ResourceClaimTemplate, DeviceClass)
 FOR_SURGE: tuple[type[Resource], ...] = (Deployment, ReplicaSet)
 FOR_OVERLAYS: tuple[type[Resource], ...] = (NodeOverlay,)
@@ -105,6 +106,8 @@ class Watches:
 
     def observe(self, kind: Kind[Any], item: Any) -> None:
         """Apply the server's reply to a write of ours, without waiting for its watch event."""
+        # The watch event of a write may come seconds later, and a decision in between would not see the
+        # write: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         informer = self._informers.get(target_of(kind).kind)
         if informer is not None:
             informer.observe(item)

@@ -185,6 +185,7 @@ class Performer:
         )
         try:
             response = await self._client.send(request)
+        # It is what was asked for.
         except NotFound:
             return True
         except Conflict:
@@ -193,6 +194,8 @@ class Performer:
                 raise
             log.info("object.not_deleted", kind=effect.kind, name=effect.name, because="it is another by now")
             return True
+        # The answer is a Status when the object is gone at once, and the object while finalizers keep it:
+        # https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-deletion
         if msgspec.json.decode(response.body, type=_AnswerKind).kind == effect.kind:
             self._watches.observe(target, target.read(response.body))
         log.info(
@@ -215,6 +218,8 @@ class Performer:
     async def _amend(self, effect: Amend) -> bool:
         kind = _STRUCTS[effect.kind]
         version = effect.version
+        # A kind with a status subresource ignores the status of a write to the object, and vice versa:
+        # https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#status-subresource
         parts = (("", effect.changes), ("status", {"status": effect.status} if effect.status else {}))
         for subresource, changes in parts:
             if not changes:
@@ -267,6 +272,8 @@ class Performer:
                 await self.perform(filled(effect.insufficient_capacity, facts))
             case NodeClassNotReady():
                 await self.perform(filled(effect.nodeclass_not_ready, facts))
+            # An error that may pass: the claim stays, and the launch is tried again until liveness deletes
+            # the claim: https://karpenter.sh/docs/concepts/nodeclaims/
             case _:
                 await self.perform(filled(effect.failed, facts))
                 problem = f"the machine of claim {effect.claim.name} was not launched: {error}"

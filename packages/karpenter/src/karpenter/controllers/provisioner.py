@@ -114,6 +114,7 @@ class Provisioner:
         item = event.object
         if isinstance(item, Pod | Node):
             self._note(item, isinstance(event, ObjectUpdated) and is_trigger(item))
+        # A change of a NodePool can let pods be scheduled that nothing else would look at again.
         elif isinstance(item, NodePool) and self._waiting:
             self._batcher.trigger(item.metadata.uid)
 
@@ -167,11 +168,15 @@ class Provisioner:
         for listener in self._listeners:
             listener(decision)
         await self._performer.perform(decision.effects)
+        # The names of claims come from the API server (generateName), so all can be created at once:
+        # https://kubernetes.io/docs/reference/using-api/api-concepts/
         await asyncio.gather(*(self._create(each) for each in decision.claims))
 
     async def _create(self, effect: CreateClaim) -> None:
         """Create one claim, unless the cluster has changed so that it may not be."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
+        # Other claims may have been created since the decision, and a limit must hold for all of them:
+        # https://karpenter.sh/docs/concepts/nodepools/#speclimits
         if problem := creation_problem(effect, view):
             log.info("nodeclaim.not_created", nodepool=name, because=problem)
             return

@@ -24,9 +24,8 @@ import msgspec
 import structlog
 
 from karpenter.api.meta import InvalidObject
-from karpenter.base.fence import OPEN, Fence
 from karpenter.base.queue import Backoff
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import OPEN, Fence, TokenBucket
 from karpenter.kube import rest
 from karpenter.kube.errors import (
     KubeError,

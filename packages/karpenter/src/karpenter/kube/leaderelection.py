@@ -5,8 +5,8 @@ Leader election: of several replicas, one works.
 leads. If no renewal has worked for `renew_within`, it stops the work, and has until the lease's `duration`
 is over to do so. The work has then ended before another replica can start, as long as clocks run at about
 the same speed. A process that was stopped or suspended for longer cannot do that: so the elector also owns a
-:class:`~karpenter.base.fence.Fence`, which is open for `renew_within` after each renewal, and which every
-write of the work checks. A write that it refuses ends the work as well.
+:class:`~karpenter.base.ratelimiting.Fence`, which is open for `renew_within` after each renewal, and which
+every write of the work checks. A write that it refuses ends the work as well.
 
 On cancel, the work is stopped first and the lease released after that, so that another replica starts at
 once. A leader that has lost its lease does not try again, because its caches may be outdated: the process
@@ -32,7 +32,7 @@ import structlog
 
 from karpenter.api.cluster import Lease, LeaseSpec
 from karpenter.base.clock import Clock
-from karpenter.base.fence import Fence
+from karpenter.base.ratelimiting import Fence
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from karpenter.kube.rest import MergePatch

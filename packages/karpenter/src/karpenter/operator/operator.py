@@ -22,9 +22,8 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
-from karpenter.base.fence import OPEN, Fence
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import OPEN, Fence, TokenBucket
 from karpenter.cloud.cloudprovider import (
     CloudProvider,
     ControllerContext,

@@ -25,8 +25,7 @@ from karpenter import __version__
 from karpenter.api.meta import Resource
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.base.fence import Fence
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import Fence, TokenBucket
 from karpenter.cloud.cloudprovider import ProviderContext
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.cloud.registry import find_provider

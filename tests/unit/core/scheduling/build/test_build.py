@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,13 +17,14 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Pod, PodTemplate, TopologySpreadConstraint
+from karpenter.api.pod import PodTemplate, TopologySpreadConstraint
 from karpenter.api.workloads import DaemonSet
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
+from karpenter_local.testing.builders import manifest_pod
 from tests.unit.core.scheduling.build.catalogue import CATALOG, machine
 
 if TYPE_CHECKING:
@@ -33,12 +35,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 REF = {"group": "example.com", "kind": "ThingClass", "name": "main"}
 
-
-def pod(name: str, node: str = "", cpu: str = "1", **fields: Any) -> Pod:
-    """Return a pod, perhaps on a node."""
-    meta = {"name": name, "namespace": "shop", **fields.pop("meta", {})}
-    containers = [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]
-    return convert({"metadata": meta, "spec": {"nodeName": node, "containers": containers, **fields}}, Pod)
+pod = partial(manifest_pod, namespace="shop", cpu="1")
 
 
 def node(name: str, cpu: str = "4", **meta: Any) -> Node:
@@ -75,7 +72,11 @@ def taken(
 def test_pods_to_place() -> None:
     """Pods that wait are placed, and those of leaving nodes; pods that run elsewhere are not."""
     problem = taken(
-        pod("waits"), pod("stays", "node-1"), pod("moves", "node-2"), node("node-1"), node("node-2", **GONE)
+        pod("waits"),
+        pod("stays", node="node-1"),
+        pod("moves", node="node-2"),
+        node("node-1"),
+        node("node-2", **GONE),
     ).problem
 
     assert [each.name for each in problem.pods] == ["waits", "moves"]
@@ -84,9 +85,9 @@ def test_pods_to_place() -> None:
 def test_bound_pods_count_for_affinity() -> None:
     """Active pods that stay where they are count; those placed anew, finished or leaving do not."""
     problem = taken(
-        pod("stays", "node-1"),
-        pod("moves", "node-2"),
-        pod("goes", "node-1", meta=GONE),
+        pod("stays", node="node-1"),
+        pod("moves", node="node-2"),
+        pod("goes", node="node-1", meta=GONE),
         node("node-1"),
         node("node-2", **GONE),
     ).problem
@@ -98,7 +99,7 @@ def test_anti_affinity_that_cannot_be_read() -> None:
     """A pod that runs counts, whatever it says about others; what cannot be read is named."""
     bad = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [bad]}}
-    found = taken(pod("web", "node-1", affinity=affinity), node("node-1"))
+    found = taken(pod("web", node="node-1", affinity=affinity), node("node-1"))
 
     assert [(each.pod.name, each.pod.spec.affinity) for each in found.problem.bound_pods] == [("web", None)]
     assert [said.partition(":")[0] for said in found.left_out] == ["pod shop/web keeps no distance to others"]
@@ -108,7 +109,7 @@ def test_anti_affinity_is_kept() -> None:
     """A pod that runs goes on keeping others off."""
     far = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [far]}}
-    found = taken(pod("web", "node-1", affinity=affinity), node("node-1"))
+    found = taken(pod("web", node="node-1", affinity=affinity), node("node-1"))
 
     assert (found.problem.bound_pods[0].pod.spec.affinity is not None, found.left_out) == (True, ())
 
@@ -125,7 +126,7 @@ def test_leaving_nodes_take_no_pods_but_are_places() -> None:
 
 def test_nodes_that_are_assumed_away() -> None:
     """A cluster can be looked at without some of its nodes; quiet ones are marked, moved pods are named."""
-    view = view_of([node("node-1"), node("node-2"), pod("web", "node-1")])
+    view = view_of([node("node-1"), node("node-2"), pod("web", node="node-1")])
     problem = assemble(
         view,
         CATALOG,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,7 @@ from karpenter.core.scheduling.problem import PodVolumes
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
+from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -32,10 +34,7 @@ if TYPE_CHECKING:
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULES = labels.CORE_LABEL_RULES
 
-
-def pod(name: str = "web", meta: dict[str, Any] | None = None, **spec: object) -> Pod:
-    """Return a pod from parts of its manifest."""
-    return convert({"metadata": {"name": name, "namespace": "shop", **(meta or {})}, "spec": spec}, Pod)
+pod = partial(manifest_pod, namespace="shop")
 
 
 def needs(key: str, operator: str, *values: str) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import pytest
 
-from karpenter.api.meta import convert
-from karpenter.api.pod import Pod
 from karpenter.core.scheduling.dynamicresources.types import (
     ANYWHERE,
     AllocatedClaim,
@@ -14,7 +15,11 @@ from karpenter.core.scheduling.dynamicresources.types import (
     PodClaim,
     PodClaims,
 )
+from karpenter_local.testing.builders import manifest_pod
 from tests.unit.core.scheduling.dynamicresources.hardware import asking, exactly
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
 
 ONE, TWO = asking(exactly(count=1)), asking(exactly(count=2))
 
@@ -59,11 +64,7 @@ def test_which_claims_are_alike(one: PodClaim, other: PodClaim, alike: bool) -> 
     assert (PodClaims((one,)).identity == PodClaims((other,)).identity) is alike
 
 
-def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
-    """Return a pod."""
-    return convert(
-        {"metadata": {"name": name, "namespace": "d", "uid": uid}, "spec": {"nodeName": node}}, Pod
-    )
+pod = partial(manifest_pod, namespace="d")
 
 
 @pytest.mark.parametrize(
@@ -88,8 +89,12 @@ def pod(name: str, *, node: str = "", uid: str = "") -> Pod:
             id="both of its pods go",
         ),
         pytest.param([], [pod("a", node="n")], [], False, id="no pod uses it: it keeps its devices"),
-        pytest.param([Consumer("d/a", "1")], [pod("a", node="n", uid="1")], [], True, id="the very same pod"),
-        pytest.param([Consumer("d/a", "1")], [pod("a", node="n", uid="2")], [], False, id="a namesake"),
+        pytest.param(
+            [Consumer("d/a", "1")], [pod("a", node="n", meta={"uid": "1"})], [], True, id="the very same pod"
+        ),
+        pytest.param(
+            [Consumer("d/a", "1")], [pod("a", node="n", meta={"uid": "2"})], [], False, id="a namesake"
+        ),
         pytest.param(
             [Consumer("d/a", "1")], [pod("a", node="n")], [], True, id="a pod of which no id is known"
         ),

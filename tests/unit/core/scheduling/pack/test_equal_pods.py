@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from karpenter.api.meta import convert
-from karpenter.api.pod import Pod
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.encode.encode import classify
 from karpenter.core.scheduling.problem import PodVolumes, Problem
+from karpenter_local.testing.builders import manifest_pod
 
-
-def pod(name: str, **spec: object) -> Pod:
-    """Return a pod that asks for one core."""
-    containers = [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]
-    plain = {
-        "metadata": {"name": name, "namespace": "shop"},
-        "spec": {"containers": containers, **spec},
-    }
-    return convert(plain, Pod)
+pod = partial(manifest_pod, namespace="shop", cpu="1")
 
 
 @pytest.mark.parametrize(

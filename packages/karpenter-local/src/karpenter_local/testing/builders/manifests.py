@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def manifest_pod(
-    name: str = "web-0",
+    name: str = "web",
     *,
     namespace: str = "default",
     node: str = "",

@@ -51,6 +51,8 @@ class ZonalShiftProvider:
     def active(self) -> frozenset[str]:
         """Return the ids of the zones with an active zonal shift."""
         now = self._clock.now()
+        # A zonal shift always has an expiry, so it also ends for an operator that cannot ask:
+        # https://docs.aws.amazon.com/r53recovery/latest/dg/arc-zonal-shift.html
         return frozenset(zone for zone, until in self._until.items() if until > now)
 
     async def refresh(self) -> None:
@@ -132,4 +134,6 @@ def _applied(answer: ApiResponse) -> Iterator[tuple[str, datetime]]:
         # A shift that another one has superseded, or that was cancelled, is listed without being applied.
         if each.get("appliedStatus") == _APPLIED:
             until: datetime = each["expiryTime"]
+            # A shift names the zone by its id (use1-az1), which is the same in every account; names are not:
+            # https://docs.aws.amazon.com/ram/latest/userguide/working-with-az-ids.html
             yield each["awayFrom"], until if until.tzinfo else until.replace(tzinfo=UTC)

@@ -41,8 +41,15 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 """
 
 _REMEMBERED: Final = 60.0
+# EC2 is eventually consistent: AvailableInstanceCount may not show a launch yet. Launches are counted here,
+# and every lookup corrects the count:
+# https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 _COUNTED_FOR: Final = 24 * 3600.0
+# The largest page of DescribeCapacityReservations:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityReservations.html
 _PAGE: Final = 1000
+# An open reservation takes any matching instance, a targeted one only those that name it:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
 _CRITERIA: Final = frozenset({"open", "targeted"})
 _TYPES: Final = frozenset({DEFAULT_RESERVATION, CAPACITY_BLOCK})
 

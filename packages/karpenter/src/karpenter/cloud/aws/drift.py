@@ -32,6 +32,8 @@ PLACEMENT: Final = "PlacementGroupDrift"
 
 def class_drift(claim: NodeClaim, node_class: EC2NodeClass) -> str:
     """Return whether the class has changed since the machine was made."""
+    # Hashes of different versions are made of different fields and cannot be compared; the hash controller
+    # brings claims to the present version first: https://karpenter.sh/docs/concepts/disruption/#drift
     ours, theirs = claim.metadata.annotations, node_class.metadata.annotations
     stamped = all(key in each for each in (ours, theirs) for key in (CLASS_HASH, CLASS_HASH_VERSION))
     if not stamped or ours[CLASS_HASH_VERSION] != theirs[CLASS_HASH_VERSION]:
@@ -68,6 +70,8 @@ def network_drift(instance: Instance, node_class: EC2NodeClass) -> str:
     subnets = {each.id for each in node_class.status.subnets}
     if not groups or not subnets:
         raise CloudUnreachable(f"node class {node_class.name} has found no network to compare with")
+    # An instance keeps its security groups as a set; their order means nothing:
+    # https://docs.aws.amazon.com/vpc/latest/userguide/vpc-security-groups.html
     if groups != instance.security_groups:
         return SECURITY_GROUP
     return SUBNET if instance.subnet not in subnets else ""
@@ -75,6 +79,8 @@ def network_drift(instance: Instance, node_class: EC2NodeClass) -> str:
 
 def reservation_drift(instance: Instance, node_class: EC2NodeClass) -> str:
     """Return whether the reservation of the machine is none of the class's any longer."""
+    # An instance runs on, as on-demand, when its on-demand capacity reservation ends; that is not drift:
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
     held = {each.id for each in node_class.status.capacity_reservations}
     return RESERVATION if instance.reservation and instance.reservation not in held else ""
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# IAM has one endpoint for all regions of a partition, low rate limits, and changes that take a while to be
+# seen everywhere: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
 _KNOWN_FOR: Final = 15 * 60.0
 _ROLE_MISSING_FOR: Final = 60.0
 _JUST_CREATED_FOR: Final = 60.0
@@ -76,6 +78,8 @@ class InstanceProfileProvider:
                 self._protected.put(current, True)
             return node_class.spec.instance_profile
         role, uid = role_name(node_class.spec.role), node_class.metadata.uid
+        # IAM is eventually consistent: a profile that was created just now may not be found:
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
         created = self._just_created.peek((role, uid))
         if created is not None:
             return created
@@ -115,6 +119,8 @@ class InstanceProfileProvider:
         """Delete a profile, its role first, as IAM demands. A missing one counts as deleted."""
         try:
             found = await self._call("GetInstanceProfile", name)
+            # IAM refuses to delete a profile that has a role:
+            # https://docs.aws.amazon.com/IAM/latest/APIReference/API_DeleteInstanceProfile.html
             for role in found["InstanceProfile"]["Roles"]:
                 await self._call("RemoveRoleFromInstanceProfile", name, RoleName=role["RoleName"])
             await self._call("DeleteInstanceProfile", name)
@@ -207,4 +213,6 @@ class InstanceProfileProvider:
 
 def role_name(role: str) -> str:
     """Return the name of a role that may be written with its path."""
+    # The IAM API takes the name of a role without its path:
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
     return role.rpartition("/")[2]

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# A region has a quota of launch templates (5,000), and a new one is made for each AMI and user data:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-launch-templates.html
 KEPT_FOR: Final = 60.0
 """Seconds after its last use for which a template is kept."""
 
@@ -242,6 +244,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
             data["BlockDeviceMappings"] = [_disk(each) for each in self.disks]
         if self.cpu is not None and self.cpu.nested_virtualization:
             data["CpuOptions"] = {"NestedVirtualization": self.cpu.nested_virtualization}
+        # Only a launch of spot makes a spot request that can be tagged:
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplateTagSpecificationRequest.html
         if self.capacity_type == SPOT:
             data["TagSpecifications"].append(specification("spot-instances-request", self.tags))
         return data | self._reservation()
@@ -252,6 +256,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
             "HttpEndpoint": metadata.http_endpoint,
             "HttpPutResponseHopLimit": metadata.http_put_response_hop_limit,
             "HttpTokens": metadata.http_tokens,
+            # Tags in the instance metadata forbid tag keys with a slash, which Karpenter's own tags have:
+            # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-tags-in-IMDS.html
             "InstanceMetadataTags": DISABLED,
         }
         # Those regions refuse a template with a field that they do not know.
@@ -271,6 +277,9 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
         if self.reserve is None:
             return {}
         if not self.reserve.id:
+            # By default an instance runs in any open reservation that matches, which would be used up
+            # uncounted:
+            # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-launch.html
             return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
         # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplateCapacityReservationSpecificationRequest.html
         reservation: dict[str, Any] = {
@@ -281,6 +290,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.reserve.interruptible:
             reservation["InstanceMarketOptions"] = {"MarketType": "interruptible-capacity-reservation"}
+        # A capacity block is a purchase option of its own beside on-demand and spot:
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html
         elif self.reserve.type == "capacity-block":
             reservation["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
         return reservation

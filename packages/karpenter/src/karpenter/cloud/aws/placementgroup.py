@@ -95,6 +95,8 @@ class PlacementGroupProvider:
             answer = await self._aws.call(
                 "ec2", "DescribePlacementGroups", Filters=[where("state", "available")], **named
             )
+        # An id or a name that does not exist fails the call; a filter would return an empty list:
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribePlacementGroups.html
         except ResourceNotFound:
             return None
         found = answer.get("PlacementGroups", [])

@@ -53,6 +53,8 @@ class PricingProvider:
 
     def spot(self, instance_type: str, zone: str) -> float | None:
         """Return the spot price of a type in a zone; None when it is not offered."""
+        # Before spot prices are known the on-demand price stands in, the default maximum of a spot request:
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-instances.html
         if self._spot is None:
             return self.on_demand(instance_type)
         return self._spot.get((instance_type, zone), self._stated.get(instance_type))
@@ -99,6 +101,7 @@ class PricingProvider:
         found = await self._aws.run("ec2", partial(refresh.spot_prices, now=now))
         if not found:
             raise CloudUnreachable(f"EC2 tells no spot prices in {self._aws.region}")
+        # An answer may lack a zone for a while; the last price that is known stays.
         merged = {**(self._spot or {}), **found}
         self._note(changed=merged != self._spot)
         self._spot = merged

@@ -38,8 +38,7 @@ from botocore.parsers import ResponseParserError
 from botocore.utils import InstanceMetadataRegionFetcher
 
 from karpenter import __version__
-from karpenter.base.fence import OPEN
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import OPEN, TokenBucket
 from karpenter.cloud.aws.errors import NoCredentials, NoResponse, error_from_response
 from karpenter.cloud.aws.options import BadAwsSetting
 from karpenter.cloud.catalogs.ec2.refresh import pricing_region
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     import boto3
 
-    from karpenter.base.fence import Fence
+    from karpenter.base.ratelimiting import Fence
 
 
 SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")

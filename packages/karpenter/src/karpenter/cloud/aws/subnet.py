@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ANY: Final = "*"
 """The value of a selector tag that stands for any value: https://karpenter.sh/docs/concepts/nodeclasses/"""
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html
 _PAGE: Final = 500
 
 Filter: TypeAlias = "dict[str, Any]"
@@ -36,6 +37,8 @@ Filter: TypeAlias = "dict[str, Any]"
 def by_tags(tags: Mapping[str, str]) -> list[Filter]:
     """Return filters for resources that have all of these tags."""
     return [
+        # The filter tag-key finds a tag with any value:
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
         where("tag-key", key) if value == ANY else where(f"tag:{key}", value)
         for key, value in sorted(tags.items())
     ]
@@ -87,6 +90,7 @@ class SubnetProvider:
         chosen: dict[str, Subnet] = {}
         for each in subnets:
             held = chosen.get(each.zone)
+            # EC2 refuses a fleet that has the same instance type twice in a zone, so a zone has one subnet.
             if held is None or self.free(each.id) > self.free(held.id):
                 chosen[each.zone] = each
         return chosen

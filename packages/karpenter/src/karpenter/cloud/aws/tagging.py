@@ -45,7 +45,11 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# CreateTags has a low rate limit for an account, shared with everything else in it:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/throttling.html
 _BETWEEN_TAGS: Final = 1.0
+# EC2 picks the partition when it places the instance, after CreateFleet has answered:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
 _PARTITION_AGAIN: Final = 5.0
 _MARKS: Final = {TAGGED: "true", CLUSTER_NAME_TAGGED: "true"}
 
@@ -107,6 +111,8 @@ def is_untagged(claim: NodeClaim) -> bool:
 
 def missing_tags(claim: NodeClaim, tags: Mapping[str, str], *, cluster: str) -> dict[str, str]:
     """Return the tags that an instance lacks; what it has is left alone, a name of the user's own as well."""
+    # The names are known only after registration, so these tags cannot be part of the launch:
+    # https://karpenter.sh/docs/concepts/nodeclasses/#spectags
     wanted = {NAME_TAG: claim.status.node_name, NODE_CLAIM_TAG: claim.name, CLUSTER_TAG: cluster}
     return {key: value for key, value in wanted.items() if key not in tags}
 
@@ -188,6 +194,9 @@ class DiscoveredCapacityController:
         memory = node.status.capacity.get(MEMORY)
         if node_class is None or not memory:
             return NOTHING
+        # The kubelet reports less memory than EC2 lists, and how much less depends on kernel and hypervisor:
+        # what was measured for one AMI does not hold for another:
+        # https://karpenter.sh/docs/reference/settings/
         images = node_class.status.amis
         if claim.status.image_id in {each.id for each in images}:
             kind = node.metadata.labels.get(INSTANCE_TYPE, "")

@@ -51,8 +51,12 @@ class UnavailableSnapshot(msgspec.Struct, frozen=True):
 
     def skips(self, key: OfferingKey, subnets: Iterable[str]) -> bool:
         """Return whether an offering is unavailable, whose zone has these subnets."""
+        # The quota of spot instances, or the missing service-linked role, concerns all of spot:
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html
         if key.capacity_type in self.capacity_types:
             return True
+        # What fails without a placement group fails in each of its partitions as well:
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html
         keys = {key, _without_partition(key), _without_group(key)}
         if not self.offerings.isdisjoint(keys):
             return True

@@ -26,8 +26,8 @@ import structlog
 from karpenter.api.labels import HOSTNAME, NO_EXECUTE, UNREGISTERED
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.node import Node, NodeSpec, NodeStatus, Taint
-from karpenter.base.fence import LeaseNotHeld
 from karpenter.base.queue import Backoff
+from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.cloudprovider import Interruption, Machine
 from karpenter.cloud.errors import InsufficientCapacity, MachineNotFound
 from karpenter.cloud.kwok.faults import FaultScript

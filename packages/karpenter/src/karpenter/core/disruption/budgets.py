@@ -47,6 +47,7 @@ class BudgetWindow(msgspec.Struct, frozen=True):
     def is_open(self, now: datetime) -> bool:
         """Say whether an opening has begun and not yet ended."""
         try:
+            # Schedules are in UTC: https://karpenter.sh/docs/concepts/disruption/
             since = now.astimezone(UTC) - self.duration
         except OverflowError:
             since = datetime.min.replace(tzinfo=UTC)
@@ -136,6 +137,8 @@ def binding(
     budgets: Iterable[DisruptionBudget], *, reason: str, pool_size: int, now: datetime
 ) -> DisruptionBudget | None:
     """Return the budget that decides, which is the tightest of the open ones; None if none is open."""
+    # Of all budgets that are active the smallest holds:
+    # https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
     open_now = [budget for budget in budgets if budget.covers(reason, now)]
     return min(open_now, key=lambda budget: budget.ceiling(pool_size), default=None)
 
@@ -149,6 +152,8 @@ def _read_budget(position: int, budget: wire.Budget) -> DisruptionBudget:
     try:
         return parse_budget(budget)
     except BudgetError as error:
+        # A budget that cannot be read must not open the gate: it allows nothing, as upstream has it:
+        # https://github.com/kubernetes-sigs/karpenter
         return DisruptionBudget(nodes=0, problem=f"budgets[{position}]: {error}")
 
 
@@ -239,6 +244,8 @@ def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
     size: dict[str, int] = {}
     leaving: dict[str, int] = {}
     for node in nodes:
+        # Nodes that start, or whose machine is gone, are neither in the total nor among the disrupted:
+        # https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
         if not node.pool or not node.is_initialized or _is_gone(node):
             continue
         size[node.pool] = size.get(node.pool, 0) + 1

@@ -175,9 +175,14 @@ def _node_obstacle(
     checks = (
         (node.is_deleting, DisruptionCode.DELETING, "the node is being deleted already"),
         (node.node is None, DisruptionCode.NO_NODE, "the machine has not joined the cluster yet"),
+        # A node that is not initialized may still get the resources that its pods wait for:
+        # https://karpenter.sh/docs/concepts/disruption/
         (not node.is_initialized, DisruptionCode.NOT_INITIALIZED, "the node is not initialized yet"),
+        # Pods have been promised room on it; kube-scheduler binds them a moment later:
+        # https://karpenter.sh/docs/concepts/disruption/
         (node.name in nominated, DisruptionCode.NOMINATED, "the node is nominated for a pending pod"),
         (
+            # https://karpenter.sh/docs/concepts/disruption/#node-level-controls
             node.annotations.get(DO_NOT_DISRUPT) == "true",
             DisruptionCode.NODE_DO_NOT_DISRUPT,
             f"the node has the annotation {DO_NOT_DISRUPT}=true",
@@ -205,6 +210,7 @@ def _pod_obstacle(
     node: StateNode, pdbs: PdbLimits, now: datetime, surging: frozenset[str]
 ) -> Obstacle | None:
     for pod in node.pods:
+        # https://karpenter.sh/docs/concepts/disruption/#pod-level-controls
         if is_active(pod) and (reason := do_not_disrupt_reason(pod, now)):
             return DisruptionCode.POD_DO_NOT_DISRUPT, f"pod {pod.key} must not be disrupted: {reason}"
     for pod in node.pods:

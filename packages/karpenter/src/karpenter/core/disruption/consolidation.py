@@ -128,8 +128,13 @@ class Consolidation:
     ) -> tuple[NewNode, ...] | RefusedMove:
         if not replacements:
             return ()
+        # On-demand may be replaced by spot at any time; the rule for spot to spot holds when all are spot:
+        # https://karpenter.sh/docs/concepts/disruption/#spot-consolidation
         all_spot = all(c.node.labels.get(CAPACITY_TYPE) == SPOT for c in candidates)
         spot_again = all_spot and any(prices.allows(node, SPOT) for node in replacements)
+        # The cheapest spot offerings are interrupted more often: with few types to pick from,
+        # replacing spot by spot would end in a chain of interruptions:
+        # https://karpenter.sh/docs/concepts/disruption/#spot-consolidation
         if spot_again and not self._spot_to_spot:
             return _SPOT_CLOSED
         if len(replacements) > 1:
@@ -158,6 +163,8 @@ def consolidation_obstacle(candidate: Candidate, resting: AbstractSet[str]) -> O
     missing = next((key for key in (CAPACITY_TYPE, ZONE) if key not in labels), "")
     only_empty = candidate.pool.spec.disruption.consolidation_policy == "WhenEmpty"
     checks = (
+        # A static NodePool keeps its number of nodes whatever they cost:
+        # https://karpenter.sh/docs/concepts/nodepools/
         (not candidate.is_dynamic, DisruptionCode.STATIC_CAPACITY, f"NodePool {pool} is static"),
         (
             bool(missing),

@@ -50,6 +50,8 @@ def price_of(node: StateNode, catalog: Catalog) -> float | None:
 
     What cannot be bought and costs nothing has no price.
     """
+    # The price is that of the offering the node runs on; AWS bills the instance at the current spot price:
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-instances.html
     kind = catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
     if kind is None:
         return None

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 WAIT: Final = 15.0
 """Seconds between the decision and its validation."""
 
+# Upstream decides about disruption every ten seconds: https://github.com/kubernetes-sigs/karpenter
 PERIOD: Final = 10.0
 """Seconds after which disruption is decided about again."""
 
@@ -175,6 +176,8 @@ class _Check:
     def _still_saves(self, going: tuple[Candidate, ...]) -> _Valid | _Invalid:
         """Return whether budgets and the simulation still allow a saving."""
         command, headroom = self._command, self._headroom()
+        # Budgets are checked again: a node may have become NotReady since, which counts against them:
+        # https://karpenter.sh/docs/concepts/disruption/#disruption-budgets
         if len(headroom.within(going)) < len(going):
             return _Invalid("budget", headroom.obstacle(going[0]))
         if newcomer := _newcomer(command, going):
@@ -262,6 +265,8 @@ def _differs(before: Sequence[NewNode], after: Sequence[NewNode]) -> str:
     """Return how what would be launched now differs from what was decided; nothing if that is no matter."""
     if len(before) != len(after):
         return f"{len(after)} new nodes would be needed now, and {len(before)} were planned"
+    # Prices and capacity move on. A replacement of which a type has become impossible might cost more than
+    # the nodes that it replaces: https://karpenter.sh/docs/concepts/disruption/#consolidation
     possible = {name for node in after for name in node.instance_types}
     lost = sorted({name for node in before for name in node.instance_types} - possible)
     return f"instance type {lost[0]} would not do any more" if lost else ""

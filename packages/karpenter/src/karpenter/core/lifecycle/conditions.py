@@ -118,6 +118,8 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_condition(self, kind: str, status: str, reason: str, message: str) -> ConditionSet:
         """Return the set with one condition; the root stays as it is."""
+        # lastTransitionTime is when the status changed, not when reason or message did:
+        # https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
         before = self.get(kind)
         if before is None:
             changed: datetime | None = self.born if kind == READY or kind in self.dependents else self.now
@@ -139,6 +141,8 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_root(self) -> ConditionSet:
         """Return the set with the root that follows from its dependents."""
+        # A condition of an older generation says nothing about the present spec:
+        # https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
         unhealthy = [
             each
             for kind in self.dependents
@@ -161,6 +165,8 @@ def condition_set_of(
     meta: ObjectMeta, held: Iterable[Condition], dependents: tuple[str, ...], now: datetime
 ) -> ConditionSet:
     """Return the conditions of an object; the root and its dependents are added as Unknown if missing."""
+    # Times of the API have whole seconds; a fraction would be lost by the first write and differ afterwards:
+    # https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/time.go
     second = now.replace(microsecond=0)
     condition_set = ConditionSet(
         held=tuple(held),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
 
+# Upstream compares every ten minutes, and allows a node a tenth less than its instance type has: the
+# hypervisor keeps memory that EC2 does not list: https://karpenter.sh/docs/troubleshooting/
 PERIOD: Final = 600.0
 _MIN_SHARE: Final = 0.9
 

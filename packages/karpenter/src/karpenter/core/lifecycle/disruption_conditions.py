@@ -58,6 +58,8 @@ _COMPUTED_REASONS: Final = frozenset(
 
 def expires_at(claim: NodeClaim) -> datetime | None:
     """Return when a claim expires, or None when it never does."""
+    # expireAfter is counted from the creation of the NodeClaim, and copied to it: a change of the NodePool is
+    # drift and does not move it: https://karpenter.sh/docs/concepts/disruption/#expiration
     born = claim.metadata.creation_timestamp
     try:
         age = parse_duration_or_never(claim.spec.expire_after)
@@ -69,6 +71,8 @@ def expires_at(claim: NodeClaim) -> datetime | None:
 def consolidatable_at(claim: NodeClaim, pool: NodePool) -> datetime | None:
     """Return when consolidateAfter has passed since the last pod event; None when it never does."""
     wait = consolidate_after(pool)
+    # A pod that comes or goes starts consolidateAfter anew; without pods it starts with initialization:
+    # https://karpenter.sh/docs/concepts/nodepools/#specdisruption
     last = claim.status.last_pod_event_time or status_condition_since(claim.status.conditions, "Initialized")
     if wait is None or last is None:
         return None
@@ -106,6 +110,8 @@ def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: dateti
     """Return the reason why a claim has drifted; empty if it has not."""
     if not is_status_condition_true(claim.status.conditions, "Launched"):
         return ""
+    # The order is upstream's: the first reason becomes that of the condition:
+    # https://karpenter.sh/docs/concepts/disruption/#drift
     return (
         _static_drift(claim, pool)
         or _requirements_drift(claim, pool)
@@ -136,6 +142,8 @@ def _static_drift(claim: NodeClaim, pool: NodePool) -> str:
 
 
 def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
+    # Requirements are not hashed: one that a node still satisfies after a change is no drift:
+    # https://karpenter.sh/docs/concepts/disruption/#drift
     wanted = Requirements.from_entries(pool.spec.template.spec.requirements)
     labels = Requirements.from_labels(claim.metadata.labels)
     return "" if labels.accepts(wanted) else "RequirementsDrifted"

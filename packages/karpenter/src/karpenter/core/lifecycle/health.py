@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 BLOCKED: Final = 300.0
 """Seconds after which a node is checked again when too many nodes are unhealthy."""
 
+# When many nodes fail at once the cause is rarely the nodes, and replacing them would make it worse:
+# https://karpenter.sh/docs/concepts/disruption/#node-auto-repair
 _MAX_UNHEALTHY_PERCENT: Final = 20
 """The share of unhealthy nodes up to which nodes are repaired."""
 
@@ -92,6 +94,8 @@ def repair(
     claim = claims[0]
     if problem := _too_many_unhealthy(claim, nodes, policies):
         return Step(effects=(repair_blocked(node, problem),), again=BLOCKED)
+    # An unhealthy node cannot be drained: its kubelet may not answer. It is terminated without waiting for
+    # budgets or grace periods: https://karpenter.sh/docs/concepts/disruption/#node-auto-repair
     effects = [*_set_termination_time(claim, now)]
     if claim.metadata.deletion_timestamp is None:
         because = f"its node has been unhealthy for too long ({unhealthy.condition})"

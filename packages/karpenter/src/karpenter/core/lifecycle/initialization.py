@@ -58,6 +58,8 @@ def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
     """Return the first thing that a Node lacks, as a reason and a message."""
     if not is_ready(node):
         return "NodeNotReady", "Node status is NotReady"
+    # A DaemonSet, such as a CNI, removes the startup taint when it is done; Karpenter only waits for that:
+    # https://karpenter.sh/docs/concepts/nodepools/
     for taint in claim.spec.startup_taints:
         if any(same_taint(taint, each) for each in node.spec.taints):
             return "StartupTaintsExist", f"StartupTaint {_taint_text(taint.key, taint.effect)} still exists"
@@ -69,6 +71,8 @@ def _missing(claim: NodeClaim, node: Node) -> tuple[str, str] | None:
                 "KnownEphemeralTaintsExist",
                 f"KnownEphemeralTaint {_taint_text(taint.key, taint.effect)} still exists",
             )
+    # Extended resources appear once their device plugin has registered, which may take minutes:
+    # https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
     if resource := _unregistered(claim, node):
         return "ResourceNotRegistered", f"Resource {resource} was requested but not registered"
     return None

@@ -132,6 +132,8 @@ def failure_facts(message: str, now: datetime, *, reason: str = "LaunchFailed") 
 
 def launch_succeeded(claim: NodeClaim, machine: LaunchedMachine, now: datetime) -> tuple[Effect, ...]:
     """Return the write of a claim whose machine was launched."""
+    # Labels of the claim win, annotations of the machine do, as upstream merges them:
+    # https://github.com/kubernetes-sigs/karpenter
     labels = {**machine.labels, **claim.metadata.labels}
     annotations = {**claim.metadata.annotations, **machine.annotations}
     metadata = {
@@ -158,6 +160,8 @@ def launch_succeeded(claim: NodeClaim, machine: LaunchedMachine, now: datetime) 
 
 def launch_failed(claim: NodeClaim, failure: LaunchFailure, now: datetime) -> tuple[Effect, ...]:
     """Return the effects for a claim whose machine could not be launched."""
+    # The claim is deleted and not retried: its pods are scheduled anew, without the offerings that failed:
+    # https://karpenter.sh/docs/troubleshooting/
     if failure.kind == "insufficient capacity":
         because = f"insufficient capacity: {truncate(failure.message)}"
         return (

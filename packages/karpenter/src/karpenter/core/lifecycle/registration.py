@@ -51,6 +51,7 @@ def register(
         return Progress(
             condition_set=condition_set.set_unknown(kind, "NodeNotFound", "Node not registered with cluster")
         )
+    # A provider id is unique, so this happens only when a machine registers again under another name.
     if len(nodes) > 1:
         names = ", ".join(sorted(node.name for node in nodes))
         message = f"Several nodes have the provider id of this NodeClaim: {names}"
@@ -91,6 +92,8 @@ def registration_outcome(
 
 
 def _warnings(claim: NodeClaim, node: Node) -> tuple[Effect, ...]:
+    # The kubelet registers with this taint, so that no pod is bound before labels and taints are synced. User
+    # data that leaves it out has a race with kube-scheduler: https://karpenter.sh/docs/concepts/nodeclaims/
     has_unregistered_taint = any(t.key == UNREGISTERED and t.effect == NO_EXECUTE for t in node.spec.taints)
     if has_unregistered_taint or REGISTERED in node.metadata.labels:
         return ()
@@ -113,6 +116,8 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
     notes = claim.metadata.annotations
     if missing := {k: v for k, v in notes.items() if node.metadata.annotations.get(k) != v}:
         metadata["annotations"] = missing
+    # `kubectl delete node` must drain the node first, so the finalizer is on Nodes as well:
+    # https://karpenter.sh/docs/concepts/disruption/
     if TERMINATION_FINALIZER not in node.metadata.finalizers:
         metadata["finalizers"] = [*node.metadata.finalizers, TERMINATION_FINALIZER]
     if not any(owner.uid == claim.metadata.uid for owner in node.metadata.owner_references):
@@ -127,6 +132,9 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
             kind="Node",
             name=node.name,
             changes=changes,
+            # The list of taints is written whole; kubelet and node controllers write it as well, so a write
+            # that raced with theirs must fail and be made again:
+            # https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
             version=node.metadata.resource_version,
             because=f"it is the node of nodeclaim {claim.name}",
         ),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect, RegistrationOutcome
     from karpenter.core.state.cluster import NodeClass
 
+# Upstream keeps four outcomes, and half of them failing is unhealthy:
+# https://github.com/kubernetes-sigs/karpenter
 OUTCOMES_KEPT: Final = 4
 _UNHEALTHY_SHARE: Final = 0.5
 
@@ -46,6 +48,7 @@ NO_HISTORY: Final = RegistrationHistory()
 
 def history_of_condition(pool: NodePool) -> RegistrationHistory:
     """Return the history that the condition of a NodePool stands for, after a restart."""
+    # The outcomes are in memory only; the condition keeps what they came to.
     status = next((c.status for c in pool.status.conditions if c.type == NODE_REGISTRATION_HEALTHY), "")
     return RegistrationHistory({"True": (True,), "False": (False, False)}.get(status, ()))
 

@@ -139,6 +139,7 @@ def disrupted_taint_patch(node: Node) -> tuple[Effect, ...]:
     changes: dict[str, Any] = {}
     if taints != node.spec.taints:
         changes["spec"] = {"taints": [render_taint(taint) for taint in taints]}
+    # Any value excludes the Node. Ours says who set it.
     if node.metadata.labels.get(EXCLUDE_FROM_LOAD_BALANCERS) != "karpenter":
         changes["metadata"] = {"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}}
     if not changes:
@@ -169,6 +170,8 @@ def pending_volume_attachments(
 
     Volumes of pods that the drain does not remove stay attached, and those do not count.
     """
+    # An EBS volume that is detached only when its instance is gone can take minutes until it can be attached
+    # elsewhere, which delays pods of StatefulSets: https://kubernetes.io/docs/concepts/storage/volumes/
     remaining = [pod for pod in pods if not is_drainable(pod)]
     kept = {
         found.spec.volume_name
@@ -216,6 +219,8 @@ def _detach(
     node, claim = terminating.node, terminating.claim
     kind = conditions.VOLUMES_DETACHED
     overdue = by is not None and now > by
+    # The attach/detach controller deletes a VolumeAttachment after the volume is unmounted on the Node:
+    # https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume-attachment-v1/
     if terminating.attachments and not overdue:
         waiting: tuple[Effect, ...] = (
             awaiting_volumes(node, [each.name for each in terminating.attachments]),
@@ -276,6 +281,8 @@ def _was_tainted_long_enough(condition_set: ConditionSet | None, now: datetime) 
     """Whether pods that were bound before the taint was seen have had time to appear."""
     if condition_set is None or condition_set.is_true(conditions.DRAINED):
         return True
+    # kube-scheduler may bind a pod to a Node whose taint its cache does not have yet:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     begun = condition_set.get(conditions.DRAINED)
     return begun is not None and now - condition_set.since(conditions.DRAINED) >= MIN_DRAIN_TIME
 
@@ -304,10 +311,14 @@ def finalize_nodeclaim(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -
             )
         )
     condition_set = claim_conditions(claim, now)
+    # The Node goes first: its finalizer drains it, and the machine is terminated after that:
+    # https://karpenter.sh/docs/concepts/disruption/#termination-controller
     if condition_set.is_true(REGISTERED) and nodes:
         return Step(
             effects=tuple(_delete(node) for node in nodes if _is_not_deleting(node)), again=TERMINATING
         )
+    # Never launched. A launch whose answer was lost leaves a machine without a claim, which garbage
+    # collection terminates.
     if not claim.status.provider_id:
         return Step(effects=_finalize_claim(claim, condition_set, now))
     ending = Terminate(

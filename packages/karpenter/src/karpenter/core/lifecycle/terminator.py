@@ -71,6 +71,8 @@ def eviction_action(pod: Pod | None, uid: str, by: datetime | None, now: datetim
     if pod is None or pod.metadata.uid != uid or is_terminal(pod):
         return EvictionDone()
     if by is not None and is_overdue(pod, by, now):
+        # A delete with a grace period of zero is a forced one, which does not wait for the kubelet:
+        # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced
         return DeletePod(max(int((by - now).total_seconds()), 1))
     if not is_active(pod):
         return EvictionDone()
@@ -80,6 +82,8 @@ def eviction_action(pod: Pod | None, uid: str, by: datetime | None, now: datetim
 def is_overdue(pod: Pod, by: datetime, now: datetime) -> bool:
     """Whether a pod must be deleted now to be gone at the termination time."""
     ends = pod.metadata.deletion_timestamp
+    # The deletion timestamp of a pod is when its grace period ends, not when it was deleted:
+    # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
     if ends is not None:
         return ends > by
     return now > by - timedelta(seconds=pod_grace_period(pod))
@@ -123,6 +127,8 @@ def is_waiting_eviction(pod: Pod, now: datetime) -> bool:
 
 def is_drainable(pod: Pod) -> bool:
     """Whether a drain removes this pod; other pods run until the machine is terminated."""
+    # A pod that tolerates the taint would be bound to the node again; a mirror pod ends with its kubelet:
+    # https://karpenter.sh/docs/concepts/disruption/#termination-controller
     return not is_terminal(pod) and not tolerates_disrupted_taint(pod) and not is_owned_by_node(pod)
 
 

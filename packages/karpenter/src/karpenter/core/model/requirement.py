@@ -65,6 +65,8 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     @property
     def tolerates_absence(self) -> bool:
         """Whether a node without this label satisfies the requirement."""
+        # NotIn and DoesNotExist match a node without the label, as in node affinity:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
         return bool(self.values) if self.complement else not self.values
 
     @property
@@ -97,6 +99,8 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         """Return what both allow."""
         if self is other or (self.values is other.values and self == other):
             return self
+        # Of two minValues the larger holds: both must be met by the instance types of one launch:
+        # https://karpenter.sh/docs/concepts/nodepools/#min-values
         gte = _tighter(self.gte, other.gte, max)
         lte = _tighter(self.lte, other.lte, min)
         min_values = _tighter(self.min_values, other.min_values, max)
@@ -224,6 +228,8 @@ def integer(value: str) -> int | None:
 
 
 def _bounded(key: str, operator: str, values: tuple[str, ...], min_values: int | None) -> Requirement:
+    # Gt and Lt take one value, which is an integer as text:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#operators
     number = integer(values[0]) if len(values) == 1 else None
     if number is None or number < 0:
         found = ", ".join(excerpt(value) for value in values[:_SHOWN_VALUES]) or "nothing"

@@ -162,6 +162,8 @@ def pod_requests(pod: Pod) -> dict[str, int]:
         # A pod-level limit stands in for a request only where no container asks at all.
         limits = {name: amount for name, amount in parse_resources(level.limits).items() if name not in asked}
         asked |= {n: a for n, a in (limits | parse_resources(level.requests)).items() if _may_be_pod_level(n)}
+    # The overhead of a RuntimeClass comes on top of what containers request:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/pod-overhead/
     _add_to(asked, parse_resources(pod.spec.overhead))
     # Nodes limit the number of pods (maxPods), so each pod requests one of it.
     asked[PODS] = 1
@@ -184,6 +186,8 @@ def pod_limits(pod: Pod) -> dict[str, int]:
 
 
 def _may_be_pod_level(name: str) -> bool:
+    # Pods as a whole can request these and no other resources:
+    # https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/
     return name in {CPU, MEMORY} or name.startswith(HUGEPAGES_PREFIX)
 
 

@@ -37,6 +37,8 @@ class SelectorCondition(msgspec.Struct, frozen=True):
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Say whether `labels` meet the condition; a missing label has no value."""
+        # NotIn holds for an object without the label as well:
+        # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement
         found = labels.get(self.key)
         has = found is not None if self.values is None else found in self.values
         return has is not self.negated

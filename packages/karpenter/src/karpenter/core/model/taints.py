@@ -50,6 +50,8 @@ def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]
 
 def tolerates_taint(toleration: Toleration, taint: Taint) -> bool:
     """Say whether `toleration` covers `taint`; an operator that is not known covers nothing."""
+    # An empty effect tolerates all effects; an empty key with Exists tolerates everything:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -84,6 +86,8 @@ def is_ephemeral(taint: Taint) -> bool:
 
 def same_taint(left: Taint, right: Taint) -> bool:
     """Say whether two taints are one: the same key and effect, whatever the value."""
+    # A node can have several taints of one key, but one for each effect of it:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     return left.key == right.key and left.effect == right.effect
 
 

@@ -42,6 +42,9 @@ class PdbItem(msgspec.Struct, frozen=True):
     @property
     def is_fully_blocking(self) -> bool:
         """Whether the budget allows no eviction, however many of its pods are healthy."""
+        # These budgets never allow an eviction, so to wait for them is in vain. minAvailable as a number may
+        # be reached once there are more replicas:
+        # https://kubernetes.io/docs/tasks/run-application/configure-pdb/
         spec = self.budget.spec
         return spec.max_unavailable in {0, "0", "0%"} or spec.min_available == "100%"
 
@@ -51,6 +54,9 @@ class PdbItem(msgspec.Struct, frozen=True):
 
     def blocks(self, pod: Pod) -> bool:
         """Whether the budget prevents the eviction of this pod now."""
+        # AlwaysAllow: a pod that is not ready may be evicted whatever the budget says. The default,
+        # IfHealthyBudget, allows it only while the application is not disrupted:
+        # https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy
         if self.budget.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW and not _is_healthy(pod):
             return False
         return self.allowed <= 0
@@ -126,6 +132,8 @@ def _allowed(budget: PodDisruptionBudget, selector: Selector, pods: Sequence[Pod
 def _desired_healthy(budget: PodDisruptionBudget, total: int) -> int:
     """Return how many pods of a budget must stay healthy."""
     most, least = budget.spec.max_unavailable, budget.spec.min_available
+    # A budget has one of both; the API server refuses a budget with maxUnavailable and minAvailable:
+    # https://kubernetes.io/docs/tasks/run-application/configure-pdb/
     if most is not None:
         return max(0, total - _scaled(most, total, otherwise=0))
     return _scaled(1 if least is None else least, total, otherwise=total)

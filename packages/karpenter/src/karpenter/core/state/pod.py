@@ -29,6 +29,8 @@ def is_terminal(pod: Pod) -> bool:
 
 def is_terminating(pod: Pod) -> bool:
     """Whether the pod has a deletion timestamp."""
+    # A pod with a deletion timestamp still runs and holds its resources until its grace period ends:
+    # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
     return pod.metadata.deletion_timestamp is not None
 
 
@@ -39,6 +41,7 @@ def is_active(pod: Pod) -> bool:
 
 def is_owned_by_daemonset(pod: Pod) -> bool:
     """Whether a DaemonSet owns the pod."""
+    # The group is compared without its version: a DaemonSet of apps/v1beta2 made the same pods.
     return any(
         owner.kind == "DaemonSet" and owner.api_version.startswith("apps/")
         for owner in pod.metadata.owner_references
@@ -104,9 +107,12 @@ def do_not_disrupt_reason(pod: Pod, now: datetime) -> str:
         return ""
     if value == "true":
         return f"{DO_NOT_DISRUPT} is true"
+    # Any other value, "false" as well, protects nothing: https://karpenter.sh/docs/concepts/disruption/
     seconds = _seconds(value)
     if seconds is None or seconds <= 0:
         return ""
+    # The kubelet sets startTime. A pod that it has not seen yet is protected: its time has not begun:
+    # https://karpenter.sh/docs/concepts/disruption/
     start = pod.status.start_time
     if start is None or (now - start).total_seconds() < seconds:
         return f"{DO_NOT_DISRUPT} holds for {value} after its start"

@@ -97,6 +97,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def labels(self) -> Mapping[str, str]:
         """The labels that pods can select."""
+        # Before registration the kubelet may not have set all labels, so those that the NodeClaim promises
+        # count: https://karpenter.sh/docs/concepts/nodeclaims/
         if self.node is not None and self.is_registered:
             own = self.node.metadata.labels
         else:
@@ -125,6 +127,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         else:
             assert self.node is not None
             found = tuple(taint for taint in self.node.spec.taints if taint.key != EMPTYING)
+            # `kubectl cordon` sets spec.unschedulable; the node controller adds the taint a moment later:
+            # https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration
             if self.node.spec.unschedulable and not any(t.key == _CORDONED.key for t in found):
                 found = (*found, _CORDONED)
         if self.claim is not None and not self.is_initialized:
@@ -158,6 +162,9 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         node = parse_resources(getattr(self.node.status, which)) if self.node is not None else {}
         if self.claim is None or self.is_initialized:
             return node
+        # A device plugin registers its resource after the kubelet has started, as zero at first. Until the
+        # Node is initialized the amounts of the NodeClaim stand in for those, so that no second node is
+        # launched: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
         claimed = parse_resources(getattr(self.claim.status, which))
         return {**claimed, **{name: amount for name, amount in node.items() if amount or name not in claimed}}
 

@@ -61,6 +61,8 @@ def _volume(key: str, claim: PersistentVolumeClaim, view: ClusterView) -> Persis
         raise VolumeProblem(f"PersistentVolume {claim.spec.volume_name} of claim {key} does not exist")
     if volume.metadata.deletion_timestamp is not None:
         raise VolumeProblem(f"PersistentVolume {volume.name} of claim {key} is being deleted")
+    # The PersistentVolume controller names the volume first and completes the binding later:
+    # https://kubernetes.io/docs/concepts/storage/persistent-volumes/#binding
     if BIND_COMPLETED not in claim.metadata.annotations and claim.status.phase != "Bound":
         raise VolumeProblem(f"PersistentVolumeClaim {key} is not bound to {volume.name} yet")
     return volume
@@ -103,6 +105,8 @@ def _binding_class(key: str, spec: PersistentVolumeClaimSpec, view: ClusterView)
 
 
 def _storage_class_topology(storage_class: StorageClass) -> tuple[Requirements, ...]:
+    # The terms of allowedTopologies are alternatives; the expressions of one term must all hold:
+    # https://kubernetes.io/docs/concepts/storage/storage-classes/#allowed-topologies
     found = tuple(
         Requirements.of(requirement(e.key, "In", e.values) for e in term.match_label_expressions)
         for term in storage_class.allowed_topologies

@@ -43,6 +43,8 @@ def claimed_volumes(pod: Pod) -> Iterator[tuple[str, Volume]]:
         if volume.persistent_volume_claim is not None:
             yield f"{namespace}/{volume.persistent_volume_claim.claim_name}", volume
         elif volume.ephemeral is not None:
+            # The claim of a generic ephemeral volume has the name of the pod and of the volume:
+            # https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming
             yield f"{namespace}/{pod.name}-{volume.name}", volume
 
 
@@ -86,6 +88,8 @@ def storage_class_of(spec: PersistentVolumeClaimSpec, view: ClusterView) -> Stor
     """Return the storage class of a claim: its own, or the newest default when it names none."""
     if spec.storage_class_name is not None:
         return view.storage_classes.get(spec.storage_class_name)
+    # Of several default classes Kubernetes takes the newest:
+    # https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass
     defaults = [
         c for c in view.storage_classes.values() if c.metadata.annotations.get(_DEFAULT_CLASS) == "true"
     ]
@@ -97,6 +101,8 @@ def _driver(claim: PersistentVolumeClaim | None, spec: PersistentVolumeClaimSpec
         volume = view.volumes.get(spec.volume_name)
         if volume is not None and volume.spec.csi is not None:
             return volume.spec.csi.driver
+        # In-tree EBS volumes are attached by the CSI driver since Kubernetes 1.23 and count against its
+        # limit: https://kubernetes.io/docs/concepts/storage/volumes/#awselasticblockstore
         is_ebs = volume is not None and volume.spec.aws_elastic_block_store is not None
         return _IN_TREE["kubernetes.io/aws-ebs"] if is_ebs else ""
     storage_class = storage_class_of(spec, view)

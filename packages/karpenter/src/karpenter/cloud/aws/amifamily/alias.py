@@ -27,6 +27,7 @@ LATEST: Final = "latest"
 
 # https://github.com/awslabs/amazon-eks-ami/issues/2545
 _LAST_AL2: Final = 32
+# https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 _FIRST_WINDOWS_2025: Final = 35
 _EKS: Final = "/aws/service/eks/optimized-ami"
 
@@ -143,6 +144,8 @@ def _al2023(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
 
 
 def _bottlerocket(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
+    # Releases of Bottlerocket are tagged v1.2.3; the SSM path has the number without the v:
+    # https://github.com/bottlerocket-os/bottlerocket/releases
     version = LATEST if alias.is_latest else alias.version.lstrip("v")
     for flavour, arch, variants in (
         ("", "x86_64", (STANDARD, NEURON)),
@@ -162,4 +165,6 @@ def _windows(alias: Alias, kubernetes: str) -> Iterator[PublishedImage]:
         ImageRequirement(key=OS, operator="In", values=(WINDOWS,)),
         ImageRequirement(key=WINDOWS_BUILD, operator="In", values=(build,)),
     )
+    # SSM has only the latest Windows AMI, so the version of the alias is always latest:
+    # https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
     yield PublishedImage(f"/aws/service/ami-windows-latest/{name}/image_id", (variant,))

@@ -147,6 +147,8 @@ class CreateFleetBatcher:
         if len(launched) > len(requests):
             extra = [each.id for each in launched[len(requests) :]]
             log.error("fleet.too_many_instances", fleet=response.get("FleetId"), extra=extra)
+        # An instant fleet that launches nothing lists errors; an empty answer must not count as a success:
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html
         if not launched and not errors:
             raise LaunchFailed("EC2 launched nothing and did not say why")
         return [
@@ -200,6 +202,8 @@ def fleet_parameters(
         {
             "LaunchTemplateSpecification": {
                 "LaunchTemplateName": each.template.name,
+                # Templates are never changed, they are named after their content, so the latest version is
+                # the only one.
                 "Version": "$Latest",
             },
             "Overrides": overrides,
@@ -216,6 +220,8 @@ def fleet_parameters(
         **_allocation(options, overlaid=overlaid),
     }
     relaxed = claim.metadata.annotations.get(MIN_VALUES_RELAXED) == "true"
+    # Upstream sends no context for a claim whose minValues are relaxed:
+    # https://github.com/aws/karpenter-provider-aws
     if context and not relaxed:
         parameters["Context"] = context
     return parameters

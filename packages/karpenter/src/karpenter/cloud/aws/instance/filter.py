@@ -44,6 +44,8 @@ MAX_INSTANCE_TYPES: Final = 60
 MIN_FLEXIBLE_TYPES: Final = 5
 """With fewer instance types, a launch that falls back from spot to on-demand is likely to fail again."""
 
+# GPU and accelerator types are scarce and expensive; a pod that does not ask for one must not take it:
+# https://github.com/aws/karpenter-provider-aws
 _EXOTIC: Final = (*GPU_OF.values(), NEURON)
 _RESERVATION_KINDS: Final = (
     (DEFAULT_RESERVATION, False),
@@ -92,6 +94,8 @@ def filter_instance_types(catalog: Catalog, claim: NodeClaim) -> LaunchOptions:
         options = _reserved_offering_filter(
             _capacity_block_filter(_capacity_reservation_type_filter(options))
         )
+    # minValues asks for flexibility; a filter that narrows the types could make it impossible:
+    # https://karpenter.sh/docs/concepts/nodepools/#min-values
     if not has_min_values:
         options = _exotic_instance_type_filter(options)
         options = _spot_offering_filter(options, wanted)
@@ -189,6 +193,9 @@ def _spot_offering_filter(options: list[InstanceOption], wanted: Requirements) -
     allowed = wanted[CAPACITY_TYPE]
     if not (allowed.allows(SPOT) and allowed.allows(ON_DEMAND)):
         return options
+    # The spot price of an exotic type can exceed the on-demand price of an ordinary one, and
+    # price-capacity-optimized may pick it for its capacity:
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-allocation-strategy.html
     on_demand = [
         each.price for option in options for each in option.offerings if each.capacity_type == ON_DEMAND
     ]
@@ -226,6 +233,8 @@ def _truncate(options: list[InstanceOption], wanted: Requirements, *, relaxed: b
 
 def _launch_options(options: list[InstanceOption], wanted: Requirements, claim: NodeClaim) -> LaunchOptions:
     present = {each.capacity_type for option in options for each in option.offerings}
+    # Reserved capacity is paid for already, spot is cheaper than on-demand. One fleet request has a single
+    # capacity type: https://karpenter.sh/docs/concepts/nodepools/#capacity-type
     chosen = next(kind for kind in (RESERVED, SPOT, ON_DEMAND) if kind in present)
     kept = _with_offerings(options, lambda each: each.capacity_type == chosen)
     if chosen == ON_DEMAND and wanted[CAPACITY_TYPE].allows(SPOT) and len(kept) < MIN_FLEXIBLE_TYPES:

@@ -24,6 +24,8 @@ NO_ADDRESS: Final = "InsufficientFreeAddressesInSubnet"
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
 NO_SPOT_ROLE: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 THROTTLED: Final = "RequestLimitExceeded"
+# VcpuLimitExceeded is a quota of an instance family and capacity type, so another family may still launch:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-resource-limits.html
 UNFULFILLABLE: Final = frozenset(
     {
         "InsufficientInstanceCapacity",
@@ -89,6 +91,8 @@ def reason_of(code: str, message: str) -> str:
     lowered = message.lower()
     if code == NO_SPOT_ROLE:
         return "SpotSLRCreationFailed"
+    # A shared AMI whose owner has withdrawn the permission fails like a missing right of the caller:
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/sharing-amis.html
     if code in DENIED_CODES:
         return "AMIAuthorizationFailure" if "not authorized for images" in lowered else "Unauthorized"
     by_message = next((reason for words, reason in _BY_MESSAGE if words in lowered), "")

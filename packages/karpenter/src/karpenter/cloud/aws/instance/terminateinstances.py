@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# API calls are throttled by account and region, so many terminations become one call:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/throttling.html
 _WINDOW: Final = BatchWindow(idle=0.1, longest=1.0, max_items=500, timeout=None)
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.cloud.aws.unavailableofferings import UnavailableOfferings
 
+# New instance types come a few times a month, and describing all of them is many pages:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
 REFRESHED_EVERY: Final = 12 * 3600.0
 """Seconds between two updates of instance types, offerings and prices, as in Karpenter."""
 

@@ -82,6 +82,8 @@ class InterruptionQueue:
         for received in await self._sqs.receive():
             interruptions = self._read(received, claims)
             found += interruptions
+            # The rules of EventBridge match all instances of the account, those of other clusters too:
+            # https://karpenter.sh/docs/concepts/disruption/#interruption
             if not interruptions:
                 done.append(received["ReceiptHandle"])
         for error in await asyncio.gather(*map(self._sqs.delete, done), return_exceptions=True):
@@ -99,6 +101,8 @@ class InterruptionQueue:
         held.left -= 1
         if held.left > 0:
             return
+        # A message that is not deleted becomes visible again, so a crash in between loses nothing:
+        # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
         del self._received[interruption.id]
         await self._sqs.delete(held.receipt)
         if held.message.at is not None:
@@ -125,6 +129,8 @@ class InterruptionQueue:
                 kind=message.kind,
                 id=number,
                 at=message.at or self._clock.now(),
+                # A rebalance recommendation says that an interruption is more likely, not that there is one:
+                # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
                 drains=message.kind != messages.REBALANCE,
             )
             for claim in found
@@ -133,6 +139,8 @@ class InterruptionQueue:
     def _note(self, kind: str, claim: NodeClaim) -> None:
         """Mark the offering of an instance that AWS takes back as unavailable."""
         labels = claim.metadata.labels
+        # EC2 takes back what it has no capacity of, so the same offering would be interrupted again soon:
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html
         if kind == messages.SPOT_INTERRUPTED and labels.get(CAPACITY_TYPE) == SPOT:
             key = OfferingKey(labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), SPOT)
             self._unavailable.mark([key])

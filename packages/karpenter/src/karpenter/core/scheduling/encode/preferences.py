@@ -91,6 +91,8 @@ def node_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
     """Return the alternatives of the required node affinity, if it has any."""
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    # The terms are alternatives (or); the expressions of a term must all hold (and):
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
     return required.node_selector_terms if required else ()
 
 
@@ -121,6 +123,8 @@ class _Preferences:
         self.anti_preferred = (
             _by_weight(anti.preferred_during_scheduling_ignored_during_execution) if anti else []
         )
+        # ScheduleAnyway is a preference; DoNotSchedule is required:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
         self.spreads = [s for s in spreads if respect or s.when_unsatisfiable == "DoNotSchedule"]
         self.tolerations = spec.tolerations
         if not respect:
@@ -185,6 +189,8 @@ def _contradiction(asked: Sequence[Requirement], wanted: Requirements) -> str:
 
 
 def _by_weight(terms: Sequence[W]) -> list[W]:
+    # The weight is from 1 to 100; upstream drops the heaviest preference first:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity-weight
     return sorted(terms, key=lambda term: -term.weight)
 
 
@@ -254,6 +260,8 @@ class PodData:
 
     def host_cap(self, number: int) -> int:
         """Return how many pods of the class one bin may still take, by the pods that it has."""
+        # Two pods of one class would bind the same host port:
+        # https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
         cap = 1 if self.pod_class.ports else _NO_LIMIT
         for demand in self.demands.hosts:
             cap = min(cap, host_limit(demand, number))

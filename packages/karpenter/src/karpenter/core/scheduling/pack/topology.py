@@ -106,6 +106,8 @@ class Topology:
     def counting(self, constraints: PodConstraints) -> tuple[TopologyGroup, ...]:
         """Return the groups that count pods with these constraints wherever they are placed."""
         groups = list(self._by_selector.selecting(constraints.namespace, constraints.labels))
+        # Anti-affinity is symmetric: a running pod keeps off the pods that its own term selects:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
         for term in required_anti_affinity(constraints.example.spec):
             group = self._groups[self._inverse_key(constraints.example, term)]
             if group not in groups:
@@ -128,6 +130,8 @@ class Topology:
     def _stated(self, constraints: PodConstraints, relaxation: Relaxation) -> Iterator[TopologyDemand]:
         pod = constraints.example
         for spread in relaxation.spreads:
+            # A missing selector matches no pods:
+            # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
             if spread.label_selector is not None:  # a spread that selects nothing limits nothing
                 yield self._demand(constraints, self._spread_key(pod, spread))
         for kind, terms in (
@@ -149,6 +153,8 @@ class Topology:
             frozenset({pod.metadata.namespace}),
             parse_selector(_with_keys(spread.label_selector, pod, spread.match_label_keys)),
             spread.max_skew,
+            # Without minDomains the constraint behaves as if it were 1:
+            # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
             spread.min_domains or 0,
             spread_node_filter(pod.spec, spread, terms),
         )
@@ -201,6 +207,8 @@ class Topology:
 
     def _add_domains(self, group: TopologyGroup) -> None:
         for template in self._templates:
+            # nodeTaintsPolicy Honor: a NodePool whose taints the pod does not tolerate is no domain for it:
+            # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
             if group.spec.filter.tolerates(template.pool.taints):
                 group.add_domains(template.domains(group.key))
         for node in self._nodes.values():
@@ -288,8 +296,8 @@ def _with_keys(
 ) -> LabelSelector | None:
     """Return the selector narrowed to pods that share (or differ from) the pod's own label values."""
     # matchLabelKeys and mismatchLabelKeys narrow a selector by the values of the pod itself; kube-apiserver
-    # merges
-    # them into the selector of stored pods, which manifests on disk have not been through.
+    # merges them into the selector of stored pods, which manifests on disk have not been through:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
     labels: Mapping[str, str] = pod.metadata.labels
     extra = [
         LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))

@@ -99,8 +99,7 @@ class TopologyGroup:
         """
         Return the domains a pod may go to, with their counts; None asks for a first domain.
 
-        `strict` is what the pod itself allows; `counts_itself` says that the group's selector
-        picks the pod.
+        `strict` is what the pod itself allows; `self_selecting` says that the group selects the pod.
         """
         mine = {d: c for d, c in self.counts.items() if strict.allows(d)}
         match self.kind:
@@ -113,6 +112,8 @@ class TopologyGroup:
                 # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
                 return None if not taken and self_selecting else taken
             case _:
+                # Anti-affinity allows no pod of the group in the domain, however many may be elsewhere:
+                # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
                 return {d: 0 for d, c in mine.items() if not c}
 
     def pattern(self, domains: Sequence[str]) -> tuple[int, ...]:
@@ -133,6 +134,9 @@ class TopologyGroup:
         # With fewer domains than minDomains the global minimum counts as 0:
         # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
         least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
+        # maxSkew compares with the domain that has the fewest matching pods. A pod that its own selector
+        # matches adds one to the domain that it goes to:
+        # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
         ceiling = self.spec.max_skew + least - self_selecting
         return {d: c for d, c in mine.items() if c <= ceiling}
 

@@ -87,11 +87,15 @@ def _flags(bootstrap: Bootstrap) -> Iterator[str]:
     kubelet = bootstrap.kubelet
     if bootstrap.labels:
         yield f'--node-labels="{render_labels(bootstrap.labels)}"'
+    # The taint that keeps pods off until registration is among them, so the flag is never empty:
+    # https://karpenter.sh/docs/concepts/nodeclaims/
     yield f'--register-with-taints="{",".join(map(render_taint, bootstrap.taints))}"'
     yield from _number("max-pods", kubelet.max_pods)
     yield from _number("pods-per-core", kubelet.pods_per_core)
     yield from _pairs("system-reserved", kubelet.system_reserved, "=")
     yield from _pairs("kube-reserved", kubelet.kube_reserved, "=")
+    # A threshold is written as signal<quantity; a reservation as resource=quantity:
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
     yield from _pairs("eviction-hard", kubelet.eviction_hard, "<")
     yield from _pairs("eviction-soft", kubelet.eviction_soft, "<")
     yield from _pairs("eviction-soft-grace-period", kubelet.eviction_soft_grace_period, "=")

@@ -48,6 +48,8 @@ def node_config(told: Bootstrap) -> dict[str, Any]:
         {"key": taint.key, "effect": taint.effect, **to_plain(taint)} for taint in told.taints
     ]
     kubelet: dict[str, Any] = {"config": config}
+    # KubeletConfiguration has no field for node labels; they are a flag only:
+    # https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
     if told.labels:
         kubelet["flags"] = [f'--node-labels="{render_labels(told.labels)}"']
     return {

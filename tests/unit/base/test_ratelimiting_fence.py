@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from karpenter.base.fence import OPEN, Fence, LeaseNotHeld
+from karpenter.base.ratelimiting import OPEN, Fence, LeaseNotHeld
 
 
 class Seconds:
