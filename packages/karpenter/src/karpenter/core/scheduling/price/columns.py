@@ -15,6 +15,7 @@ on a `PatternProblem`; knows nothing of labels or topology.
 
 from __future__ import annotations
 
+from itertools import combinations
 from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,22 +26,32 @@ from numpy.typing import NDArray
 from karpenter.core.scheduling.price.bound import Market
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _ROUNDS: Final = 120
-"""Times that the linear program is solved at most; then the values are scaled down until they prove a bound."""
+"""Times that the linear program is solved at most for one bound."""
 
-_STATES: Final = (800, 6_000, 30_000)
-"""Partial patterns of all machines that are kept; more of them when fewer showed no pattern that is worth it."""
+_STATES: Final = (16, 100, 1000)
+"""Partial patterns of each machine that are kept; more of them when fewer showed none that is worth it."""
 
-_COLUMNS: Final = 60
+_COLUMNS: Final = 80
 """Patterns that join the linear program in one round."""
 
+_OF_EACH: Final = 8
+"""Patterns of one machine that are found at once."""
+
+_MIXES: Final = 8
+_BOUNDS: Final = 4
+"""Mixes of resources by which what still fits is bounded."""
+
 _AT_FIRST: Final = 0.8
-_SWEEPS: Final = 2
+_UNSERVED: Final = 50.0
 _ROUNDING: Final = 1e-9
 _GAIN: Final = 1e-6
 """The share of its price by which a pattern must be worth more than its machine to join the program."""
+
+_NEAR: Final = 1e-5
+"""The share of the cost by which a bound may be below it."""
 
 
 class DomainSplit(msgspec.Struct, frozen=True):
@@ -95,18 +106,6 @@ class Pattern(msgspec.Struct, frozen=True):
     once: bool = False
 
 
-class PodValues(msgspec.Struct, frozen=True):
-    """What a pod of each item is worth, and the bound that these values prove."""
-
-    value: NDArray[np.float64]
-    at_node: NDArray[np.float64]
-    """The most that pods on each bin that is there once can be worth; 0 for those that are bought."""
-
-    bound: float
-    columns: tuple[Pattern, ...] = ()
-    """The patterns that the values come from."""
-
-
 class LinearProgram:
     """A linear or integer program in the making; no variable is negative."""
 
@@ -115,6 +114,16 @@ class LinearProgram:
         self._cost: list[float] = []
         self._upper: list[float] = []
         self._rows: list[tuple[dict[int, float], float, float]] = []
+
+    @property
+    def columns(self) -> int:
+        """How many variables there are."""
+        return len(self._cost)
+
+    @property
+    def rows(self) -> int:
+        """How many constraints there are."""
+        return len(self._rows)
 
     def column(self, cost: float, upper: float = np.inf) -> int:
         """Add a variable."""
@@ -186,142 +195,228 @@ def worth_of_pods(given: PatternProblem, value: NDArray[np.float64]) -> float:
     return alone + sum(least_divided(each, [float(value[item]) for item in each.items]) for each in given.splits)
 
 
-def least_divided(split: DomainSplit, value: list[float]) -> float:
+def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
     """Return the least that the pods of a split are worth in any division that maxSkew allows."""
-    best = np.inf
     order = sorted(range(len(value)), key=lambda domain: value[domain])
+    worth = [sum(map(mul, counts, value)) for counts in _divisions(split, order)]
+    return float(min(worth, default=0.0))
+
+
+def most_divided(split: DomainSplit) -> tuple[int, ...]:
+    """Return the most pods that each domain of a split can have."""
+    domains = range(len(split.items))
+    found = ([first, *(other for other in domains if other != first)] for first in domains)
+    return tuple(
+        max((counts[first[0]] for counts in _divisions(split, first)), default=split.count) for first in found
+    )
+
+
+def least_in_each(split: DomainSplit) -> tuple[int, ...]:
+    """Return the fewest pods that each domain of a split can have."""
+    domains = range(len(split.items))
+    found = ([*(other for other in domains if other != last), last] for last in domains)
+    return tuple(min((counts[last[-1]] for counts in _divisions(split, last)), default=0) for last in found)
+
+
+def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
+    """Yield for each count that the emptiest domain may have a division that fills domains in some order."""
     for level in range(1 if split.from_zero else split.count + max(split.already) + 1):
-        low = [max(0, level - already) for already in split.already]
-        if split.from_zero:
-            low = [0] * len(value)
-        rest = split.count - sum(low)
-        worth = sum(map(mul, low, value))
+        counts = [0 if split.from_zero else max(0, level - already) for already in split.already]
+        rest = split.count - sum(counts)
         for domain in order:
-            more = min(rest, level + split.max_skew - split.already[domain] - low[domain])
-            rest -= max(more, 0)
-            worth += max(more, 0) * value[domain]
+            more = max(0, min(rest, level + split.max_skew - split.already[domain] - counts[domain]))
+            rest -= more
+            counts[domain] += more
         if rest == 0:
-            best = min(best, worth)
-    return float(best) if np.isfinite(best) else 0.0
+            yield counts
 
 
-def pod_values(given: PatternProblem, most: float, highspy: Any, first: NDArray[np.float64]) -> PodValues:
+class ColumnProgram:
     """
-    Return the best values of pods that column generation finds, with the bound that they prove.
+    The linear program that buys shares of patterns, with limits on how many machines of a group are bought.
 
-    `most` is what the plan at hand costs, and `first` are values to begin with.
+    Groups of machines are what plans are divided by: each machine, all machines, those of one size, and those
+    that the same items may use.
     """
-    search = PatternSearch(given)
-    master = _Master(highspy, given, most)
-    value, at_node = first, np.zeros(len(given.bins))
-    complete = False
-    for _ in range(_ROUNDS):
-        cost = search.price + at_node
-        added = 0
-        # The first values overprice no machine, so patterns that are worth a bit less will do.
-        need = cost * ((1 + _GAIN) if master.solved else _AT_FIRST)
-        for states in _STATES:
-            found = search.patterns(value, need, states)
-            added = master.add(found, cost)
-            if added or found.complete.all():
-                break
-        if not added and master.solved:
-            complete = bool(found.complete.all())
-            break
-        solved = master.solve()
-        if solved is None:
-            break
-        value, at_node = solved
-    proved = _proved(given, search, value, search.price + at_node if complete else None)
-    return msgspec.structs.replace(proved, columns=tuple(master.columns))
 
-
-def _proved(
-    given: PatternProblem, search: PatternSearch, value: NDArray[np.float64], cost: NDArray[np.float64] | None
-) -> PodValues:
-    """Return values with their bound, scaled down so that no machine is worth more than its price."""
-    value = np.maximum(value, 0.0)
-    worth = search.most_worth(value)
-    once = search.once
-    if cost is None:
-        bought = np.where(worth > 0, search.price / np.maximum(worth, 1e-300), np.inf)[~once]
-        value = value * min(1.0, float(bought.min(initial=np.inf)))
-        cost = search.most_worth(value)
-    value = value * (1 - 2 * _GAIN)
-    at_node = np.where(once, np.minimum(cost, worth), 0.0)
-    bound = worth_of_pods(given, value) - float(at_node.sum())
-    return PodValues(value, at_node, max(0.0, bound))
-
-
-class _Master:
-    """The linear program that buys shares of patterns."""
-
-    def __init__(self, highspy: Any, given: PatternProblem, most: float) -> None:
+    def __init__(self, given: PatternProblem, most: float, highspy: Any) -> None:
         program = LinearProgram(highspy)
-        # A pod that no pattern serves yet costs as much as the whole plan, so that there is a solution.
-        rows: list[dict[int, float]] = [{program.column(most): 1.0} for _ in given.count]
+        # A pod that no pattern serves costs far more than the plan at hand, so that there is always a solution.
+        rows: list[dict[int, float]] = [{program.column(_UNSERVED * most): 1.0} for _ in given.count]
         served_rows(program, given, rows)
-        self._given = given
-        self._limited = {number: 0 for number, each in enumerate(given.bins) if each.once}
-        for number in self._limited:
-            self._limited[number] = len(program._rows)
-            program.row({}, -np.inf, 1)
-        self._highspy = highspy
+        self.search = PatternSearch(given)
+        self.price = self.search.price
+        self.member, self.low = _groups(given, self.search.cap)
+        self.high = np.array([1.0 if each.once else np.inf for each in given.bins])
+        self.high = np.append(self.high, np.full(len(self.member) - len(self.high), np.inf))
+        self._given, self._highspy = given, highspy
+        self._first_row = program.rows
+        for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True):
+            program.row({}, low, high)
+        self._first_column = program.columns
         self._solver = program.solver()
         self._known: set[tuple[int, bytes]] = set()
-        self.columns: list[Pattern] = []
-        self.solved = False
+        self._bins: list[int] = []
+        self._rows_of = [
+            np.flatnonzero(self.member[:, number]).astype(np.int32) + self._first_row
+            for number in range(len(given.bins))
+        ]
+        # A machine may be bought for nothing, so that any number of machines has a solution.
+        for number in range(len(given.bins)):
+            self._column(number, np.zeros(len(given.count), np.int64))
 
-    def add(self, found: FoundPatterns, cost: NDArray[np.float64]) -> int:
-        """Add the patterns that are worth the most compared to their machine; return how many."""
-        gain = found.worth - cost[found.bin]
+    def bounded(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+        """Set how many machines of each group are bought at least and at most."""
+        for group in np.flatnonzero((low != self.low) | (high != self.high)).tolist():
+            self._solver.changeRowBounds(self._first_row + group, float(low[group]), float(high[group]))
+        self.low, self.high = low, high
+
+    def begin(self, value: NDArray[np.float64]) -> None:
+        """Add patterns to begin with: full machines of each item, and what is worth most at some values."""
+        self._add(self.search.alone())
+        self._add(self.search.best(value, self.price * _AT_FIRST, _STATES[0]))
+
+    def _add(self, found: FoundPatterns) -> int:
         added = 0
-        for position in np.argsort(-gain / np.maximum(found.worth, 1e-300), kind="stable").tolist():
-            number = int(found.bin[position])
-            same = number, found.holds[position].tobytes()
-            if same in self._known:
-                continue
-            self._known.add(same)
-            self._column(number, found.holds[position])
-            added += 1
-            if added == _COLUMNS:
-                break
+        for position in found.order(_COLUMNS).tolist():
+            number, holds = int(found.bin[position]), found.holds[position]
+            same = number, holds.tobytes()
+            if same not in self._known:
+                self._known.add(same)
+                self._column(number, holds)
+                added += 1
         return added
 
     def _column(self, number: int, holds: NDArray[np.int64]) -> None:
-        each = self._given.bins[number]
-        self.columns.append(Pattern(tuple(holds.tolist()), each.price, number, each.once))
         items = np.flatnonzero(holds)
-        index, value = items.astype(np.int32), holds[items].astype(np.float64)
-        if each.once:
-            index = np.append(index, np.int32(self._limited[number]))
-            value = np.append(value, 1.0)
-        self._solver.addCol(each.price, 0.0, self._highspy.kHighsInf, len(index), index, value)
+        index = np.concatenate([items.astype(np.int32), self._rows_of[number]])
+        value = np.concatenate([holds[items].astype(np.float64), np.ones(len(self._rows_of[number]))])
+        self._bins.append(number)
+        self._solver.addCol(self.price[number], 0.0, self._highspy.kHighsInf, len(index), index, value)
 
-    def solve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return the values of pods, and what room on each node is worth."""
+    def solve(self) -> LinearSolution | None:
+        """Return the solution with the patterns that are known; None when there is none."""
         self._solver.run()
         if self._solver.getModelStatus() != self._highspy.HighsModelStatus.kOptimal:
             return None
-        self.solved = True
-        dual = np.array(self._solver.getSolution().row_dual, np.float64)
-        at_node = np.zeros(len(self._given.bins))
-        for number, row in self._limited.items():
-            at_node[number] = max(0.0, -dual[row])
-        return np.maximum(dual[: len(self._given.count)], 0.0), at_node
+        found = self._solver.getSolution()
+        dual = np.array(found.row_dual, np.float64)
+        group = dual[self._first_row :]
+        # What a limit is worth that does not bind is a rounding error.
+        group[((group > 0) & (self.low <= 0)) | ((group < 0) & ~np.isfinite(self.high))] = 0.0
+        share = np.array(found.col_value, np.float64)[self._first_column :]
+        return LinearSolution(
+            np.maximum(dual[: len(self._given.count)], 0.0),
+            group,
+            self.member @ np.bincount(self._bins, weights=share, minlength=len(self.price)),
+            float(self._solver.getInfo().objective_function_value),
+        )
+
+    def generate(self, enough: float) -> LinearSolution | None:
+        """
+        Return the solution over all patterns, or one that proves a bound of `enough`; None when there is none.
+
+        Its cost is a bound that is proved: the values of pods are scaled down as far as patterns may exist that
+        were not found.
+        """
+        solved, best = self.solve(), -np.inf
+        for _ in range(_ROUNDS):
+            if solved is None:
+                return None
+            cost = self.price - self.member.T @ solved.group
+            closed = (self.member.T @ (self.high <= 0)) > 0
+            added, bound = 0, -np.inf
+            for states in _STATES:
+                found = self.search.best(solved.value, np.where(closed, np.inf, cost * (1 + _GAIN) + _ROUNDING), states)
+                bound = max(bound, self._bound(solved, cost, np.where(closed, 0.0, found.upper)))
+                best = max(best, bound)
+                added = self._add(found)
+                if added or best >= enough or bound >= solved.cost * (1 - _NEAR):
+                    break
+            if not added or best >= enough:
+                return msgspec.structs.replace(solved, cost=best)
+            solved = self.solve()
+        return msgspec.structs.replace(solved, cost=best) if solved is not None else None
+
+    def _bound(
+        self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]
+    ) -> float:
+        """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
+        once = self.search.once
+        limits = np.where(solved.group > 0, solved.group * self.low, 0.0)
+        capped = (solved.group < 0) & np.isfinite(self.high)
+        capped[: len(once)] &= ~once
+        limits[capped] = solved.group[capped] * self.high[capped]
+        worth = worth_of_pods(self._given, solved.value) + float(limits.sum()) - float(upper[once].sum())
+        # A machine that may be worth more than its price adds at most that share to the cost of a plan.
+        more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
+        return max(0.0, worth / (1 + float(more[~once].max(initial=0.0))))
+
+
+class LinearSolution(msgspec.Struct, frozen=True):
+    """The dual values of a linear program, how many machines of each group it buys, and its cost."""
+
+    value: NDArray[np.float64]
+    """What a pod of each item is worth."""
+
+    group: NDArray[np.float64]
+    """What one machine more of each group is worth: below zero where there are too many."""
+
+    machines: NDArray[np.float64]
+    cost: float
+
+
+def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """
+    Return which machines are in which group, ``member[group, machine]``, and how many each group has at least.
+
+    First is each machine by itself, then all that are bought. The pods of an item need so many machines as hold
+    them when nothing else is there.
+    """
+    bought = np.array([not each.once for each in given.bins])
+    groups: dict[bytes, tuple[NDArray[np.bool_], float]] = {}
+
+    def add(some: NDArray[np.bool_], least: float = 0.0) -> None:
+        groups[some.tobytes()] = some, max(least, groups.get(some.tobytes(), (some, 0.0))[1])
+
+    add(bought)
+    least = np.array(given.count)
+    for split in given.splits:
+        least[list(split.items)] = least_in_each(split)
+    for item, count in enumerate(least.tolist()):
+        some = cap[:, item] > 0
+        if some.any():
+            add(some & bought, np.ceil(count / cap[some, item].max()) if not (some & ~bought).any() else 0.0)
+    rooms: dict[tuple[int, ...], list[int]] = {}
+    for number in np.flatnonzero(bought).tolist():
+        rooms.setdefault(given.bins[number].room, []).append(number)
+    for each in rooms.values():
+        add(np.isin(np.arange(len(bought)), each))
+    found = [each for each in groups.values() if each[0].sum() > 1 or each[1]]
+    member = np.array([each for each, _ in found], np.float64).reshape(len(found), len(bought))
+    return (
+        np.concatenate([np.eye(len(bought)), member]),
+        np.concatenate([np.zeros(len(bought)), np.array([low for _, low in found], np.float64)]),
+    )
 
 
 class FoundPatterns(msgspec.Struct, frozen=True):
-    """Patterns, and the machines of which all were found."""
+    """Patterns, and the most that any pattern of each machine can be worth."""
 
     bin: NDArray[np.int64]
     holds: NDArray[np.int64]
-    worth: NDArray[np.float64]
-    complete: NDArray[np.bool_]
+    gain: NDArray[np.float64]
+    """The share of its worth that a pattern is worth more than its machine."""
+
+    upper: NDArray[np.float64]
+
+    def order(self, most: int) -> NDArray[np.int64]:
+        """Return the positions of the patterns that gain most."""
+        return np.argsort(-self.gain, kind="stable")[:most]
 
 
 class PatternSearch:
-    """Finds the maximal patterns of all machines that are worth enough."""
+    """Finds the patterns of all machines that are worth most."""
 
     def __init__(self, given: PatternProblem) -> None:
         items, bins = len(given.count), len(given.bins)
@@ -333,8 +428,11 @@ class PatternSearch:
         for number, each in enumerate(given.bins):
             usable[number, list(each.items)] = True
         cap = np.minimum(np.array(given.count), np.array(given.cap)).astype(np.float64)
-        self._cap = np.where(usable, np.minimum(self._fitting(self._room), cap), 0.0)
-        self._unit = np.zeros_like(self._room)
+        self.cap = np.where(usable, np.minimum(self._fitting(self._room), cap), 0.0)
+        # size[mix, bin, item]: the share of the machine that a pod takes, by some mix of the resources.
+        share = np.where(self._room > 0, 1 / np.maximum(self._room, 1.0), 0.0)
+        self._mix = _mixes(self._want) [:, None, :] * share[None]
+        self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
 
     def _fitting(self, room: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many pods of each item each room holds: ``most[room, item]``."""
@@ -345,130 +443,127 @@ class PatternSearch:
             most[:, asked] = np.minimum(most[:, asked], room[:, resource, None] // want[asked])
         return most
 
-    def most_worth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return more than any pattern of each machine is worth, or as much."""
-        unit = self._units(value)
-        over = np.maximum(value - unit @ self._want.T, 0.0)
-        worth: NDArray[np.float64] = (unit * self._room).sum(axis=1) + (over * self._cap).sum(axis=1)
-        return worth * (1 + _ROUNDING)
+    def alone(self) -> FoundPatterns:
+        """Return for each item the machine that serves it for least by itself, full of it."""
+        per_pod = np.where(self.cap > 0, self.price[:, None] / np.maximum(self.cap, 1.0), np.inf)
+        per_pod[self.once] = np.inf
+        items = np.flatnonzero(np.isfinite(per_pod).any(axis=0))
+        number = per_pod[:, items].argmin(axis=0)
+        holds = np.zeros((len(items), len(self._want)), np.int64)
+        holds[np.arange(len(items)), items] = self.cap[number, items].astype(np.int64)
+        return FoundPatterns(number, holds, np.zeros(len(items)), np.full(len(self.price), np.inf))
 
-    def _units(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return values per unit of each resource at which a machine is worth little more than its best pattern."""
-        unit = self._unit
-        best = self._bounds(unit, value)
-        for _ in range(_SWEEPS):
-            for resource in range(self._want.shape[1]):
-                unit, best = self._along(unit, best, value, resource)
-        self._unit = unit
-        return unit
+    def _relaxed(
+        self, value: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """
+        Return bounds for what machines are worth if pods were divisible, best first.
 
-    def _bounds(self, unit: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.float64]:
-        over = np.maximum(value - unit @ self._want.T, 0.0)
-        found: NDArray[np.float64] = (unit * self._room).sum(axis=1) + (over * self._cap).sum(axis=1)
-        return found
+        ``total[mix, bin]`` with the value of a whole machine by that mix, and what each pod pays beyond its size.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = np.where(self._size > 0, value / np.maximum(self._size, 1e-300), np.inf)
+        density = np.where(self.cap > 0, density, -1.0)
+        order = np.argsort(-density, axis=2, kind="stable")
+        filled = np.cumsum(np.take_along_axis(self._size * self.cap, order, axis=2), axis=2) >= 1.0
+        last = np.where(filled.any(axis=2), filled.argmax(axis=2), -1)
+        breaking = np.take_along_axis(order, np.maximum(last, 0)[:, :, None], axis=2)[:, :, 0]
+        rate = np.take_along_axis(density, breaking[:, :, None], axis=2)[:, :, 0]
+        rate = np.where((last >= 0) & np.isfinite(rate), np.maximum(rate, 0.0), 0.0)
+        over = np.maximum(value - rate[:, :, None] * self._size, 0.0)
+        total = rate * (self._mix * self._room).sum(axis=2) + (over * self.cap).sum(axis=2)
+        few = np.argsort(total, axis=0, kind="stable")[:_BOUNDS]
+        return (
+            np.take_along_axis(total, few, axis=0),
+            np.take_along_axis(rate[:, :, None] * self._mix, few[:, :, None], axis=0),
+            np.take_along_axis(over, few[:, :, None], axis=0),
+        )
 
-    def _along(
-        self, unit: NDArray[np.float64], best: NDArray[np.float64], value: NDArray[np.float64], resource: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the best values when that of one resource changes; the minimum is where some pod breaks even."""
-        asked = np.flatnonzero(self._want[:, resource] > 0)
-        if not len(asked):
-            return unit, best
-        others = unit.copy()
-        others[:, resource] = 0.0
-        left = value - others @ self._want.T  # left[bin, item]
-        tried = np.maximum(left[:, asked] / self._want[asked, resource], 0.0)
-        tried = np.concatenate([tried, np.zeros((len(unit), 1))], axis=1)
-        over = np.maximum(left[:, None, :] - tried[:, :, None] * self._want[:, resource], 0.0)
-        worth = (others * self._room).sum(axis=1)[:, None] + tried * self._room[:, resource, None]
-        worth = worth + np.einsum("bti,bi->bt", over, self._cap)
-        position = worth.argmin(axis=1)
-        rows = np.arange(len(unit))
-        lower = worth[rows, position] < best
-        changed = unit.copy()
-        changed[lower, resource] = tried[rows, position][lower]
-        return changed, np.where(lower, worth[rows, position], best)
-
-    def patterns(self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int) -> FoundPatterns:
-        """Return the maximal patterns worth `need` or more; of some machines not all if there are too many."""
-        unit = self._units(value)
-        pays = value - unit @ self._want.T
-        over, slack = np.maximum(pays, 0.0), np.maximum(-pays, 0.0)
-        total = (unit * self._room).sum(axis=1) + (over * self._cap).sum(axis=1)
-        allowed = total - need
-        allowed = allowed + np.abs(total) * _ROUNDING
-        complete = np.ones(len(need), bool)
-        bins = np.flatnonzero((allowed >= 0) & self._cap.any(axis=1))
-        # What loses most is decided first.
-        order = np.argsort(-np.where(self._cap > 0, over + slack, np.inf), axis=1, kind="stable")
-        worth_of_room = unit @ self._want.T
+    def best(self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int) -> FoundPatterns:
+        """Return patterns worth more than `need`; `limit` partial patterns of each machine are kept."""
+        total, unit, over = self._relaxed(value)
+        upper = total[0] * (1 + _ROUNDING)
+        bins = np.flatnonzero(upper > need)
+        upper = np.minimum(upper, np.where(np.isfinite(need), need, upper))
+        # What loses most by a wrong decision is decided first.
+        order = np.argsort(-np.where(self.cap > 0, np.abs(value - unit[0] @ self._want.T), np.inf), axis=1, kind="stable")
+        rest = np.take_along_axis(over * self.cap, order[None], axis=2)
+        rest = np.flip(np.cumsum(np.flip(rest, axis=2), axis=2), axis=2)
+        rest = np.concatenate([rest, np.zeros((*rest.shape[:2], 1))], axis=2)
         state = _States(bins, self._room[bins], np.zeros(len(bins)), np.zeros((len(bins), len(value)), np.int64))
-        open_ = self._cap.copy()
+        open_ = self.cap.copy()
         for position in range(len(value)):
-            state = self._next(state, order[state.bin, position], over, slack, allowed)
+            state = self._next(state, order[state.bin, position], value)
             open_[np.arange(len(open_)), order[:, position]] = 0.0
-            state = self._pruned(state, open_, unit, worth_of_room, allowed, limit, complete)
-        more = self._fitting(state.room)
-        full = ((np.minimum(more, self._cap[state.bin] - state.holds)) < 1).all(axis=1) & state.holds.any(axis=1)
-        holds = state.holds[full]
-        return FoundPatterns(state.bin[full], holds, holds @ value, complete)
+            bound = np.full(len(state.bin), np.inf)
+            for values, left in zip(unit, rest[:, :, position + 1], strict=True):
+                np.minimum(bound, (values[state.bin] * state.room).sum(axis=1) + left[state.bin], out=bound)
+            bound = (bound + state.worth) * (1 + _ROUNDING)
+            keep = np.flatnonzero(bound > need[state.bin])
+            state, bound = state.some(keep), bound[keep]
+            most = np.minimum(self._fitting(state.room), open_[state.bin])
+            np.minimum(bound, (most @ value + state.worth) * (1 + _ROUNDING), out=bound)
+            for values, more in zip(unit, over, strict=True):
+                fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
+                np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
+            keep = np.flatnonzero(bound > need[state.bin])
+            keep = keep[np.lexsort((-bound[keep], state.bin[keep]))]
+            begin = np.searchsorted(state.bin[keep], state.bin[keep], side="left")
+            dropped = np.arange(len(keep)) - begin >= limit
+            np.maximum.at(upper, state.bin[keep[dropped]], bound[keep[dropped]])
+            state = state.some(keep[~dropped])
+        np.maximum.at(upper, state.bin, state.worth * (1 + _ROUNDING))
+        state = self._filled(state, value)
+        gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
+        return FoundPatterns(state.bin, state.holds, gain, upper)
 
-    def _next(
-        self,
-        state: _States,
-        item: NDArray[np.int64],
-        over: NDArray[np.float64],
-        slack: NDArray[np.float64],
-        allowed: NDArray[np.float64],
-    ) -> _States:
-        """Put every number of pods of the next item on each partial pattern that it can still afford."""
-        cap = self._cap[state.bin, item]
+    def _next(self, state: _States, item: NDArray[np.int64], value: NDArray[np.float64]) -> _States:
+        """Put every number of pods of the next item on each partial pattern."""
         want = self._want[item]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(want > 0, state.room // np.maximum(want, 1.0), np.inf).min(axis=1, initial=np.inf)
-        most = np.minimum(most, cap)
-        missing, less = over[state.bin, item], slack[state.bin, item]
-        left = allowed[state.bin] - state.loss
-        with np.errstate(divide="ignore", invalid="ignore"):
-            high = np.where(less > 0, np.minimum(most, np.floor(left / less + _ROUNDING)), most)
-            low = np.where(missing > 0, np.maximum(0.0, np.ceil(cap - left / missing - _ROUNDING)), 0.0)
-        times = np.maximum(high - low + 1, 0.0).astype(np.int64)
+        most = np.where(want > 0, state.room // np.maximum(want, 1.0), np.inf).min(axis=1, initial=np.inf)
+        times = np.minimum(most, self.cap[state.bin, item]).astype(np.int64) + 1
         source = np.repeat(np.arange(len(times)), times)
-        begin = np.cumsum(times) - times
-        count = low[source] + (np.arange(len(source)) - begin[source])
+        count = np.arange(len(source)) - (np.cumsum(times) - times)[source]
         holds = state.holds[source]
-        holds[np.arange(len(source)), item[source]] = count.astype(np.int64)
-        loss = state.loss[source] + count * less[source] + (cap[source] - count) * missing[source]
+        holds[np.arange(len(source)), item[source]] = count
         room = state.room[source] - count[:, None] * want[source]
-        return _States(state.bin[source], room, loss, holds)
+        return _States(state.bin[source], room, state.worth[source] + count * value[item[source]], holds)
 
-    def _pruned(
-        self,
-        state: _States,
-        open_: NDArray[np.float64],
-        unit: NDArray[np.float64],
-        worth_of_room: NDArray[np.float64],
-        allowed: NDArray[np.float64],
-        limit: int,
-        complete: NDArray[np.bool_],
-    ) -> _States:
-        """Drop partial patterns with more unused room than they may have, and what exceeds the limit."""
-        most = np.minimum(self._fitting(state.room), open_[state.bin])
-        unused = (unit[state.bin] * state.room).sum(axis=1) - (most * worth_of_room[state.bin]).sum(axis=1)
-        loss = state.loss + np.maximum(unused, 0.0)
-        keep = np.flatnonzero(loss <= allowed[state.bin])
-        if len(keep) > limit:
-            share = loss[keep] / np.maximum(allowed[state.bin[keep]], 1e-300)
-            order = np.argsort(share, kind="stable")
-            complete[state.bin[keep[order[limit:]]]] = False
-            keep = np.sort(keep[order[:limit]])
-        return _States(state.bin[keep], state.room[keep], state.loss[keep], state.holds[keep])
+    def _filled(self, state: _States, value: NDArray[np.float64]) -> _States:
+        """Return the best patterns of each machine, with every pod that still fits."""
+        first = np.lexsort((-state.worth, state.bin))
+        begin = np.searchsorted(state.bin[first], state.bin[first], side="left")
+        state = state.some(first[np.arange(len(first)) - begin < _OF_EACH])
+        room, holds = state.room.copy(), state.holds.copy()
+        for item in np.argsort(-value, kind="stable").tolist():
+            more = np.minimum(
+                np.where(self._want[item] > 0, room // np.maximum(self._want[item], 1.0), np.inf).min(axis=1, initial=np.inf),
+                self.cap[state.bin, item] - holds[:, item],
+            )
+            holds[:, item] += more.astype(np.int64)
+            room -= more[:, None] * self._want[item]
+        return _States(state.bin, room, holds @ value, holds)
+
+
+def _mixes(want: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights of resources by which the size of pods is measured: ``mix[number, resource]``."""
+    active = np.flatnonzero(want.any(axis=0)).tolist()
+    found = [np.eye(want.shape[1])[resource] for resource in active]
+    for first, second in combinations(active, 2):
+        for share in (0.5,) if len(found) >= _MIXES else (0.15, 0.3, 0.5, 0.7, 0.85):
+            mix = np.zeros(want.shape[1])
+            mix[first], mix[second] = share, 1 - share
+            found.append(mix)
+    return np.array(found)
 
 
 class _States(msgspec.Struct, frozen=True):
-    """Partial patterns: of which machine, the room that is left, what is lost so far, and their pods."""
+    """Partial patterns: of which machine, the room that is left, what their pods are worth, and the pods."""
 
     bin: NDArray[np.int64]
     room: NDArray[np.float64]
-    loss: NDArray[np.float64]
+    worth: NDArray[np.float64]
     holds: NDArray[np.int64]
+
+    def some(self, which: NDArray[np.int64]) -> _States:
+        return _States(self.bin[which], self.room[which], self.worth[which], self.holds[which])

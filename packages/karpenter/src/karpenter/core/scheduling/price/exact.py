@@ -18,7 +18,9 @@ has none of both.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from heapq import heappop, heappush
+from operator import mul
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -31,13 +33,12 @@ from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import Item, dual_values, item_of, library, market
 from karpenter.core.scheduling.price.columns import (
     Bin,
+    ColumnProgram,
     DomainSplit,
     LinearProgram,
     Pattern,
     PatternProblem,
-    PatternSearch,
-    PodValues,
-    pod_values,
+    most_divided,
     served_rows,
 )
 from karpenter.core.scheduling.price.patterns import Packing
@@ -60,28 +61,23 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_PATTERNS: Final = 3000
-_STATES: Final = 60_000
-_COMPARED: Final = 6000
-_SHARES: Final = (0.1, 0.3, 1.0)
-"""The share of the reduced cost that patterns may have: first for a cheaper plan, then for the proof."""
+_PARTS: Final = 150
+"""Parts of all plans that are divided: no clock, so that a decision can be made again."""
 
-_BRANCHES: Final = 20
-_ITERATIONS: Final = 20_000
-_PLANS: Final = 100_000
-"""Plans after which a search is given up: no clock, so that a decision can be made again."""
+_BRANCHES: Final = 50
+_LOOKS: Final = 6
+"""Groups of machines for which the effect of a division is worked out at once."""
 
-_TOGETHER: Final = 256
+_WHOLE: Final = 1e-6
 _EQUAL: Final = 1e-12
 
 
 class Solution(msgspec.Struct, frozen=True):
-    """What an integer program found: a lower bound, and the best solution, if any."""
+    """Whole pods on whole machines."""
 
-    least: float
     cost: float
-    columns: tuple[int, ...]
-    """How often each pattern is bought."""
+    patterns: tuple[Pattern, ...]
+    """The pods of each machine."""
 
     divided: tuple[tuple[int, ...], ...] = ()
     """Pods in each domain, per split."""
@@ -102,21 +98,14 @@ def cheapest_schedule(
     if not small or first.nodes.count > _NODES or library() is None:
         return first, None
     given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
-    values = pod_values(given, hourly, library(), start)
-    best, cost, least = first, hourly, values.bound
-    for share in _SHARES:
-        if first.stop() or least >= cost * (1 - TOLERANCE):
-            break
-        found = patterns(given, values, cost, share)
-        if found is None:
-            continue
-        proved, solved = CoverSearch(given, values, found).run(cost, _PLANS)
-        if solved is not None and not any(left.values()):
-            again = _opened(first, given, found, solved, values)
-            if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
-                best, cost = again, hourly_of(again)
-        if share == 1.0:
-            least = max(least, min(proved, solved.cost if solved is not None else cost))
+    if first.stop():
+        return first, None
+    least, solved = MachineSearch(given, start, hourly).run(_PARTS)
+    best, cost = first, hourly
+    if solved is not None and not any(left.values()):
+        again = _opened(first, given, solved, start)
+        if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
+            best, cost = again, hourly_of(again)
     # The plan at hand is among the plans that the program chooses from: more than its cost is no answer.
     if least > cost * (1 + TOLERANCE):
         return best, None
@@ -126,9 +115,8 @@ def cheapest_schedule(
 def _opened(
     first: Scheduler,
     given: PatternProblem,
-    found: Sequence[Pattern],
     solved: Solution,
-    values: PodValues,
+    worth: NDArray[np.float64],
 ) -> Scheduler | None:
     """Return a schedule with the machines of a solution; None when it cannot be had by checked moves."""
     if first.nodes.count or len(first.templates) != 1:  # the order of nodes and NodePools is not about price
@@ -156,7 +144,7 @@ def _opened(
             row.append(part)
         rows.append(row)
     unplaced = UnplacedPods(rows, parts)
-    bought = [each for each, times in zip(found, solved.columns, strict=True) for _ in range(times)]
+    bought = solved.patterns
     packing = Packing(
         np.array([each.holds for each in bought], np.float64),
         np.array([each.bin for each in bought], np.int64),
@@ -164,7 +152,7 @@ def _opened(
     )
     assert given.supply is not None
     opener = ClaimOpener(scheduler, template, given.supply, unplaced)
-    rest = opener.open_claims(packing, values.value)
+    rest = opener.open_claims(packing, worth)
     return scheduler if not rest else None
 
 
@@ -221,9 +209,9 @@ def pattern_problem(
                 len(domains) < group.spec.min_domains,
             )
         )
-        for domain in domains:
+        for domain, most in zip(domains, most_divided(splits[-1]), strict=True):
             items.append(Item(item.want, _bits_in(scheduler, item, group.key, domain), item.cap))
-            sizes.append(count)
+            sizes.append(most)
             shares.append(count / len(domains))
             where.append(((number,), group.key, domain))
     return _with_supply(scheduler, items, sizes, shares, where, tuple(splits))
@@ -253,7 +241,7 @@ def _with_supply(  # noqa: PLR0917  the lists of one item each
         )
         room = tuple(max(node.free.get(name, 0), 0) for name in axis)
         bins.append(Bin(room, 0.0, usable, once=True))
-    cap = tuple(item.cap or count for item, count in zip(items, sizes, strict=True))
+    cap = tuple(item.cap or max(count, 1) for item, count in zip(items, sizes, strict=True))
     given = PatternProblem(
         count=tuple(sizes),
         want=tuple(item.want for item in items),
@@ -313,295 +301,215 @@ def _bits_in(scheduler: Scheduler, item: Item, key: str, domain: str) -> tuple[i
     return tuple(found)
 
 
-def patterns(given: PatternProblem, values: PodValues, most: float, share: float = 1.0) -> list[Pattern] | None:
+def on_machines(given: PatternProblem, machines: Sequence[int]) -> Solution | None:
     """
-    Return every pattern that a plan of cost `most` or less may use; None when there are too many.
+    Return whole pods on some machines, each a number of a bin; a solution without machines when there is none.
 
-    At the values of pods a plan costs at least the bound and the reduced costs of its patterns. A `share` below
-    one keeps only the patterns with a reduced cost in that share of what is allowed.
+    None means that it was not found out.
     """
-    margin = share * (most - values.bound) * (1 + TOLERANCE) + most * TOLERANCE
-    search = PatternSearch(given)
-    found = search.patterns(values.value, search.price + values.at_node - margin, _STATES)
-    if not found.complete.all() or len(found.bin) > _COMPARED:
-        return None
-    best: dict[tuple[int, ...], Pattern] = {}
-    on_nodes: list[Pattern] = []
-    for number, row in zip(found.bin.tolist(), found.holds.tolist(), strict=True):
-        each, holds = given.bins[number], tuple(row)
-        if each.once:
-            on_nodes.append(Pattern(holds, 0.0, number, once=True))
-        elif holds not in best or each.price < best[holds].price:
-            best[holds] = Pattern(holds, each.price, number)
-    kept = _undominated(list(best.values())) + on_nodes
-    return kept if len(kept) <= _PATTERNS else None
-
-
-def _undominated(found: list[Pattern]) -> list[Pattern]:
-    """Return the patterns for which no other one holds as much for no more."""
-    order = sorted(found, key=lambda each: (each.price, [-held for held in each.holds]))
-    holds = np.array([each.holds for each in order], np.int32)
-    kept: list[int] = []
-    for position in range(len(order)):
-        if not (holds[kept] >= holds[position]).all(axis=1).any():
-            kept.append(position)
-    return [order[position] for position in kept]
-
-
-def cheapest(given: PatternProblem, found: Sequence[Pattern]) -> Solution | None:
-    """Return the cheapest patterns that serve every pod, as far as the program found and proved them."""
     program = LinearProgram(library())
     rows: list[dict[int, float]] = [{} for _ in given.count]
-    used: dict[int, dict[int, float]] = {}
-    for each in found:
-        use = program.column(each.price, 1 if each.once else np.inf)
-        for item, held in enumerate(each.holds):
-            if held:
-                rows[item][use] = held
-        used.setdefault(each.bin, {})[use] = 1
-    placed = served_rows(program, given, rows)
-    for number, row in used.items():
-        # How many machines of a kind there are, as a variable: the solver finds better branches and cuts with it.
-        program.row({**row, program.column(0, 1 if given.bins[number].once else np.inf): -1}, 0, 0)
-    solver = program.solver(whole=True)
-    for option, value in (
-        ("mip_rel_gap", TOLERANCE / 10),
-        ("mip_abs_gap", 0.0),
-        ("mip_max_nodes", _BRANCHES),
-        ("simplex_iteration_limit", _ITERATIONS),
-    ):
-        solver.setOptionValue(option, value)
-    solver.run()
-    # Ended by the number of branches, the bound that was reached holds; the solution may be missing.
-    known = program.highspy.HighsModelStatus
-    if solver.getModelStatus() not in {known.kOptimal, known.kSolutionLimit}:
-        return None
-    info = solver.getInfo()
-    # Rounding errors of the library must not make a bound too high.
-    least = float(info.mip_dual_bound) * (1 - TOLERANCE / 10)
-    values = [round(value) for value in solver.getSolution().col_value]
-    divided = tuple(tuple(values[column] for column in row) for row in placed)
-    return Solution(least, float(info.objective_function_value), tuple(values[: len(found)]), divided)
-
-
-def divisions(split: DomainSplit) -> list[tuple[int, ...]]:
-    """Return every division of a class over its domains that maxSkew allows."""
-    found: list[tuple[int, ...]] = []
-
-    def divide(done: tuple[int, ...], left: int) -> None:
-        if len(done) == len(split.items) - 1:
-            here = (*done, left)
-            total = [placed + already for placed, already in zip(here, split.already, strict=True)]
-            if max(total) - (0 if split.from_zero else min(total)) <= split.max_skew:
-                found.append(here)
-            return
-        for count in range(left + 1):
-            divide((*done, count), left - count)
-
-    divide((), split.count)
-    return found
-
-
-class _Plans(msgspec.Struct, frozen=True):
-    """Plans that serve a part of the pods, one per row."""
-
-    left: NDArray[np.int16]
-    """Pods of each item that are not served; of an undecided split the room for it so far, below zero."""
-
-    cost: NDArray[np.float64]
-    undecided: NDArray[np.int64]
-    """The splits that are not divided yet, as bits."""
-
-    used: NDArray[np.int64]
-    """The nodes that hold pods of the plan, as bits."""
-
-    number: NDArray[np.int64]
-
-    def some(self, which: NDArray[Any] | slice) -> _Plans:
-        return _Plans(
-            self.left[which], self.cost[which], self.undecided[which], self.used[which], self.number[which]
-        )
-
-
-class CoverSearch:
-    """
-    Finds the cheapest patterns that serve every pod, by branch and bound.
-
-    The item whose pods are worth most and are not served is served next, by each pattern that holds it; a class
-    that is split over domains is divided first, in each way that is allowed. A plan is given up when its cost and
-    the worth of its unserved pods exceed the best plan. Of plans that leave the same pods the cheapest is kept.
-    """
-
-    def __init__(self, given: PatternProblem, values: PodValues, found: Sequence[Pattern]) -> None:
-        self._given = given
-        # Items are numbered by value, so that the first that is not served is the next one.
-        self._order = np.argsort(-values.value, kind="stable")
-        rank = np.argsort(self._order)
-        self._value = values.value[self._order]
-        self._holds = np.array([each.holds for each in found], np.int16)[:, self._order]
-        self._price = np.array([each.price for each in found])
-        self._splits = [[int(rank[item]) for item in each.items] for each in given.splits]
-        self._divided = [np.array(divisions(each), np.int16) for each in given.splits]
-        self._split_of = np.full(len(rank), -1, np.int64)
-        for number, items in enumerate(self._splits):
-            self._split_of[items] = number
-        self._least = np.array(
-            [
-                float((rows @ self._value[items]).min())
-                for items, rows in zip(self._splits, self._divided, strict=True)
-            ]
-        )
-        nodes = [number for number, each in enumerate(given.bins) if each.once]
-        self._at_node = values.at_node[nodes]
-        self._bit = np.array([1 << nodes.index(each.bin) if each.once else 0 for each in found], np.int64)
-        worth = self._holds @ self._value
-        at_node = np.array([values.at_node[each.bin] for each in found])
-        reduced = self._price + at_node - worth
-        self._users = []
-        for item in range(len(rank)):
-            users = np.flatnonzero(self._holds[:, item] > 0)
-            users = users[np.argsort(reduced[users], kind="stable")]
-            self._users.append((users, reduced[users]))
-        self._seed = np.random.default_rng(0).integers(1, 2**62, len(rank) + 2) | 1
-        self._seen: dict[int, float] = {}
-        self._parent = [(-1, -1, -1)]
-        """Of each plan: the plan before, the pattern that was added, or the split with its division."""
-
-        self._best = np.inf
-        self._chosen = -1
-
-    def run(self, most: float, limit: int) -> tuple[float, Solution | None]:
-        """
-        Return a lower bound for plans that cost less than `most`, and the best of them that was found.
-
-        No plan costs less than the lower of the bound and `most`. The search ends after `limit` plans.
-        """
-        self._best = most * (1 - TOLERANCE)
-        first = np.array([self._given.count[item] for item in self._order], np.int16)
-        first[self._split_of >= 0] = 0
-        waiting = [
-            _Plans(
-                first[None],
-                np.zeros(1),
-                np.array([(1 << len(self._splits)) - 1], np.int64),
-                np.zeros(1, np.int64),
-                np.zeros(1, np.int64),
+    held: list[dict[int, int]] = []
+    for number in machines:
+        each, mine = given.bins[number], {}
+        for item in each.items:
+            most = min(
+                given.count[item],
+                given.cap[item],
+                *(room // want for room, want in zip(each.room, given.want[item], strict=True) if want),
             )
-        ]
-        while waiting:
-            plans = waiting.pop()
-            if len(self._parent) > limit:
-                waiting.append(plans)
+            if most > 0:
+                mine[item] = program.column(0, most)
+                rows[item][mine[item]] = 1.0
+        for resource, room in enumerate(each.room):
+            # Amounts are counted in machines: bytes and cores differ by nine orders of magnitude.
+            taken = {column: given.want[item][resource] / max(room, 1) for item, column in mine.items()}
+            program.row({column: share for column, share in taken.items() if share}, -np.inf, 1.0 + _EQUAL)
+        held.append(mine)
+    placed = served_rows(program, given, rows)
+    solver = program.solver(whole=True)
+    solver.setOptionValue("mip_max_nodes", _BRANCHES)
+    solver.setOptionValue("mip_max_improving_sols", 1)
+    solver.run()
+    known = program.highspy.HighsModelStatus
+    if solver.getModelStatus() == known.kInfeasible:
+        return Solution(np.inf, (), ())
+    values = [round(value) for value in solver.getSolution().col_value]
+    if solver.getInfo().primal_solution_status != program.highspy.SolutionStatus.kSolutionStatusFeasible:
+        return None
+    holds = [[0] * len(given.count) for _ in machines]
+    for row, mine in zip(holds, held, strict=True):
+        for item, column in mine.items():
+            row[item] = values[column]
+    patterns = tuple(
+        Pattern(tuple(row), given.bins[number].price, number) for row, number in zip(holds, machines, strict=True)
+    )
+    if any(not _fits(given, each) for each in patterns):  # rounding errors of the library
+        return None
+    divided = tuple(tuple(values[column] for column in row) for row in placed)
+    return Solution(sum(each.price for each in patterns), patterns, divided)
+
+
+def _fits(given: PatternProblem, pattern: Pattern) -> bool:
+    room = given.bins[pattern.bin].room
+    return all(
+        sum(map(mul, pattern.holds, column)) <= has
+        for column, has in zip(zip(*given.want, strict=True), room, strict=True)
+    )
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A part of all plans: so many machines of each group."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    least: float
+    machines: NDArray[np.float64]
+
+
+class MachineSearch:
+    """
+    Finds the cheapest machines for whole pods, by branch and price.
+
+    All plans are divided by how many machines of a group they buy, until the linear program over patterns buys
+    whole machines; then an integer program puts whole pods on them. A part of the plans is given up when its
+    bound exceeds the best plan (C. Barnhart et al., "Branch-and-price: column generation for solving huge integer
+    programs", 1998). What is divided next is what raised the bounds most so far.
+    """
+
+    def __init__(self, given: PatternProblem, first: NDArray[np.float64], most: float) -> None:
+        self._given = given
+        self._program = ColumnProgram(given, most, library())
+        self._program.begin(first)
+        self._most = self._best = most
+        self._solved: Solution | None = None
+        self._gains: dict[int, tuple[float, float]] = {}
+        self._tried: dict[bytes, Solution | None] = {}
+        self._waiting: list[tuple[float, int, _Part]] = []
+        self._pushed = 0
+        self._open = np.inf
+        """The least bound of a part that is neither divided nor given up."""
+
+    def run(self, limit: int) -> tuple[float, Solution | None]:
+        """Return the least that any plan costs, and the best plan below the first; `limit` parts are divided."""
+        program = self._program
+        part = self._bounded(program.low, program.high, 0.0)
+        for _ in range(limit):
+            if part is None:
+                part = self._next()
+            if part is None:
                 break
-            children = self._children(plans)
-            for start in range(0, len(children.cost), _TOGETHER):
-                waiting.append(children.some(slice(start, start + _TOGETHER)))
-        least = min((float(self._low(plans).min()) for plans in waiting), default=np.inf)
-        return least, self._solution() if self._chosen >= 0 else None
+            part = self._divided(part)
+        least = min([self._open, self._best, *(bound for bound, _, _ in self._waiting)])
+        return least if part is None else min(least, part.least), self._solved
 
-    def _low(self, plans: _Plans) -> NDArray[np.float64]:
-        """Return the least that plans cost once they serve every pod."""
-        low: NDArray[np.float64] = plans.cost + plans.left @ self._value
-        for number, least in enumerate(self._least):
-            low = low + ((plans.undecided >> number) & 1) * least
-        for number, worth in enumerate(self._at_node):
-            low = low - (1 - ((plans.used >> number) & 1)) * worth
-        return low
+    def _next(self) -> _Part | None:
+        """Return the part with the lowest bound."""
+        while self._waiting:
+            least, _, part = heappop(self._waiting)
+            if least < self._best * (1 - TOLERANCE):
+                return part
+        return None
 
-    def _children(self, plans: _Plans) -> _Plans:
-        """Return the plans that follow, the best last."""
-        low = self._low(plans)
-        keep = low < self._best
-        plans, low = plans.some(keep), low[keep]
-        undecided = (self._split_of >= 0) & ((plans.undecided[:, None] >> self._split_of.clip(0)) & 1).astype(bool)
-        needs = (plans.left > 0) | undecided
-        item = np.where(needs.any(axis=1), needs.argmax(axis=1), -1)
-        ended = item < 0
-        if ended.any():
-            cheapest_ended = int(np.where(ended, plans.cost, np.inf).argmin())
-            self._best = float(plans.cost[cheapest_ended])
-            self._chosen = int(plans.number[cheapest_ended])
+    def _bounded(self, low: NDArray[np.float64], high: NDArray[np.float64], least: float) -> _Part | None:
+        """Return a part with its bound; None when no plan in it is better than the best."""
+        self._program.bounded(low, high)
+        solved = self._program.generate(self._best * (1 - TOLERANCE))
+        if solved is None or solved.cost >= self._best * (1 - TOLERANCE):
+            return None
+        part = _Part(low, high, max(least, solved.cost), solved.machines)
+        self._whole(part)
+        return part if part.least < self._best * (1 - TOLERANCE) else None
+
+    def _whole(self, part: _Part) -> Solution | None:
+        """Put whole pods on the machines of a part, rounded up; keep what is better than the best."""
+        bins = len(self._given.bins)
+        machines = np.ceil(part.machines[:bins] - _WHOLE).astype(np.int64)
+        machines[self._program.search.once] = 1
+        cost = float(machines @ self._program.price)
+        if cost >= self._best * (1 - TOLERANCE):
+            return None
+        same = machines.tobytes()
+        if same not in self._tried:
+            found = on_machines(self._given, np.repeat(np.arange(bins), machines).tolist())
+            self._tried[same] = found
+            if found is not None and found.patterns:
+                self._best, self._solved = found.cost, found
+        return self._tried[same]
+
+    def _divided(self, part: _Part) -> _Part | None:
+        """Divide a part in two or three; return the most promising, and keep the others for later."""
+        near = np.round(part.machines)
+        broken = np.flatnonzero(np.abs(part.machines - near) > _WHOLE)
+        if len(broken):
+            group = self._group(part, broken)
+            under, over = np.floor(part.machines[group]), np.ceil(part.machines[group])
+            ranges = [(part.low[group], under), (over, part.high[group])]
+        else:
+            chosen = self._undecided(part, near)
+            if chosen is None:
+                if self._tried.get(self._key(near)) is None:
+                    self._open = min(self._open, part.least)
+                return None
+            group, count = chosen, near[chosen]
+            ranges = [
+                (part.low[group], count - 1), (count, count), (count + 1, part.high[group])
+            ]
         found = []
-        for each in np.unique(item[~ended]).tolist():
-            mine = item == each
-            to_divide = mine & undecided[:, each]
-            if to_divide.any():
-                found.append(self._divide(plans.some(to_divide), int(self._split_of[each])))
-            to_serve = mine & ~undecided[:, each]
-            if to_serve.any():
-                found.append(self._serve(plans.some(to_serve), low[to_serve], each))
-        if not found:
-            return plans.some(slice(0, 0))
-        made, how = zip(*found, strict=True)
-        return self._kept(
-            _Plans(
-                np.concatenate([each.left for each in made]),
-                np.concatenate([each.cost for each in made]),
-                np.concatenate([each.undecided for each in made]),
-                np.concatenate([each.used for each in made]),
-                np.concatenate([each.number for each in made]),
-            ),
-            np.concatenate(how),
-        )
+        for low, high in ranges:
+            if low <= high:
+                lows, highs = part.low.copy(), part.high.copy()
+                lows[group], highs[group] = low, high
+                each = self._bounded(lows, highs, part.least)
+                if each is not None:
+                    found.append(each)
+        found.sort(key=lambda each: each.least)
+        for each in found[1:]:
+            self._pushed += 1
+            heappush(self._waiting, (each.least, self._pushed, each))
+        return found[0] if found and found[0].least < self._best * (1 - TOLERANCE) else None
 
-    def _divide(self, plans: _Plans, split: int) -> tuple[_Plans, NDArray[np.int64]]:
-        """Divide a split in every way."""
-        rows, items = self._divided[split], self._splits[split]
-        source = np.repeat(np.arange(len(plans.cost)), len(rows))
-        choice = np.tile(np.arange(len(rows)), len(plans.cost))
-        made = plans.some(source)
-        left = made.left.copy()
-        left[:, items] = np.maximum(left[:, items] + rows[choice], 0)
-        made = msgspec.structs.replace(made, left=left, undecided=made.undecided & ~(1 << split))
-        return made, np.stack([np.full(len(choice), split), choice], axis=1)
+    def _key(self, near: NDArray[np.float64]) -> bytes:
+        machines = near[: len(self._given.bins)].astype(np.int64)
+        machines[self._program.search.once] = 1
+        return machines.tobytes()
 
-    def _serve(self, plans: _Plans, low: NDArray[np.float64], item: int) -> tuple[_Plans, NDArray[np.int64]]:
-        """Serve an item by every pattern that does not make a plan too dear."""
-        users, reduced = self._users[item]
-        times = np.searchsorted(reduced, self._best - low, side="right")
-        source = np.repeat(np.arange(len(times)), times)
-        position = np.arange(len(source)) - (np.cumsum(times) - times)[source]
-        pattern = users[position]
-        free = (plans.used[source] & self._bit[pattern]) == 0
-        source, pattern = source[free], pattern[free]
-        made = plans.some(source)
-        left = np.maximum(made.left, 0) - self._holds[pattern]
-        undecided = (self._split_of >= 0) & ((made.undecided[:, None] >> self._split_of.clip(0)) & 1).astype(bool)
-        left = np.where(undecided, made.left - self._holds[pattern], np.maximum(left, 0))
-        made = msgspec.structs.replace(
-            made, left=left, cost=made.cost + self._price[pattern], used=made.used | self._bit[pattern]
-        )
-        return made, np.stack([np.full(len(pattern), -1), pattern], axis=1)
+    def _undecided(self, part: _Part, near: NDArray[np.float64]) -> int | None:
+        """Return a group that a part with whole machines leaves open; None when only these machines are left."""
+        total = len(self._given.bins)
+        if part.low[total] < part.high[total]:
+            return total
+        used = np.flatnonzero((near[:total] > 0) & ~self._program.search.once & (part.low[:total] < near[:total]))
+        return int(used[0]) if len(used) else None
 
-    def _kept(self, made: _Plans, how: NDArray[np.int64]) -> _Plans:
-        """Return the plans that may become the best, and that leave other pods than any before."""
-        low = self._low(made)
-        order = np.argsort(-low, kind="stable")
-        order = order[low[order] < self._best]
-        # Two plans with the same 64 bits by chance: once in a billion searches.
-        with np.errstate(over="ignore"):
-            key = made.left[order].astype(np.int64) @ self._seed[:-2]
-            key += made.undecided[order] * self._seed[-2] + made.used[order] * self._seed[-1]
-        fresh, number = [], []
-        cost, parent = made.cost.tolist(), made.number.tolist()
-        for position, same in zip(order.tolist(), key.tolist(), strict=True):
-            if cost[position] < self._seen.get(same, np.inf) - _EQUAL:
-                self._seen[same] = cost[position]
-                fresh.append(position)
-                number.append(len(self._parent))
-                self._parent.append((parent[position], *how[position].tolist()))
-        plans = made.some(np.array(fresh, np.int64))
-        return msgspec.structs.replace(plans, number=np.array(number, np.int64))
+    def _group(self, part: _Part, broken: NDArray[np.int64]) -> int:
+        """Return the group of machines whose division raises the bounds most."""
+        share = part.machines[broken] - np.floor(part.machines[broken])
+        order = np.argsort(-np.minimum(share, 1 - share), kind="stable")
+        best, score, new = int(broken[order[0]]), -1.0, 0
+        for position in order.tolist():
+            group, up = int(broken[position]), float(share[position])
+            if group not in self._gains:
+                if new == _LOOKS:
+                    continue
+                new += 1
+                self._gains[group] = self._gain(part, group, up)
+            below, above = self._gains[group]
+            if below * up * above * (1 - up) > score:
+                best, score = group, below * up * above * (1 - up)
+        return best
 
-    def _solution(self) -> Solution:
-        """Return the best plan as patterns and divisions."""
-        columns = [0] * len(self._price)
-        divided: list[tuple[int, ...]] = [()] * len(self._splits)
-        at = self._chosen
-        while at > 0:
-            at, split, choice = self._parent[at]
-            if split < 0:
-                columns[choice] += 1
-            else:
-                divided[split] = tuple(self._divided[split][choice].tolist())
-        return Solution(self._best, self._best, tuple(columns), tuple(divided))
+    def _gain(self, part: _Part, group: int, up: float) -> tuple[float, float]:
+        """Return by how much the bounds of both halves rise per machine, with the patterns that are known."""
+        gains = []
+        for low, high, step in (
+            (part.low[group], np.floor(part.machines[group]), up),
+            (np.ceil(part.machines[group]), part.high[group], 1 - up),
+        ):
+            lows, highs = part.low.copy(), part.high.copy()
+            lows[group], highs[group] = low, high
+            self._program.bounded(lows, highs)
+            solved = self._program.solve()
+            cost = min(solved.cost, self._most) if solved is not None else self._most
+            gains.append(max(cost - part.least, self._most * TOLERANCE) / step)
+        return gains[0], gains[1]
