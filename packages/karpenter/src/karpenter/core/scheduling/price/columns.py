@@ -40,18 +40,24 @@ _COLUMNS: Final = 80
 _OF_EACH: Final = 8
 """Patterns of one machine that are found at once."""
 
+_COMPARED: Final = 4
+"""Partial patterns of each machine that others are compared with."""
+
 _MIXES: Final = 8
 _BOUNDS: Final = 4
 """Mixes of resources by which what still fits is bounded."""
 
+_LARGE: Final = 12
+"""Prices and sizes by which large machines are told from small ones."""
+
 _AT_FIRST: Final = 0.8
 _UNSERVED: Final = 50.0
 _ROUNDING: Final = 1e-9
-_GAIN: Final = 1e-6
+_GAIN: Final = 1e-7
 """The share of its price by which a pattern must be worth more than its machine to join the program."""
 
-_NEAR: Final = 1e-5
-"""The share of the cost by which a bound may be below it."""
+_NEAR: Final = 0.1
+"""How far a bound may be below the cost, as a share of how far that is below what is enough."""
 
 
 class DomainSplit(msgspec.Struct, frozen=True):
@@ -158,6 +164,7 @@ class LinearProgram:
             ("threads", 1),
             ("random_seed", 0),
             ("parallel", "off"),
+            ("dual_feasibility_tolerance", _ROUNDING),
         ):
             solver.setOptionValue(option, value)
         solver.passModel(lp)
@@ -246,9 +253,8 @@ class ColumnProgram:
         served_rows(program, given, rows)
         self.search = PatternSearch(given)
         self.price = self.search.price
-        self.member, self.low = _groups(given, self.search.cap)
-        self.high = np.array([1.0 if each.once else np.inf for each in given.bins])
-        self.high = np.append(self.high, np.full(len(self.member) - len(self.high), np.inf))
+        groups = _groups(given, self.search.cap)
+        self.member, self.low, self.high = groups.member, groups.low, groups.high
         self._given, self._highspy = given, highspy
         self._first_row = program.rows
         for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True):
@@ -325,15 +331,20 @@ class ColumnProgram:
                 return None
             cost = self.price - self.member.T @ solved.group
             closed = (self.member.T @ (self.high <= 0)) > 0
-            added, bound = 0, -np.inf
+            need = np.where(closed, np.inf, cost * (1 + _GAIN) + _GAIN * self.price)
+            near = solved.cost - _NEAR * (enough - solved.cost) if solved.cost < enough else enough
+            added, upper = 0, np.where(closed, 0.0, np.inf)
             for states in _STATES:
-                found = self.search.best(solved.value, np.where(closed, np.inf, cost * (1 + _GAIN) + _ROUNDING), states)
-                bound = max(bound, self._bound(solved, cost, np.where(closed, 0.0, found.upper)))
-                best = max(best, bound)
+                # A machine of which no pattern was left out is not searched again.
+                found = self.search.best(solved.value, np.where(upper > need, need, np.inf), states)
+                upper = np.minimum(upper, found.upper)
+                best = max(best, self._bound(solved, cost, upper))
+                if best >= near:
+                    return msgspec.structs.replace(solved, cost=best)
                 added = self._add(found)
-                if added or best >= enough or bound >= solved.cost * (1 - _NEAR):
+                if added:
                     break
-            if not added or best >= enough:
+            if not added:
                 return msgspec.structs.replace(solved, cost=best)
             solved = self.solve()
         return msgspec.structs.replace(solved, cost=best) if solved is not None else None
@@ -366,18 +377,29 @@ class LinearSolution(msgspec.Struct, frozen=True):
     cost: float
 
 
-def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """
-    Return which machines are in which group, ``member[group, machine]``, and how many each group has at least.
+class _Groups(msgspec.Struct, frozen=True):
+    """Groups of machines, and how many of each a plan buys at least and at most."""
 
-    First is each machine by itself, then all that are bought. The pods of an item need so many machines as hold
-    them when nothing else is there.
+    member: NDArray[np.float64]
+    """``member[group, machine]``: first each machine by itself, then all that are bought."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> _Groups:
+    """
+    Return the groups of machines that plans are divided by.
+
+    The pods of an item need so many machines as hold them when nothing else is there. Of machines of which any
+    two can be replaced by a larger one, a plan buys one at most.
     """
     bought = np.array([not each.once for each in given.bins])
-    groups: dict[bytes, tuple[NDArray[np.bool_], float]] = {}
+    groups: dict[bytes, tuple[NDArray[np.bool_], float, float]] = {}
 
-    def add(some: NDArray[np.bool_], least: float = 0.0) -> None:
-        groups[some.tobytes()] = some, max(least, groups.get(some.tobytes(), (some, 0.0))[1])
+    def add(some: NDArray[np.bool_], low: float = 0.0, high: float = np.inf) -> None:
+        _, known_low, known_high = groups.get(some.tobytes(), (some, 0.0, np.inf))
+        groups[some.tobytes()] = some, max(low, known_low), min(high, known_high)
 
     add(bought)
     least = np.array(given.count)
@@ -387,17 +409,57 @@ def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> tuple[NDArray[np
         some = cap[:, item] > 0
         if some.any():
             add(some & bought, np.ceil(count / cap[some, item].max()) if not (some & ~bought).any() else 0.0)
-    rooms: dict[tuple[int, ...], list[int]] = {}
-    for number in np.flatnonzero(bought).tolist():
-        rooms.setdefault(given.bins[number].room, []).append(number)
-    for each in rooms.values():
-        add(np.isin(np.arange(len(bought)), each))
-    found = [each for each in groups.values() if each[0].sum() > 1 or each[1]]
-    member = np.array([each for each, _ in found], np.float64).reshape(len(found), len(bought))
-    return (
-        np.concatenate([np.eye(len(bought)), member]),
-        np.concatenate([np.zeros(len(bought)), np.array([low for _, low in found], np.float64)]),
+    for one_at_most in _replaceable(given, bought):
+        add(one_at_most, high=1.0)
+    room = np.array([each.room for each in given.bins])
+    for each in np.unique(room, axis=0):
+        add(bought & (room == each).all(axis=1))
+    price = np.array([[each.price] for each in given.bins])
+    for amounts in np.concatenate([price, room], axis=1).T:
+        for large in np.unique(np.quantile(amounts[bought], np.linspace(0, 1, _LARGE + 1)[1:])).tolist():
+            add(bought & (amounts >= large))
+    found = list(groups.values())
+    return _Groups(
+        np.concatenate([np.eye(len(bought)), np.array([each for each, _, _ in found], np.float64)]),
+        np.concatenate([np.zeros(len(bought)), [low for _, low, _ in found]]),
+        np.concatenate([np.where(bought, np.inf, 1.0), [high for _, _, high in found]]),
     )
+
+
+def _replaceable(given: PatternProblem, bought: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+    """
+    Yield machines of which a cheapest plan needs one at most.
+
+    Two machines for pods that may all share a node are no better than one with the room of both that costs no
+    more than both.
+    """
+    items = np.zeros((len(bought), len(given.count)), bool)
+    for number, each in enumerate(given.bins):
+        items[number, list(each.items)] = True
+    alone = np.array(given.cap) < np.array(given.count)
+    plain = np.flatnonzero(bought & ~items[:, alone].any(axis=1))
+    room = np.array([each.room for each in given.bins], np.float64)[plain]
+    price = np.array([each.price for each in given.bins])[plain]
+    pairs = np.zeros((len(plain), len(plain)), bool)
+    for larger in range(len(plain)):
+        useful = ~(items[plain] & ~items[plain[larger]]).any(axis=1)
+        some = np.flatnonzero(useful & (price * 2 >= price[larger]) & (room <= room[larger]).all(axis=1))
+        fits = price[some][:, None] + price[some] >= price[larger] * (1 - _ROUNDING)
+        for resource in range(room.shape[1]):
+            fits &= room[some, resource][:, None] + room[some, resource] <= room[larger, resource]
+        pairs[np.ix_(some, some)] |= fits
+    seen: set[bytes] = set()
+    for first in np.flatnonzero(pairs.diagonal()).tolist():
+        mine = np.zeros(len(plain), bool)
+        mine[first] = True
+        for other in np.argsort(-pairs[first].astype(np.int64) * price, kind="stable").tolist():
+            if pairs[other, other] and pairs[other, mine].all():
+                mine[other] = True
+        found = np.zeros(len(bought), bool)
+        found[plain[mine]] = True
+        if found.tobytes() not in seen:
+            seen.add(found.tobytes())
+            yield found
 
 
 class FoundPatterns(msgspec.Struct, frozen=True):
@@ -430,6 +492,9 @@ class PatternSearch:
         cap = np.minimum(np.array(given.count), np.array(given.cap)).astype(np.float64)
         self.cap = np.where(usable, np.minimum(self._fitting(self._room), cap), 0.0)
         # size[mix, bin, item]: the share of the machine that a pod takes, by some mix of the resources.
+        self.work = 0
+        """Partial patterns that were looked at."""
+
         share = np.where(self._room > 0, 1 / np.maximum(self._room, 1.0), 0.0)
         self._mix = _mixes(self._want) [:, None, :] * share[None]
         self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
@@ -507,11 +572,16 @@ class PatternSearch:
                 fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
                 np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
             keep = np.flatnonzero(bound > need[state.bin])
+            self.work += len(keep)
             keep = keep[np.lexsort((-bound[keep], state.bin[keep]))]
-            begin = np.searchsorted(state.bin[keep], state.bin[keep], side="left")
-            dropped = np.arange(len(keep)) - begin >= limit
-            np.maximum.at(upper, state.bin[keep[dropped]], bound[keep[dropped]])
-            state = state.some(keep[~dropped])
+            state, bound = state.some(keep), bound[keep]
+            if len(keep) > limit:
+                keep = np.flatnonzero(~_dominated(state))
+                state, bound = state.some(keep), bound[keep]
+            begin = np.searchsorted(state.bin, state.bin, side="left")
+            dropped = np.arange(len(begin)) - begin >= limit
+            np.maximum.at(upper, state.bin[dropped], bound[dropped])
+            state = state.some(np.flatnonzero(~dropped))
         np.maximum.at(upper, state.bin, state.worth * (1 + _ROUNDING))
         state = self._filled(state, value)
         gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
@@ -567,3 +637,15 @@ class _States(msgspec.Struct, frozen=True):
 
     def some(self, which: NDArray[np.int64]) -> _States:
         return _States(self.bin[which], self.room[which], self.worth[which], self.holds[which])
+
+
+def _dominated(state: _States) -> NDArray[np.bool_]:
+    """Return which partial patterns are worth no more, with no more room, than one of the first of their machine."""
+    begin = np.searchsorted(state.bin, state.bin, side="left")
+    position = np.arange(len(begin))
+    found = np.zeros(len(begin), bool)
+    for rank in range(_COMPARED):
+        other = np.minimum(begin + rank, len(begin) - 1)
+        worse = (position > other) & (state.bin == state.bin[other]) & (state.worth <= state.worth[other])
+        found |= worse & (state.room <= state.room[other]).all(axis=1)
+    return found

@@ -61,8 +61,10 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_PARTS: Final = 150
-"""Parts of all plans that are divided: no clock, so that a decision can be made again."""
+_WORK: Final = 300_000
+"""Partial patterns that are looked at: no clock, so that a decision can be made again."""
+
+_OVERHEAD: Final = 800
 
 _BRANCHES: Final = 50
 _LOOKS: Final = 6
@@ -100,7 +102,7 @@ def cheapest_schedule(
     given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
     if first.stop():
         return first, None
-    least, solved = MachineSearch(given, start, hourly).run(_PARTS)
+    least, solved = MachineSearch(given, start, hourly).run(_WORK)
     best, cost = first, hourly
     if solved is not None and not any(left.values()):
         again = _opened(first, given, solved, start)
@@ -391,15 +393,23 @@ class MachineSearch:
         """The least bound of a part that is neither divided nor given up."""
 
     def run(self, limit: int) -> tuple[float, Solution | None]:
-        """Return the least that any plan costs, and the best plan below the first; `limit` parts are divided."""
-        program = self._program
+        """
+        Return the least that any plan costs, and the best plan below the first.
+
+        The search ends after `limit` partial patterns; a part of all plans counts as some hundred of them.
+        """
+        program, spent = self._program, 0
         part = self._bounded(program.low, program.high, 0.0)
-        for _ in range(limit):
+        if part is not None:
+            self._dive(part)
+        while spent + program.search.work < limit:
             if part is None:
                 part = self._next()
-            if part is None:
-                break
+                if part is None:
+                    break
+                self._dive(part)
             part = self._divided(part)
+            spent += _OVERHEAD
         least = min([self._open, self._best, *(bound for bound, _, _ in self._waiting)])
         return least if part is None else min(least, part.least), self._solved
 
@@ -437,6 +447,26 @@ class MachineSearch:
                 self._best, self._solved = found.cost, found
         return self._tried[same]
 
+    def _dive(self, part: _Part) -> None:
+        """Look for a better plan: buy one machine after the other for whole that a program buys a share of."""
+        program, low = self._program, part.low.copy()
+        bins = len(self._given.bins)
+        machines = part.machines[:bins]
+        for weight in (np.ones(bins), program.price):
+            low, machines = part.low.copy(), part.machines[:bins]
+            while True:
+                share = machines - np.floor(machines + _WHOLE)
+                if share.max(initial=0.0) <= _WHOLE:
+                    self._whole(_Part(low, part.high, part.least, machines))
+                    break
+                chosen = int(np.where(share > _WHOLE, share * weight, 0.0).argmax())
+                low[chosen] = np.ceil(machines[chosen] - _WHOLE)
+                program.bounded(low.copy(), part.high)
+                solved = program.solve()
+                if solved is None or solved.cost >= self._best * (1 - TOLERANCE):
+                    break
+                machines = solved.machines[:bins]
+
     def _divided(self, part: _Part) -> _Part | None:
         """Divide a part in two or three; return the most promising, and keep the others for later."""
         near = np.round(part.machines)
@@ -448,7 +478,7 @@ class MachineSearch:
         else:
             chosen = self._undecided(part, near)
             if chosen is None:
-                if self._tried.get(self._key(near)) is None:
+                if self._whole(part) is None and self._price_of(near) < self._best * (1 - TOLERANCE):
                     self._open = min(self._open, part.least)
                 return None
             group, count = chosen, near[chosen]
@@ -469,10 +499,8 @@ class MachineSearch:
             heappush(self._waiting, (each.least, self._pushed, each))
         return found[0] if found and found[0].least < self._best * (1 - TOLERANCE) else None
 
-    def _key(self, near: NDArray[np.float64]) -> bytes:
-        machines = near[: len(self._given.bins)].astype(np.int64)
-        machines[self._program.search.once] = 1
-        return machines.tobytes()
+    def _price_of(self, near: NDArray[np.float64]) -> float:
+        return float(near[: len(self._given.bins)] @ self._program.price)
 
     def _undecided(self, part: _Part, near: NDArray[np.float64]) -> int | None:
         """Return a group that a part with whole machines leaves open; None when only these machines are left."""
