@@ -42,7 +42,11 @@ def batch(shape: Shape, seed: int, *, fewest: int = 3, most: int = 50, spot: boo
     nodes = []
     if shape == "nodes":
         for number in range(rng.randint(1, 4)):
-            free = {"cpu": f"{rng.randint(200, 4000)}m", "memory": f"{rng.randint(256, 16000)}Mi", "pods": "30"}
+            free = {
+                "cpu": f"{rng.randint(200, 4000)}m",
+                "memory": f"{rng.randint(256, 16000)}Mi",
+                "pods": "30",
+            }
             nodes.append(node(f"node-{number}", zone=rng.choice(ZONES), pool_name="default", free=free))
     given = problem(*pods, pools=[_pool(rng, shape, spot=spot)], nodes=nodes, options=Options())
     return msgspec.structs.replace(given, rules=load_catalog("aws").label_rules)

@@ -171,7 +171,9 @@ class LinearProgram:
         return solver
 
 
-def served_rows(program: LinearProgram, given: PatternProblem, rows: list[dict[int, float]]) -> list[list[int]]:
+def served_rows(
+    program: LinearProgram, given: PatternProblem, rows: list[dict[int, float]]
+) -> list[list[int]]:
     """
     Serve every pod by the columns of `rows`, one row per item; return the column of each domain, per split.
 
@@ -196,10 +198,10 @@ def served_rows(program: LinearProgram, given: PatternProblem, rows: list[dict[i
 def worth_of_pods(given: PatternProblem, value: NDArray[np.float64]) -> float:
     """Return what all pods are worth at least, however the pods of splits are divided."""
     parts = {item for each in given.splits for item in each.items}
-    alone = sum(
-        float(value[item]) * count for item, count in enumerate(given.count) if item not in parts
+    alone = sum(float(value[item]) * count for item, count in enumerate(given.count) if item not in parts)
+    return alone + sum(
+        least_divided(each, [float(value[item]) for item in each.items]) for each in given.splits
     )
-    return alone + sum(least_divided(each, [float(value[item]) for item in each.items]) for each in given.splits)
 
 
 def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
@@ -255,12 +257,18 @@ class ColumnProgram:
         self.price = self.search.price
         groups = _groups(given, self.search.cap)
         self.member, self.low, self.high = groups.member, groups.low, groups.high
+        self.once = np.append(self.search.once, np.zeros(len(self.member) - len(self.price), bool))
+        """The groups that are a node which is there once."""
+
         self._given, self._highspy = given, highspy
         self._first_row = program.rows
         for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True):
             program.row({}, low, high)
         self._first_column = program.columns
         self._solver = program.solver()
+        self.failed = False
+        """Whether the library gave up, so that nothing is proved."""
+
         self._known: set[tuple[int, bytes]] = set()
         self._bins: list[int] = []
         self._rows_of = [
@@ -303,7 +311,9 @@ class ColumnProgram:
     def solve(self) -> LinearSolution | None:
         """Return the solution with the patterns that are known; None when there is none."""
         self._solver.run()
-        if self._solver.getModelStatus() != self._highspy.HighsModelStatus.kOptimal:
+        status, known = self._solver.getModelStatus(), self._highspy.HighsModelStatus
+        if status != known.kOptimal:
+            self.failed = self.failed or status != known.kInfeasible
             return None
         found = self._solver.getSolution()
         dual = np.array(found.row_dual, np.float64)
@@ -325,10 +335,10 @@ class ColumnProgram:
         Its cost is a bound that is proved: the values of pods are scaled down as far as patterns may exist that
         were not found.
         """
-        solved, best = self.solve(), -np.inf
+        solved, best, added = self.solve(), -np.inf, 1
         for _ in range(_ROUNDS):
-            if solved is None:
-                return None
+            if solved is None or not added:
+                break
             cost = self.price - self.member.T @ solved.group
             closed = (self.member.T @ (self.high <= 0)) > 0
             need = np.where(closed, np.inf, cost * (1 + _GAIN) + _GAIN * self.price)
@@ -339,19 +349,13 @@ class ColumnProgram:
                 found = self.search.best(solved.value, np.where(upper > need, need, np.inf), states)
                 upper = np.minimum(upper, found.upper)
                 best = max(best, self._bound(solved, cost, upper))
-                if best >= near:
-                    return msgspec.structs.replace(solved, cost=best)
-                added = self._add(found)
-                if added:
+                added = 0 if best >= near else self._add(found)
+                if added or best >= near:
                     break
-            if not added:
-                return msgspec.structs.replace(solved, cost=best)
-            solved = self.solve()
+            solved = self.solve() if added else solved
         return msgspec.structs.replace(solved, cost=best) if solved is not None else None
 
-    def _bound(
-        self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]
-    ) -> float:
+    def _bound(self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
         """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
         once = self.search.once
         limits = np.where(solved.group > 0, solved.group * self.low, 0.0)
@@ -496,7 +500,7 @@ class PatternSearch:
         """Partial patterns that were looked at."""
 
         share = np.where(self._room > 0, 1 / np.maximum(self._room, 1.0), 0.0)
-        self._mix = _mixes(self._want) [:, None, :] * share[None]
+        self._mix = _mixes(self._want)[:, None, :] * share[None]
         self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
 
     def _fitting(self, room: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -551,11 +555,15 @@ class PatternSearch:
         bins = np.flatnonzero(upper > need)
         upper = np.minimum(upper, np.where(np.isfinite(need), need, upper))
         # What loses most by a wrong decision is decided first.
-        order = np.argsort(-np.where(self.cap > 0, np.abs(value - unit[0] @ self._want.T), np.inf), axis=1, kind="stable")
+        order = np.argsort(
+            -np.where(self.cap > 0, np.abs(value - unit[0] @ self._want.T), np.inf), axis=1, kind="stable"
+        )
         rest = np.take_along_axis(over * self.cap, order[None], axis=2)
         rest = np.flip(np.cumsum(np.flip(rest, axis=2), axis=2), axis=2)
         rest = np.concatenate([rest, np.zeros((*rest.shape[:2], 1))], axis=2)
-        state = _States(bins, self._room[bins], np.zeros(len(bins)), np.zeros((len(bins), len(value)), np.int64))
+        state = _States(
+            bins, self._room[bins], np.zeros(len(bins)), np.zeros((len(bins), len(value)), np.int64)
+        )
         open_ = self.cap.copy()
         for position in range(len(value)):
             state = self._next(state, order[state.bin, position], value)
@@ -607,7 +615,9 @@ class PatternSearch:
         room, holds = state.room.copy(), state.holds.copy()
         for item in np.argsort(-value, kind="stable").tolist():
             more = np.minimum(
-                np.where(self._want[item] > 0, room // np.maximum(self._want[item], 1.0), np.inf).min(axis=1, initial=np.inf),
+                np.where(self._want[item] > 0, room // np.maximum(self._want[item], 1.0), np.inf).min(
+                    axis=1, initial=np.inf
+                ),
                 self.cap[state.bin, item] - holds[:, item],
             )
             holds[:, item] += more.astype(np.int64)

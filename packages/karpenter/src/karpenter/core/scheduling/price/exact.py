@@ -108,9 +108,6 @@ def cheapest_schedule(
         again = _opened(first, given, solved, start)
         if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
             best, cost = again, hourly_of(again)
-    # The plan at hand is among the plans that the program chooses from: more than its cost is no answer.
-    if least > cost * (1 + TOLERANCE):
-        return best, None
     return best, cost if least >= cost * (1 - TOLERANCE) else least
 
 
@@ -121,7 +118,7 @@ def _opened(
     worth: NDArray[np.float64],
 ) -> Scheduler | None:
     """Return a schedule with the machines of a solution; None when it cannot be had by checked moves."""
-    if first.nodes.count or len(first.templates) != 1:  # the order of nodes and NodePools is not about price
+    if len(first.templates) != 1:  # the order of NodePools is not about price
         return None
     template = first.templates[0]
     if template.min_values or template.reserves or first.devices is not None:
@@ -146,16 +143,31 @@ def _opened(
             row.append(part)
         rows.append(row)
     unplaced = UnplacedPods(rows, parts)
-    bought = solved.patterns
+    assert given.supply is not None
+    machines = len(given.supply.price)
+    on_nodes = [each for each in solved.patterns if each.bin >= machines]
+    bought = [each for each in solved.patterns if each.bin < machines]
+    if not all(_on_node(scheduler, unplaced, each.bin - machines, each) for each in on_nodes):
+        return None
     packing = Packing(
         np.array([each.holds for each in bought], np.float64),
         np.array([each.bin for each in bought], np.int64),
         np.array([each.price for each in bought], np.float64),
     )
-    assert given.supply is not None
     opener = ClaimOpener(scheduler, template, given.supply, unplaced)
     rest = opener.open_claims(packing, worth)
     return scheduler if not rest else None
+
+
+def _on_node(scheduler: Scheduler, unplaced: UnplacedPods, node: int, pattern: Pattern) -> bool:
+    """Put the pods of a pattern on an existing node; return whether it takes all of them."""
+    for item, held in enumerate(pattern.holds):
+        for (pod_data, _), count in unplaced.take(item, held):
+            for _ in range(count):
+                if node not in scheduler.nodes_for(pod_data) or not scheduler.node_takes(pod_data, node):
+                    return False
+                scheduler.put_on_node(pod_data, node)
+    return True
 
 
 def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) -> bool:
@@ -344,7 +356,8 @@ def on_machines(given: PatternProblem, machines: Sequence[int]) -> Solution | No
         for item, column in mine.items():
             row[item] = values[column]
     patterns = tuple(
-        Pattern(tuple(row), given.bins[number].price, number) for row, number in zip(holds, machines, strict=True)
+        Pattern(tuple(row), given.bins[number].price, number)
+        for row, number in zip(holds, machines, strict=True)
     )
     if any(not _fits(given, each) for each in patterns):  # rounding errors of the library
         return None
@@ -410,6 +423,8 @@ class MachineSearch:
                 self._dive(part)
             part = self._divided(part)
             spent += _OVERHEAD
+        if program.failed:
+            return 0.0, self._solved
         least = min([self._open, self._best, *(bound for bound, _, _ in self._waiting)])
         return least if part is None else min(least, part.least), self._solved
 
@@ -449,13 +464,11 @@ class MachineSearch:
 
     def _dive(self, part: _Part) -> None:
         """Look for a better plan: buy one machine after the other for whole that a program buys a share of."""
-        program, low = self._program, part.low.copy()
-        bins = len(self._given.bins)
-        machines = part.machines[:bins]
+        program, bins = self._program, len(self._given.bins)
         for weight in (np.ones(bins), program.price):
             low, machines = part.low.copy(), part.machines[:bins]
             while True:
-                share = machines - np.floor(machines + _WHOLE)
+                share = np.where(program.search.once, 0.0, machines - np.floor(machines + _WHOLE))
                 if share.max(initial=0.0) <= _WHOLE:
                     self._whole(_Part(low, part.high, part.least, machines))
                     break
@@ -470,7 +483,7 @@ class MachineSearch:
     def _divided(self, part: _Part) -> _Part | None:
         """Divide a part in two or three; return the most promising, and keep the others for later."""
         near = np.round(part.machines)
-        broken = np.flatnonzero(np.abs(part.machines - near) > _WHOLE)
+        broken = np.flatnonzero((np.abs(part.machines - near) > _WHOLE) & ~self._program.once)
         if len(broken):
             group = self._group(part, broken)
             under, over = np.floor(part.machines[group]), np.ceil(part.machines[group])
@@ -482,9 +495,7 @@ class MachineSearch:
                     self._open = min(self._open, part.least)
                 return None
             group, count = chosen, near[chosen]
-            ranges = [
-                (part.low[group], count - 1), (count, count), (count + 1, part.high[group])
-            ]
+            ranges = [(part.low[group], count - 1), (count, count), (count + 1, part.high[group])]
         found = []
         for low, high in ranges:
             if low <= high:
@@ -507,7 +518,9 @@ class MachineSearch:
         total = len(self._given.bins)
         if part.low[total] < part.high[total]:
             return total
-        used = np.flatnonzero((near[:total] > 0) & ~self._program.search.once & (part.low[:total] < near[:total]))
+        used = np.flatnonzero(
+            (near[:total] > 0) & ~self._program.search.once & (part.low[:total] < near[:total])
+        )
         return int(used[0]) if len(used) else None
 
     def _group(self, part: _Part, broken: NDArray[np.int64]) -> int:
