@@ -18,17 +18,29 @@ has none of both.
 from __future__ import annotations
 
 from collections import Counter
+from heapq import heappop, heappush
 from operator import mul
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import Item, Market, dual_values, item_of, library, market
+from karpenter.core.scheduling.price.bound import Item, dual_values, item_of, library, market
+from karpenter.core.scheduling.price.columns import (
+    Bin,
+    ColumnProgram,
+    DomainSplit,
+    LinearProgram,
+    Pattern,
+    PatternProblem,
+    most_divided,
+    served_rows,
+)
 from karpenter.core.scheduling.price.patterns import Packing
 from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
 
@@ -49,85 +61,25 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_PATTERNS: Final = 600
-_STEPS: Final = 12_000
-_COMPARED: Final = 1200
-_SHARES: Final = (0.3, 1.0)
-"""The share of the reduced cost that patterns may have: first for a cheaper plan, then for the proof."""
+_WORK: Final = 300_000
+"""Partial patterns that are looked at: no clock, so that a decision can be made again."""
 
-_BRANCHES: Final = 20
-_ITERATIONS: Final = 20_000
-"""Simplex iterations after which a program is given up: no clock, so that a decision can be made again."""
+_OVERHEAD: Final = 800
 
+_BRANCHES: Final = 50
+_LOOKS: Final = 6
+"""Groups of machines for which the effect of a division is worked out at once."""
 
-class DomainSplit(msgspec.Struct, frozen=True):
-    """A class that is divided over the domains of a topology key; it is one item in each of them."""
-
-    count: int
-    items: tuple[int, ...]
-    already: tuple[int, ...]
-    """Pods that count in each domain before anything is placed."""
-
-    max_skew: int
-    from_zero: bool
-    """Whether the emptiest domain counts as empty, as there are fewer than minDomains."""
-
-
-class Bin(msgspec.Struct, frozen=True):
-    """A machine that can be bought any number of times, or the room of a node that is there once."""
-
-    room: tuple[int, ...]
-    price: float
-    items: tuple[int, ...]
-    """The items that may use it."""
-
-    unit: tuple[float, ...] = ()
-    """Dual values per resource: no pod is worth more than what it asks for; none stands for nothing."""
-
-    once: bool = False
-
-
-class PatternProblem(msgspec.Struct, frozen=True):
-    """What whole machines have to serve."""
-
-    count: tuple[int, ...]
-    """Pods per item; of an item of a split the most that it can have."""
-
-    want: tuple[tuple[int, ...], ...]
-    cap: tuple[int, ...]
-    """How many pods of an item may share a machine."""
-
-    bins: tuple[Bin, ...]
-    splits: tuple[DomainSplit, ...] = ()
-    value: tuple[float, ...] = ()
-    """Dual values per item, at which no machine is worth more than its price."""
-
-    base: float = 0.0
-    """What the pods cost at those values."""
-
-    supply: Market | None = None
-    """The market behind the machines that can be bought."""
-
-    where: tuple[tuple[tuple[int, ...], str, str], ...] = ()
-    """The classes of each item, and the topology key and domain of a part of a split."""
-
-
-class Pattern(msgspec.Struct, frozen=True):
-    """Pods that share a machine: how many of each item, and the cheapest machine for them."""
-
-    holds: tuple[int, ...]
-    price: float
-    bin: int
-    once: bool = False
+_WHOLE: Final = 1e-6
+_EQUAL: Final = 1e-12
 
 
 class Solution(msgspec.Struct, frozen=True):
-    """What an integer program found: a lower bound, and the best solution, if any."""
+    """Whole pods on whole machines."""
 
-    least: float
     cost: float
-    columns: tuple[int, ...]
-    """How often each pattern is bought."""
+    patterns: tuple[Pattern, ...]
+    """The pods of each machine."""
 
     divided: tuple[tuple[int, ...], ...] = ()
     """Pods in each domain, per split."""
@@ -147,31 +99,26 @@ def cheapest_schedule(
     small = pods <= _PODS or (len(placed) <= _CLASSES and pods <= _PODS_OF_FEW_CLASSES)
     if not small or first.nodes.count > _NODES or library() is None:
         return first, None
-    given = pattern_problem(first, {number: count for number, count in placed.items() if count})
-    best, cost, solved = first, hourly, None
-    for share in _SHARES:
-        found = None if first.stop() else patterns(given, cost, share)
-        if found is None:
-            solved = None
-            break
-        solved = cheapest(given, found)
-        if solved is not None and solved.cost < cost * (1 - TOLERANCE) and not any(left.values()):
-            again = _opened(first, given, found, solved)
-            if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
-                best, cost = again, hourly_of(again)
-    if solved is None and not first.stop():
-        solved = cheapest_machines(given, cost)
-    # The plan at hand is among the plans that the program chooses from: more than its cost is no answer.
-    if solved is None or solved.least > cost * (1 + TOLERANCE):
-        return best, None
-    return best, cost if solved.least >= cost * (1 - TOLERANCE) else solved.least
+    given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
+    if first.stop():
+        return first, None
+    least, solved = MachineSearch(given, start, hourly).run(_WORK)
+    best, cost = first, hourly
+    if solved is not None and not any(left.values()):
+        again = _opened(first, given, solved, start)
+        if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
+            best, cost = again, hourly_of(again)
+    return best, cost if least >= cost * (1 - TOLERANCE) else least
 
 
 def _opened(
-    first: Scheduler, given: PatternProblem, found: Sequence[Pattern], solved: Solution
+    first: Scheduler,
+    given: PatternProblem,
+    solved: Solution,
+    worth: NDArray[np.float64],
 ) -> Scheduler | None:
     """Return a schedule with the machines of a solution; None when it cannot be had by checked moves."""
-    if first.nodes.count or len(first.templates) != 1:  # the order of nodes and NodePools is not about price
+    if len(first.templates) != 1:  # the order of NodePools is not about price
         return None
     template = first.templates[0]
     if template.min_values or template.reserves or first.devices is not None:
@@ -196,16 +143,31 @@ def _opened(
             row.append(part)
         rows.append(row)
     unplaced = UnplacedPods(rows, parts)
-    bought = [each for each, times in zip(found, solved.columns, strict=True) for _ in range(times)]
+    assert given.supply is not None
+    machines = len(given.supply.price)
+    on_nodes = [each for each in solved.patterns if each.bin >= machines]
+    bought = [each for each in solved.patterns if each.bin < machines]
+    if not all(_on_node(scheduler, unplaced, each.bin - machines, each) for each in on_nodes):
+        return None
     packing = Packing(
         np.array([each.holds for each in bought], np.float64),
         np.array([each.bin for each in bought], np.int64),
         np.array([each.price for each in bought], np.float64),
     )
-    assert given.supply is not None
     opener = ClaimOpener(scheduler, template, given.supply, unplaced)
-    rest = opener.open_claims(packing, np.array(given.value))
+    rest = opener.open_claims(packing, worth)
     return scheduler if not rest else None
+
+
+def _on_node(scheduler: Scheduler, unplaced: UnplacedPods, node: int, pattern: Pattern) -> bool:
+    """Put the pods of a pattern on an existing node; return whether it takes all of them."""
+    for item, held in enumerate(pattern.holds):
+        for (pod_data, _), count in unplaced.take(item, held):
+            for _ in range(count):
+                if node not in scheduler.nodes_for(pod_data) or not scheduler.node_takes(pod_data, node):
+                    return False
+                scheduler.put_on_node(pod_data, node)
+    return True
 
 
 def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) -> bool:
@@ -222,8 +184,10 @@ def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) 
     )
 
 
-def pattern_problem(placed: Scheduler, counts: Mapping[int, int]) -> PatternProblem:
-    """Return the pods of some classes and what may serve them, before anything is placed."""
+def pattern_problem(
+    placed: Scheduler, counts: Mapping[int, int]
+) -> tuple[PatternProblem, NDArray[np.float64]]:
+    """Return the pods of some classes, what may serve them before anything is placed, and first values of pods."""
     scheduler = Scheduler(placed.encoded)
     whole: Counter[tuple[Item, int]] = Counter()
     users: dict[tuple[Item, int], list[int]] = {}
@@ -259,9 +223,9 @@ def pattern_problem(placed: Scheduler, counts: Mapping[int, int]) -> PatternProb
                 len(domains) < group.spec.min_domains,
             )
         )
-        for domain in domains:
+        for domain, most in zip(domains, most_divided(splits[-1]), strict=True):
             items.append(Item(item.want, _bits_in(scheduler, item, group.key, domain), item.cap))
-            sizes.append(count)
+            sizes.append(most)
             shares.append(count / len(domains))
             where.append(((number,), group.key, domain))
     return _with_supply(scheduler, items, sizes, shares, where, tuple(splits))
@@ -274,14 +238,11 @@ def _with_supply(  # noqa: PLR0917  the lists of one item each
     shares: list[float],
     where: list[tuple[tuple[int, ...], str, str]],
     splits: tuple[DomainSplit, ...],
-) -> PatternProblem:
+) -> tuple[PatternProblem, NDArray[np.float64]]:
     supply = market(items, shares, scheduler.templates)
-    values = dual_values(supply)
-    # Free room is worth more than its price at any values, so nothing can be left out by reduced cost.
-    units: list[tuple[float, ...]] = [() if scheduler.nodes.count else tuple(u) for u in values.unit.tolist()]
     bins = [
-        Bin(tuple(map(int, room)), float(price), tuple(np.flatnonzero(fits).tolist()), unit)
-        for room, price, fits, unit in zip(supply.room, supply.price, supply.fits, units, strict=True)
+        Bin(tuple(map(int, room)), float(price), tuple(np.flatnonzero(fits).tolist()))
+        for room, price, fits in zip(supply.room, supply.price, supply.fits, strict=True)
     ]
     axis = scheduler.encoded.axis
     for number, node in enumerate(scheduler.problem.nodes):
@@ -294,44 +255,17 @@ def _with_supply(  # noqa: PLR0917  the lists of one item each
         )
         room = tuple(max(node.free.get(name, 0), 0) for name in axis)
         bins.append(Bin(room, 0.0, usable, once=True))
-    value, base = (0.0,) * len(items), 0.0
-    if not scheduler.nodes.count:
-        pod = values.pod.tolist()
-        value = tuple(pod)
-        base = sum(_least_divided(each, [value[item] for item in each.items]) for each in splits)
-        alone = len(items) - sum(len(each.items) for each in splits)
-        base += sum(value[item] * sizes[item] for item in range(alone))
-    cap = tuple(item.cap or count for item, count in zip(items, sizes, strict=True))
-    return PatternProblem(
+    cap = tuple(item.cap or max(count, 1) for item, count in zip(items, sizes, strict=True))
+    given = PatternProblem(
         count=tuple(sizes),
         want=tuple(item.want for item in items),
         cap=cap,
         bins=tuple(bins),
         splits=splits,
-        value=value,
-        base=base,
         supply=supply,
         where=tuple(where),
     )
-
-
-def _least_divided(split: DomainSplit, value: list[float]) -> float:
-    """Return the least that the pods of a split are worth in any division that maxSkew allows."""
-    best = np.inf
-    order = sorted(range(len(value)), key=lambda domain: value[domain])
-    for level in range(1 if split.from_zero else split.count + max(split.already) + 1):
-        low = [max(0, level - already) for already in split.already]
-        if split.from_zero:
-            low = [0] * len(value)
-        rest = split.count - sum(low)
-        worth = sum(map(mul, low, value))
-        for domain in order:
-            more = min(rest, level + split.max_skew - split.already[domain] - low[domain])
-            rest -= max(more, 0)
-            worth += max(more, 0) * value[domain]
-        if rest == 0:
-            best = min(best, worth)
-    return float(best) if np.isfinite(best) else 0.0
+    return given, dual_values(supply).pod
 
 
 def _most_per_node(by_relaxation: Sequence[PodData]) -> int:
@@ -381,225 +315,242 @@ def _bits_in(scheduler: Scheduler, item: Item, key: str, domain: str) -> tuple[i
     return tuple(found)
 
 
-def patterns(given: PatternProblem, most: float, share: float = 1.0) -> list[Pattern] | None:
+def on_machines(given: PatternProblem, machines: Sequence[int]) -> Solution | None:
     """
-    Return every pattern that a plan of cost `most` or less may use; None when there are too many.
+    Return whole pods on some machines, each a number of a bin; a solution without machines when there is none.
 
-    A `share` below one keeps only the patterns with a reduced cost in that share of what is allowed.
+    None means that it was not found out.
     """
-    margin = share * (most - given.base) * (1 + TOLERANCE) + most * TOLERANCE
-    best: dict[tuple[int, ...], Pattern] = {}
-    on_nodes: list[Pattern] = []
-    search = _PatternSearch(given)
-    for number, each in enumerate(given.bins):
-        if not search.fill(each, margin):
-            return None
-        for holds in search.found:
-            if each.once:
-                on_nodes.append(Pattern(holds, 0.0, number, once=True))
-            elif holds not in best or each.price < best[holds].price:
-                best[holds] = Pattern(holds, each.price, number)
-        if len(best) + len(on_nodes) > _PATTERNS:
-            return None
-    return _undominated(list(best.values())) + on_nodes
-
-
-def _undominated(found: list[Pattern]) -> list[Pattern]:
-    """Return the patterns for which no other one holds as much for no more."""
-    if not 1 < len(found) <= _COMPARED:
-        return found
-    order = sorted(found, key=lambda each: (each.price, [-held for held in each.holds]))
-    holds = np.array([each.holds for each in order], np.int32)
-    kept: list[int] = []
-    for position in range(len(order)):
-        if not (holds[kept] >= holds[position]).all(axis=1).any():
-            kept.append(position)
-    return [order[position] for position in kept]
-
-
-class _PatternSearch:
-    """Finds the maximal patterns of one machine after the other, within a number of steps for all."""
-
-    def __init__(self, given: PatternProblem) -> None:
-        self._given = given
-        self._steps = 0
-        self._unit: tuple[float, ...] = ()
-        self.found: list[tuple[int, ...]] = []
-
-    def fill(self, each: Bin, margin: float) -> bool:
-        """Find the maximal patterns of a machine with a reduced cost within `margin`; False to give up."""
-        self.found = []
-        self._unit = each.unit or (0.0,) * len(each.room)
-        # The largest item first: what it leaves decides the most.
-        items = sorted(each.items, key=lambda item: self._given.want[item], reverse=True)
-        return self._next(items, 0, list(each.room), [0] * len(self._given.count), each.price - margin)
-
-    def _next(self, items: list[int], position: int, room: list[int], held: list[int], need: float) -> bool:
-        given = self._given
-        self._steps += 1
-        if self._steps > _STEPS:
-            return False
-        if position == len(items):
-            if need <= 0 and any(held) and not any(self._more(item, room, held[item]) for item in items):
-                self.found.append(tuple(held))
-            return True
-        if need > 0:
-            if sum(map(mul, self._unit, room)) < need:
-                return True
-            if sum(self._more(item, room, 0) * given.value[item] for item in items[position:]) < need:
-                return True
-        item = items[position]
-        want, value = given.want[item], given.value[item]
-        for count in range(self._more(item, room, 0), -1, -1):
-            held[item] = count
-            rest = [have - count * asked for have, asked in zip(room, want, strict=True)]
-            if not self._next(items, position + 1, rest, held, need - count * value):
-                return False
-        return True
-
-    def _more(self, item: int, room: list[int], held: int) -> int:
-        """Return how many more pods of an item have room."""
-        given = self._given
-        most = min(given.count[item], given.cap[item]) - held
-        for have, asked in zip(room, given.want[item], strict=True):
-            if asked:
-                most = min(most, have // asked)
-        return most
-
-
-def cheapest(given: PatternProblem, found: Sequence[Pattern]) -> Solution | None:
-    """Return the cheapest patterns that serve every pod, as far as the program found and proved them."""
-    program = _IntegerProgram(library())
+    program = LinearProgram(library())
     rows: list[dict[int, float]] = [{} for _ in given.count]
-    at_node: dict[int, dict[int, float]] = {}
-    for each in found:
-        use = program.column(each.price, 1 if each.once else np.inf)
-        for item, held in enumerate(each.holds):
-            if held:
-                rows[item][use] = held
-        if each.once:
-            at_node.setdefault(each.bin, {})[use] = 1
-    for row in at_node.values():
-        program.row(row, -np.inf, 1)
-    return _serve(program, given, rows, len(found))
-
-
-def cheapest_machines(given: PatternProblem, most: float) -> Solution | None:
-    """
-    Return a lower bound for the price of machines that serve every pod, where patterns are too many.
-
-    Machines are divisible, but no share of one holds more pods of a class than that share of what fits.
-    """
-    program = _IntegerProgram(library())
-    rows: list[dict[int, float]] = [{} for _ in given.count]
-    for each in given.bins:
-        if each.price > most:
-            continue
-        bought = program.column(each.price, 1 if each.once else np.inf)
-        asked: list[dict[int, float]] = [{bought: -1.0} for _ in each.room]
+    held: list[dict[int, int]] = []
+    for number in machines:
+        each, mine = given.bins[number], {}
         for item in each.items:
-            want = given.want[item]
-            fits = min(have // need for have, need in zip(each.room, want, strict=True) if need)
-            served = program.column(0, np.inf)
-            rows[item][served] = 1
-            program.row({served: 1, bought: -min(fits, given.cap[item], given.count[item])}, -np.inf, 0)
-            for resource, need in enumerate(want):
-                if need and need <= each.room[resource]:
-                    asked[resource][served] = need / each.room[resource]
-        for row in asked:
-            if len(row) > 2:  # noqa: PLR2004  one item alone is limited by how many of it fit
-                program.row(row, -np.inf, 0)
-    return _serve(program, given, rows, 0)
-
-
-def _serve(
-    program: _IntegerProgram, given: PatternProblem, rows: list[dict[int, float]], bought: int
-) -> Solution | None:
-    """Serve every pod by the columns that serve each item; the first `bought` columns are patterns."""
-    parts = {item for each in given.splits for item in each.items}
-    for item, row in enumerate(rows):
-        if item not in parts:
-            program.row(row, given.count[item], np.inf)
-    placed = [_divide(program, each, rows) for each in given.splits]
-    solved = program.solve(whole=bool(bought))
-    if solved is None:
+            most = min(
+                given.count[item],
+                given.cap[item],
+                *(room // want for room, want in zip(each.room, given.want[item], strict=True) if want),
+            )
+            if most > 0:
+                mine[item] = program.column(0, most)
+                rows[item][mine[item]] = 1.0
+        for resource, room in enumerate(each.room):
+            # Amounts are counted in machines: bytes and cores differ by nine orders of magnitude.
+            taken = {column: given.want[item][resource] / max(room, 1) for item, column in mine.items()}
+            program.row({column: share for column, share in taken.items() if share}, -np.inf, 1.0 + _EQUAL)
+        held.append(mine)
+    placed = served_rows(program, given, rows)
+    solver = program.solver(whole=True)
+    solver.setOptionValue("mip_max_nodes", _BRANCHES)
+    solver.setOptionValue("mip_max_improving_sols", 1)
+    solver.run()
+    known = program.highspy.HighsModelStatus
+    if solver.getModelStatus() == known.kInfeasible:
+        return Solution(np.inf, (), ())
+    values = [round(value) for value in solver.getSolution().col_value]
+    if solver.getInfo().primal_solution_status != program.highspy.SolutionStatus.kSolutionStatusFeasible:
         return None
-    least, cost, values = solved
+    holds = [[0] * len(given.count) for _ in machines]
+    for row, mine in zip(holds, held, strict=True):
+        for item, column in mine.items():
+            row[item] = values[column]
+    patterns = tuple(
+        Pattern(tuple(row), given.bins[number].price, number)
+        for row, number in zip(holds, machines, strict=True)
+    )
+    if any(not _fits(given, each) for each in patterns):  # rounding errors of the library
+        return None
     divided = tuple(tuple(values[column] for column in row) for row in placed)
-    return Solution(least, cost, values[:bought], divided)
+    return Solution(sum(each.price for each in patterns), patterns, divided)
 
 
-def _divide(program: _IntegerProgram, split: DomainSplit, rows: list[dict[int, float]]) -> list[int]:
-    """Let a class have as many pods in each domain as maxSkew allows; return the column of each domain."""
-    placed = [program.column(0, split.count) for _ in split.items]
-    least = program.column(0, 0 if split.from_zero else np.inf)
-    program.row(dict.fromkeys(placed, 1), split.count, split.count)
-    for item, here, already in zip(split.items, placed, split.already, strict=True):
-        program.row({**rows[item], here: -1}, 0, np.inf)
-        program.row({here: 1, least: -1}, -np.inf, split.max_skew - already)
-        program.row({least: 1, here: -1}, -np.inf, already)
-    return placed
+def _fits(given: PatternProblem, pattern: Pattern) -> bool:
+    room = given.bins[pattern.bin].room
+    return all(
+        sum(map(mul, pattern.holds, column)) <= has
+        for column, has in zip(zip(*given.want, strict=True), room, strict=True)
+    )
 
 
-class _IntegerProgram:
-    """An integer program in the making; no variable is negative."""
+class _Part(msgspec.Struct, frozen=True):
+    """A part of all plans: so many machines of each group."""
 
-    def __init__(self, highspy: Any) -> None:
-        self._highspy = highspy
-        self._cost: list[float] = []
-        self._upper: list[float] = []
-        self._rows: list[tuple[dict[int, float], float, float]] = []
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    least: float
+    machines: NDArray[np.float64]
 
-    def column(self, cost: float, upper: float) -> int:
-        self._cost.append(cost)
-        self._upper.append(upper)
-        return len(self._cost) - 1
 
-    def row(self, weights: dict[int, float], lower: float, upper: float) -> None:
-        self._rows.append((weights, lower, upper))
+class MachineSearch:
+    """
+    Finds the cheapest machines for whole pods, by branch and price.
 
-    def solve(self, *, whole: bool) -> tuple[float, float, tuple[int, ...]] | None:
+    All plans are divided by how many machines of a group they buy, until the linear program over patterns buys
+    whole machines; then an integer program puts whole pods on them. A part of the plans is given up when its
+    bound exceeds the best plan (C. Barnhart et al., "Branch-and-price: column generation for solving huge integer
+    programs", 1998). What is divided next is what raised the bounds most so far.
+    """
+
+    def __init__(self, given: PatternProblem, first: NDArray[np.float64], most: float) -> None:
+        self._given = given
+        self._program = ColumnProgram(given, most, library())
+        self._program.begin(first)
+        self._most = self._best = most
+        self._solved: Solution | None = None
+        self._gains: dict[int, tuple[float, float]] = {}
+        self._tried: dict[bytes, Solution | None] = {}
+        self._waiting: list[tuple[float, int, _Part]] = []
+        self._pushed = 0
+        self._open = np.inf
+        """The least bound of a part that is neither divided nor given up."""
+
+    def run(self, limit: int) -> tuple[float, Solution | None]:
         """
-        Return a lower bound, the cost of the best solution and its values; None when there is none.
+        Return the least that any plan costs, and the best plan below the first.
 
-        Unless variables are `whole`, the lower bound is that of the linear program.
+        The search ends after `limit` partial patterns; a part of all plans counts as some hundred of them.
         """
-        highspy = self._highspy
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)
-        lp.col_cost_, lp.col_lower_ = np.array(self._cost, np.float64), np.zeros(len(self._cost))
-        lp.col_upper_ = np.array(self._upper, np.float64)
-        if whole:
-            lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self._cost)
-        lp.row_lower_ = np.array([lower for _, lower, _ in self._rows], np.float64)
-        lp.row_upper_ = np.array([upper for _, _, upper in self._rows], np.float64)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.cumsum([0, *(len(weights) for weights, _, _ in self._rows)])
-        lp.a_matrix_.index_ = np.array([each for weights, _, _ in self._rows for each in weights], np.int32)
-        lp.a_matrix_.value_ = np.array(
-            [value for weights, _, _ in self._rows for value in weights.values()], np.float64
-        )
-        solver = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("mip_rel_gap", TOLERANCE / 10),
-            ("mip_abs_gap", 0.0),
-            ("mip_max_nodes", _BRANCHES),
-            ("parallel", "off"),
-            ("simplex_iteration_limit", _ITERATIONS),
-        ):
-            solver.setOptionValue(option, value)
-        solver.passModel(lp)
-        solver.run()
-        # Ended by the number of branches, the bound that was reached holds; the solution may be missing.
-        known = highspy.HighsModelStatus
-        if solver.getModelStatus() not in {known.kOptimal, known.kSolutionLimit}:
+        program, spent = self._program, 0
+        part = self._bounded(program.low, program.high, 0.0)
+        if part is not None:
+            self._dive(part)
+        while spent + program.search.work < limit:
+            if part is None:
+                part = self._next()
+                if part is None:
+                    break
+                self._dive(part)
+            part = self._divided(part)
+            spent += _OVERHEAD
+        if program.failed:
+            return 0.0, self._solved
+        least = min([self._open, self._best, *(bound for bound, _, _ in self._waiting)])
+        return least if part is None else min(least, part.least), self._solved
+
+    def _next(self) -> _Part | None:
+        """Return the part with the lowest bound."""
+        while self._waiting:
+            least, _, part = heappop(self._waiting)
+            if least < self._best * (1 - TOLERANCE):
+                return part
+        return None
+
+    def _bounded(self, low: NDArray[np.float64], high: NDArray[np.float64], least: float) -> _Part | None:
+        """Return a part with its bound; None when no plan in it is better than the best."""
+        self._program.bounded(low, high)
+        solved = self._program.generate(self._best * (1 - TOLERANCE))
+        if solved is None or solved.cost >= self._best * (1 - TOLERANCE):
             return None
-        info = solver.getInfo()
-        cost = float(info.objective_function_value)
-        # Rounding errors of the library must not make a bound too high.
-        least = (float(info.mip_dual_bound) if whole else cost) * (1 - TOLERANCE / 10)
-        values = tuple(round(value) for value in solver.getSolution().col_value)
-        return least, cost, values
+        part = _Part(low, high, max(least, solved.cost), solved.machines)
+        self._whole(part)
+        return part if part.least < self._best * (1 - TOLERANCE) else None
+
+    def _whole(self, part: _Part) -> Solution | None:
+        """Put whole pods on the machines of a part, rounded up; keep what is better than the best."""
+        bins = len(self._given.bins)
+        machines = np.ceil(part.machines[:bins] - _WHOLE).astype(np.int64)
+        machines[self._program.search.once] = 1
+        cost = float(machines @ self._program.price)
+        if cost >= self._best * (1 - TOLERANCE):
+            return None
+        same = machines.tobytes()
+        if same not in self._tried:
+            found = on_machines(self._given, np.repeat(np.arange(bins), machines).tolist())
+            self._tried[same] = found
+            if found is not None and found.patterns:
+                self._best, self._solved = found.cost, found
+        return self._tried[same]
+
+    def _dive(self, part: _Part) -> None:
+        """Look for a better plan: buy one machine after the other for whole that a program buys a share of."""
+        program, bins = self._program, len(self._given.bins)
+        for weight in (np.ones(bins), program.price):
+            low, machines = part.low.copy(), part.machines[:bins]
+            while True:
+                share = np.where(program.search.once, 0.0, machines - np.floor(machines + _WHOLE))
+                if share.max(initial=0.0) <= _WHOLE:
+                    self._whole(_Part(low, part.high, part.least, machines))
+                    break
+                chosen = int(np.where(share > _WHOLE, share * weight, 0.0).argmax())
+                low[chosen] = np.ceil(machines[chosen] - _WHOLE)
+                program.bounded(low.copy(), part.high)
+                solved = program.solve()
+                if solved is None or solved.cost >= self._best * (1 - TOLERANCE):
+                    break
+                machines = solved.machines[:bins]
+
+    def _divided(self, part: _Part) -> _Part | None:
+        """Divide a part in two or three; return the most promising, and keep the others for later."""
+        near = np.round(part.machines)
+        broken = np.flatnonzero((np.abs(part.machines - near) > _WHOLE) & ~self._program.once)
+        if len(broken):
+            group = self._group(part, broken)
+            under, over = np.floor(part.machines[group]), np.ceil(part.machines[group])
+            ranges = [(part.low[group], under), (over, part.high[group])]
+        else:
+            chosen = self._undecided(part, near)
+            if chosen is None:
+                if self._whole(part) is None and self._price_of(near) < self._best * (1 - TOLERANCE):
+                    self._open = min(self._open, part.least)
+                return None
+            group, count = chosen, near[chosen]
+            ranges = [(part.low[group], count - 1), (count, count), (count + 1, part.high[group])]
+        found = []
+        for low, high in ranges:
+            if low <= high:
+                lows, highs = part.low.copy(), part.high.copy()
+                lows[group], highs[group] = low, high
+                each = self._bounded(lows, highs, part.least)
+                if each is not None:
+                    found.append(each)
+        found.sort(key=lambda each: each.least)
+        for each in found[1:]:
+            self._pushed += 1
+            heappush(self._waiting, (each.least, self._pushed, each))
+        return found[0] if found and found[0].least < self._best * (1 - TOLERANCE) else None
+
+    def _price_of(self, near: NDArray[np.float64]) -> float:
+        return float(near[: len(self._given.bins)] @ self._program.price)
+
+    def _undecided(self, part: _Part, near: NDArray[np.float64]) -> int | None:
+        """Return a group that a part with whole machines leaves open; None when only these machines are left."""
+        total = len(self._given.bins)
+        if part.low[total] < part.high[total]:
+            return total
+        used = np.flatnonzero(
+            (near[:total] > 0) & ~self._program.search.once & (part.low[:total] < near[:total])
+        )
+        return int(used[0]) if len(used) else None
+
+    def _group(self, part: _Part, broken: NDArray[np.int64]) -> int:
+        """Return the group of machines whose division raises the bounds most."""
+        share = part.machines[broken] - np.floor(part.machines[broken])
+        order = np.argsort(-np.minimum(share, 1 - share), kind="stable")
+        best, score, new = int(broken[order[0]]), -1.0, 0
+        for position in order.tolist():
+            group, up = int(broken[position]), float(share[position])
+            if group not in self._gains:
+                if new == _LOOKS:
+                    continue
+                new += 1
+                self._gains[group] = self._gain(part, group, up)
+            below, above = self._gains[group]
+            if below * up * above * (1 - up) > score:
+                best, score = group, below * up * above * (1 - up)
+        return best
+
+    def _gain(self, part: _Part, group: int, up: float) -> tuple[float, float]:
+        """Return by how much the bounds of both halves rise per machine, with the patterns that are known."""
+        gains = []
+        for low, high, step in (
+            (part.low[group], np.floor(part.machines[group]), up),
+            (np.ceil(part.machines[group]), part.high[group], 1 - up),
+        ):
+            lows, highs = part.low.copy(), part.high.copy()
+            lows[group], highs[group] = low, high
+            self._program.bounded(lows, highs)
+            solved = self._program.solve()
+            cost = min(solved.cost, self._most) if solved is not None else self._most
+            gains.append(max(cost - part.least, self._most * TOLERANCE) / step)
+        return gains[0], gains[1]

@@ -1,0 +1,661 @@
+"""
+Column generation: what whole pods are worth when machines hold whole pods.
+
+A pattern is a set of pods that fits one machine. A linear program buys shares of patterns; its dual values say
+what a pod of each item is worth. Patterns that are worth more than their machine are added until there are
+none, and then no plan costs less than its pods are worth (P. C. Gilmore and R. E. Gomory, "A linear programming
+approach to the cutting-stock problem", 1961). The same search then lists every pattern that a plan cheaper than
+the one at hand may use, which are few when the values are good.
+
+The search goes through all machines at once, item by item, in arrays. A machine has a value per unit of each
+resource; room that stays unused, pods that pay less than their room is worth, and pods worth more than their
+room that are left out are losses. A pattern is given up when its losses exceed what its machine may lose. Works
+on a `PatternProblem`; knows nothing of labels or topology.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from operator import mul
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from karpenter.core.scheduling.price.bound import Market
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ROUNDS: Final = 120
+"""Times that the linear program is solved at most for one bound."""
+
+_STATES: Final = (16, 100, 1000)
+"""Partial patterns of each machine that are kept; more of them when fewer showed none that is worth it."""
+
+_COLUMNS: Final = 80
+"""Patterns that join the linear program in one round."""
+
+_OF_EACH: Final = 8
+"""Patterns of one machine that are found at once."""
+
+_COMPARED: Final = 4
+"""Partial patterns of each machine that others are compared with."""
+
+_MIXES: Final = 8
+_BOUNDS: Final = 4
+"""Mixes of resources by which what still fits is bounded."""
+
+_LARGE: Final = 12
+"""Prices and sizes by which large machines are told from small ones."""
+
+_AT_FIRST: Final = 0.8
+_UNSERVED: Final = 50.0
+_ROUNDING: Final = 1e-9
+_GAIN: Final = 1e-7
+"""The share of its price by which a pattern must be worth more than its machine to join the program."""
+
+_NEAR: Final = 0.1
+"""How far a bound may be below the cost, as a share of how far that is below what is enough."""
+
+
+class DomainSplit(msgspec.Struct, frozen=True):
+    """A class that is divided over the domains of a topology key; it is one item in each of them."""
+
+    count: int
+    items: tuple[int, ...]
+    already: tuple[int, ...]
+    """Pods that count in each domain before anything is placed."""
+
+    max_skew: int
+    from_zero: bool
+    """Whether the emptiest domain counts as empty, as there are fewer than minDomains."""
+
+
+class Bin(msgspec.Struct, frozen=True):
+    """A machine that can be bought any number of times, or the room of a node that is there once."""
+
+    room: tuple[int, ...]
+    price: float
+    items: tuple[int, ...]
+    """The items that may use it."""
+
+    once: bool = False
+
+
+class PatternProblem(msgspec.Struct, frozen=True):
+    """What whole machines have to serve."""
+
+    count: tuple[int, ...]
+    """Pods per item; of an item of a split the most that it can have."""
+
+    want: tuple[tuple[int, ...], ...]
+    cap: tuple[int, ...]
+    """How many pods of an item may share a machine."""
+
+    bins: tuple[Bin, ...]
+    splits: tuple[DomainSplit, ...] = ()
+    supply: Market | None = None
+    """The market behind the machines that can be bought."""
+
+    where: tuple[tuple[tuple[int, ...], str, str], ...] = ()
+    """The classes of each item, and the topology key and domain of a part of a split."""
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """Pods that share a machine: how many of each item, and the cheapest machine for them."""
+
+    holds: tuple[int, ...]
+    price: float
+    bin: int
+    once: bool = False
+
+
+class LinearProgram:
+    """A linear or integer program in the making; no variable is negative."""
+
+    def __init__(self, highspy: Any) -> None:
+        self.highspy = highspy
+        self._cost: list[float] = []
+        self._upper: list[float] = []
+        self._rows: list[tuple[dict[int, float], float, float]] = []
+
+    @property
+    def columns(self) -> int:
+        """How many variables there are."""
+        return len(self._cost)
+
+    @property
+    def rows(self) -> int:
+        """How many constraints there are."""
+        return len(self._rows)
+
+    def column(self, cost: float, upper: float = np.inf) -> int:
+        """Add a variable."""
+        self._cost.append(cost)
+        self._upper.append(upper)
+        return len(self._cost) - 1
+
+    def row(self, weights: dict[int, float], lower: float, upper: float) -> None:
+        """Add a constraint."""
+        self._rows.append((weights, lower, upper))
+
+    def solver(self, *, whole: bool = False) -> Any:
+        """Return a solver with the program; one thread and no clock, so that a decision can be made again."""
+        highspy = self.highspy
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)
+        lp.col_cost_, lp.col_lower_ = np.array(self._cost, np.float64), np.zeros(len(self._cost))
+        lp.col_upper_ = np.array(self._upper, np.float64)
+        if whole:
+            lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self._cost)
+        lp.row_lower_ = np.array([lower for _, lower, _ in self._rows], np.float64)
+        lp.row_upper_ = np.array([upper for _, _, upper in self._rows], np.float64)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.cumsum([0, *(len(weights) for weights, _, _ in self._rows)])
+        lp.a_matrix_.index_ = np.array([each for weights, _, _ in self._rows for each in weights], np.int32)
+        lp.a_matrix_.value_ = np.array(
+            [value for weights, _, _ in self._rows for value in weights.values()], np.float64
+        )
+        solver = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", 0),
+            ("parallel", "off"),
+            ("dual_feasibility_tolerance", _ROUNDING),
+        ):
+            solver.setOptionValue(option, value)
+        solver.passModel(lp)
+        return solver
+
+
+def served_rows(
+    program: LinearProgram, given: PatternProblem, rows: list[dict[int, float]]
+) -> list[list[int]]:
+    """
+    Serve every pod by the columns of `rows`, one row per item; return the column of each domain, per split.
+
+    The first rows of the program are those of the items, in their order.
+    """
+    parts = {item for each in given.splits for item in each.items}
+    placed = [[program.column(0, each.count) for _ in each.items] for each in given.splits]
+    least = [program.column(0, 0 if each.from_zero else np.inf) for each in given.splits]
+    for split, columns in zip(given.splits, placed, strict=True):
+        for item, column in zip(split.items, columns, strict=True):
+            rows[item][column] = -1
+    for item, row in enumerate(rows):
+        program.row(row, 0 if item in parts else given.count[item], np.inf)
+    for split, columns, lowest in zip(given.splits, placed, least, strict=True):
+        program.row(dict.fromkeys(columns, 1), split.count, split.count)
+        for column, already in zip(columns, split.already, strict=True):
+            program.row({column: 1, lowest: -1}, -np.inf, split.max_skew - already)
+            program.row({lowest: 1, column: -1}, -np.inf, already)
+    return placed
+
+
+def worth_of_pods(given: PatternProblem, value: NDArray[np.float64]) -> float:
+    """Return what all pods are worth at least, however the pods of splits are divided."""
+    parts = {item for each in given.splits for item in each.items}
+    alone = sum(float(value[item]) * count for item, count in enumerate(given.count) if item not in parts)
+    return alone + sum(
+        least_divided(each, [float(value[item]) for item in each.items]) for each in given.splits
+    )
+
+
+def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
+    """Return the least that the pods of a split are worth in any division that maxSkew allows."""
+    order = sorted(range(len(value)), key=lambda domain: value[domain])
+    worth = [sum(map(mul, counts, value)) for counts in _divisions(split, order)]
+    return float(min(worth, default=0.0))
+
+
+def most_divided(split: DomainSplit) -> tuple[int, ...]:
+    """Return the most pods that each domain of a split can have."""
+    domains = range(len(split.items))
+    found = ([first, *(other for other in domains if other != first)] for first in domains)
+    return tuple(
+        max((counts[first[0]] for counts in _divisions(split, first)), default=split.count) for first in found
+    )
+
+
+def least_in_each(split: DomainSplit) -> tuple[int, ...]:
+    """Return the fewest pods that each domain of a split can have."""
+    domains = range(len(split.items))
+    found = ([*(other for other in domains if other != last), last] for last in domains)
+    return tuple(min((counts[last[-1]] for counts in _divisions(split, last)), default=0) for last in found)
+
+
+def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
+    """Yield for each count that the emptiest domain may have a division that fills domains in some order."""
+    for level in range(1 if split.from_zero else split.count + max(split.already) + 1):
+        counts = [0 if split.from_zero else max(0, level - already) for already in split.already]
+        rest = split.count - sum(counts)
+        for domain in order:
+            more = max(0, min(rest, level + split.max_skew - split.already[domain] - counts[domain]))
+            rest -= more
+            counts[domain] += more
+        if rest == 0:
+            yield counts
+
+
+class ColumnProgram:
+    """
+    The linear program that buys shares of patterns, with limits on how many machines of a group are bought.
+
+    Groups of machines are what plans are divided by: each machine, all machines, those of one size, and those
+    that the same items may use.
+    """
+
+    def __init__(self, given: PatternProblem, most: float, highspy: Any) -> None:
+        program = LinearProgram(highspy)
+        # A pod that no pattern serves costs far more than the plan at hand, so that there is always a solution.
+        rows: list[dict[int, float]] = [{program.column(_UNSERVED * most): 1.0} for _ in given.count]
+        served_rows(program, given, rows)
+        self.search = PatternSearch(given)
+        self.price = self.search.price
+        groups = _groups(given, self.search.cap)
+        self.member, self.low, self.high = groups.member, groups.low, groups.high
+        self.once = np.append(self.search.once, np.zeros(len(self.member) - len(self.price), bool))
+        """The groups that are a node which is there once."""
+
+        self._given, self._highspy = given, highspy
+        self._first_row = program.rows
+        for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True):
+            program.row({}, low, high)
+        self._first_column = program.columns
+        self._solver = program.solver()
+        self.failed = False
+        """Whether the library gave up, so that nothing is proved."""
+
+        self._known: set[tuple[int, bytes]] = set()
+        self._bins: list[int] = []
+        self._rows_of = [
+            np.flatnonzero(self.member[:, number]).astype(np.int32) + self._first_row
+            for number in range(len(given.bins))
+        ]
+        # A machine may be bought for nothing, so that any number of machines has a solution.
+        for number in range(len(given.bins)):
+            self._column(number, np.zeros(len(given.count), np.int64))
+
+    def bounded(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+        """Set how many machines of each group are bought at least and at most."""
+        for group in np.flatnonzero((low != self.low) | (high != self.high)).tolist():
+            self._solver.changeRowBounds(self._first_row + group, float(low[group]), float(high[group]))
+        self.low, self.high = low, high
+
+    def begin(self, value: NDArray[np.float64]) -> None:
+        """Add patterns to begin with: full machines of each item, and what is worth most at some values."""
+        self._add(self.search.alone())
+        self._add(self.search.best(value, self.price * _AT_FIRST, _STATES[0]))
+
+    def _add(self, found: FoundPatterns) -> int:
+        added = 0
+        for position in found.order(_COLUMNS).tolist():
+            number, holds = int(found.bin[position]), found.holds[position]
+            same = number, holds.tobytes()
+            if same not in self._known:
+                self._known.add(same)
+                self._column(number, holds)
+                added += 1
+        return added
+
+    def _column(self, number: int, holds: NDArray[np.int64]) -> None:
+        items = np.flatnonzero(holds)
+        index = np.concatenate([items.astype(np.int32), self._rows_of[number]])
+        value = np.concatenate([holds[items].astype(np.float64), np.ones(len(self._rows_of[number]))])
+        self._bins.append(number)
+        self._solver.addCol(self.price[number], 0.0, self._highspy.kHighsInf, len(index), index, value)
+
+    def solve(self) -> LinearSolution | None:
+        """Return the solution with the patterns that are known; None when there is none."""
+        self._solver.run()
+        status, known = self._solver.getModelStatus(), self._highspy.HighsModelStatus
+        if status != known.kOptimal:
+            self.failed = self.failed or status != known.kInfeasible
+            return None
+        found = self._solver.getSolution()
+        dual = np.array(found.row_dual, np.float64)
+        group = dual[self._first_row :]
+        # What a limit is worth that does not bind is a rounding error.
+        group[((group > 0) & (self.low <= 0)) | ((group < 0) & ~np.isfinite(self.high))] = 0.0
+        share = np.array(found.col_value, np.float64)[self._first_column :]
+        return LinearSolution(
+            np.maximum(dual[: len(self._given.count)], 0.0),
+            group,
+            self.member @ np.bincount(self._bins, weights=share, minlength=len(self.price)),
+            float(self._solver.getInfo().objective_function_value),
+        )
+
+    def generate(self, enough: float) -> LinearSolution | None:
+        """
+        Return the solution over all patterns, or one that proves a bound of `enough`; None when there is none.
+
+        Its cost is a bound that is proved: the values of pods are scaled down as far as patterns may exist that
+        were not found.
+        """
+        solved, best, added = self.solve(), -np.inf, 1
+        for _ in range(_ROUNDS):
+            if solved is None or not added:
+                break
+            cost = self.price - self.member.T @ solved.group
+            closed = (self.member.T @ (self.high <= 0)) > 0
+            need = np.where(closed, np.inf, cost * (1 + _GAIN) + _GAIN * self.price)
+            near = solved.cost - _NEAR * (enough - solved.cost) if solved.cost < enough else enough
+            added, upper = 0, np.where(closed, 0.0, np.inf)
+            for states in _STATES:
+                # A machine of which no pattern was left out is not searched again.
+                found = self.search.best(solved.value, np.where(upper > need, need, np.inf), states)
+                upper = np.minimum(upper, found.upper)
+                best = max(best, self._bound(solved, cost, upper))
+                added = 0 if best >= near else self._add(found)
+                if added or best >= near:
+                    break
+            solved = self.solve() if added else solved
+        return msgspec.structs.replace(solved, cost=best) if solved is not None else None
+
+    def _bound(self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
+        """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
+        once = self.search.once
+        limits = np.where(solved.group > 0, solved.group * self.low, 0.0)
+        capped = (solved.group < 0) & np.isfinite(self.high)
+        capped[: len(once)] &= ~once
+        limits[capped] = solved.group[capped] * self.high[capped]
+        worth = worth_of_pods(self._given, solved.value) + float(limits.sum()) - float(upper[once].sum())
+        # A machine that may be worth more than its price adds at most that share to the cost of a plan.
+        more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
+        return max(0.0, worth / (1 + float(more[~once].max(initial=0.0))))
+
+
+class LinearSolution(msgspec.Struct, frozen=True):
+    """The dual values of a linear program, how many machines of each group it buys, and its cost."""
+
+    value: NDArray[np.float64]
+    """What a pod of each item is worth."""
+
+    group: NDArray[np.float64]
+    """What one machine more of each group is worth: below zero where there are too many."""
+
+    machines: NDArray[np.float64]
+    cost: float
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    """Groups of machines, and how many of each a plan buys at least and at most."""
+
+    member: NDArray[np.float64]
+    """``member[group, machine]``: first each machine by itself, then all that are bought."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> _Groups:
+    """
+    Return the groups of machines that plans are divided by.
+
+    The pods of an item need so many machines as hold them when nothing else is there. Of machines of which any
+    two can be replaced by a larger one, a plan buys one at most.
+    """
+    bought = np.array([not each.once for each in given.bins])
+    groups: dict[bytes, tuple[NDArray[np.bool_], float, float]] = {}
+
+    def add(some: NDArray[np.bool_], low: float = 0.0, high: float = np.inf) -> None:
+        _, known_low, known_high = groups.get(some.tobytes(), (some, 0.0, np.inf))
+        groups[some.tobytes()] = some, max(low, known_low), min(high, known_high)
+
+    add(bought)
+    least = np.array(given.count)
+    for split in given.splits:
+        least[list(split.items)] = least_in_each(split)
+    for item, count in enumerate(least.tolist()):
+        some = cap[:, item] > 0
+        if some.any():
+            add(some & bought, np.ceil(count / cap[some, item].max()) if not (some & ~bought).any() else 0.0)
+    for one_at_most in _replaceable(given, bought):
+        add(one_at_most, high=1.0)
+    room = np.array([each.room for each in given.bins])
+    for each in np.unique(room, axis=0):
+        add(bought & (room == each).all(axis=1))
+    price = np.array([[each.price] for each in given.bins])
+    for amounts in np.concatenate([price, room], axis=1).T:
+        for large in np.unique(np.quantile(amounts[bought], np.linspace(0, 1, _LARGE + 1)[1:])).tolist():
+            add(bought & (amounts >= large))
+    found = list(groups.values())
+    return _Groups(
+        np.concatenate([np.eye(len(bought)), np.array([each for each, _, _ in found], np.float64)]),
+        np.concatenate([np.zeros(len(bought)), [low for _, low, _ in found]]),
+        np.concatenate([np.where(bought, np.inf, 1.0), [high for _, _, high in found]]),
+    )
+
+
+def _replaceable(given: PatternProblem, bought: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+    """
+    Yield machines of which a cheapest plan needs one at most.
+
+    Two machines for pods that may all share a node are no better than one with the room of both that costs no
+    more than both.
+    """
+    items = np.zeros((len(bought), len(given.count)), bool)
+    for number, each in enumerate(given.bins):
+        items[number, list(each.items)] = True
+    alone = np.array(given.cap) < np.array(given.count)
+    plain = np.flatnonzero(bought & ~items[:, alone].any(axis=1))
+    room = np.array([each.room for each in given.bins], np.float64)[plain]
+    price = np.array([each.price for each in given.bins])[plain]
+    pairs = np.zeros((len(plain), len(plain)), bool)
+    for larger in range(len(plain)):
+        useful = ~(items[plain] & ~items[plain[larger]]).any(axis=1)
+        some = np.flatnonzero(useful & (price * 2 >= price[larger]) & (room <= room[larger]).all(axis=1))
+        fits = price[some][:, None] + price[some] >= price[larger] * (1 - _ROUNDING)
+        for resource in range(room.shape[1]):
+            fits &= room[some, resource][:, None] + room[some, resource] <= room[larger, resource]
+        pairs[np.ix_(some, some)] |= fits
+    seen: set[bytes] = set()
+    for first in np.flatnonzero(pairs.diagonal()).tolist():
+        mine = np.zeros(len(plain), bool)
+        mine[first] = True
+        for other in np.argsort(-pairs[first].astype(np.int64) * price, kind="stable").tolist():
+            if pairs[other, other] and pairs[other, mine].all():
+                mine[other] = True
+        found = np.zeros(len(bought), bool)
+        found[plain[mine]] = True
+        if found.tobytes() not in seen:
+            seen.add(found.tobytes())
+            yield found
+
+
+class FoundPatterns(msgspec.Struct, frozen=True):
+    """Patterns, and the most that any pattern of each machine can be worth."""
+
+    bin: NDArray[np.int64]
+    holds: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    """The share of its worth that a pattern is worth more than its machine."""
+
+    upper: NDArray[np.float64]
+
+    def order(self, most: int) -> NDArray[np.int64]:
+        """Return the positions of the patterns that gain most."""
+        return np.argsort(-self.gain, kind="stable")[:most]
+
+
+class PatternSearch:
+    """Finds the patterns of all machines that are worth most."""
+
+    def __init__(self, given: PatternProblem) -> None:
+        items, bins = len(given.count), len(given.bins)
+        self._want = np.array(given.want, np.float64)
+        self._room = np.array([each.room for each in given.bins], np.float64)
+        self.price = np.array([each.price for each in given.bins], np.float64)
+        self.once = np.array([each.once for each in given.bins], bool)
+        usable = np.zeros((bins, items), bool)
+        for number, each in enumerate(given.bins):
+            usable[number, list(each.items)] = True
+        cap = np.minimum(np.array(given.count), np.array(given.cap)).astype(np.float64)
+        self.cap = np.where(usable, np.minimum(self._fitting(self._room), cap), 0.0)
+        # size[mix, bin, item]: the share of the machine that a pod takes, by some mix of the resources.
+        self.work = 0
+        """Partial patterns that were looked at."""
+
+        share = np.where(self._room > 0, 1 / np.maximum(self._room, 1.0), 0.0)
+        self._mix = _mixes(self._want)[:, None, :] * share[None]
+        self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
+
+    def _fitting(self, room: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many pods of each item each room holds: ``most[room, item]``."""
+        most = np.full((len(room), len(self._want)), np.inf)
+        for resource in range(self._want.shape[1]):
+            want = self._want[:, resource]
+            asked = np.flatnonzero(want > 0)
+            most[:, asked] = np.minimum(most[:, asked], room[:, resource, None] // want[asked])
+        return most
+
+    def alone(self) -> FoundPatterns:
+        """Return for each item the machine that serves it for least by itself, full of it."""
+        per_pod = np.where(self.cap > 0, self.price[:, None] / np.maximum(self.cap, 1.0), np.inf)
+        per_pod[self.once] = np.inf
+        items = np.flatnonzero(np.isfinite(per_pod).any(axis=0))
+        number = per_pod[:, items].argmin(axis=0)
+        holds = np.zeros((len(items), len(self._want)), np.int64)
+        holds[np.arange(len(items)), items] = self.cap[number, items].astype(np.int64)
+        return FoundPatterns(number, holds, np.zeros(len(items)), np.full(len(self.price), np.inf))
+
+    def _relaxed(
+        self, value: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """
+        Return bounds for what machines are worth if pods were divisible, best first.
+
+        ``total[mix, bin]`` with the value of a whole machine by that mix, and what each pod pays beyond its size.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = np.where(self._size > 0, value / np.maximum(self._size, 1e-300), np.inf)
+        density = np.where(self.cap > 0, density, -1.0)
+        order = np.argsort(-density, axis=2, kind="stable")
+        filled = np.cumsum(np.take_along_axis(self._size * self.cap, order, axis=2), axis=2) >= 1.0
+        last = np.where(filled.any(axis=2), filled.argmax(axis=2), -1)
+        breaking = np.take_along_axis(order, np.maximum(last, 0)[:, :, None], axis=2)[:, :, 0]
+        rate = np.take_along_axis(density, breaking[:, :, None], axis=2)[:, :, 0]
+        rate = np.where((last >= 0) & np.isfinite(rate), np.maximum(rate, 0.0), 0.0)
+        over = np.maximum(value - rate[:, :, None] * self._size, 0.0)
+        total = rate * (self._mix * self._room).sum(axis=2) + (over * self.cap).sum(axis=2)
+        few = np.argsort(total, axis=0, kind="stable")[:_BOUNDS]
+        return (
+            np.take_along_axis(total, few, axis=0),
+            np.take_along_axis(rate[:, :, None] * self._mix, few[:, :, None], axis=0),
+            np.take_along_axis(over, few[:, :, None], axis=0),
+        )
+
+    def best(self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int) -> FoundPatterns:
+        """Return patterns worth more than `need`; `limit` partial patterns of each machine are kept."""
+        total, unit, over = self._relaxed(value)
+        upper = total[0] * (1 + _ROUNDING)
+        bins = np.flatnonzero(upper > need)
+        upper = np.minimum(upper, np.where(np.isfinite(need), need, upper))
+        # What loses most by a wrong decision is decided first.
+        order = np.argsort(
+            -np.where(self.cap > 0, np.abs(value - unit[0] @ self._want.T), np.inf), axis=1, kind="stable"
+        )
+        rest = np.take_along_axis(over * self.cap, order[None], axis=2)
+        rest = np.flip(np.cumsum(np.flip(rest, axis=2), axis=2), axis=2)
+        rest = np.concatenate([rest, np.zeros((*rest.shape[:2], 1))], axis=2)
+        state = _States(
+            bins, self._room[bins], np.zeros(len(bins)), np.zeros((len(bins), len(value)), np.int64)
+        )
+        open_ = self.cap.copy()
+        for position in range(len(value)):
+            state = self._next(state, order[state.bin, position], value)
+            open_[np.arange(len(open_)), order[:, position]] = 0.0
+            bound = np.full(len(state.bin), np.inf)
+            for values, left in zip(unit, rest[:, :, position + 1], strict=True):
+                np.minimum(bound, (values[state.bin] * state.room).sum(axis=1) + left[state.bin], out=bound)
+            bound = (bound + state.worth) * (1 + _ROUNDING)
+            keep = np.flatnonzero(bound > need[state.bin])
+            state, bound = state.some(keep), bound[keep]
+            most = np.minimum(self._fitting(state.room), open_[state.bin])
+            np.minimum(bound, (most @ value + state.worth) * (1 + _ROUNDING), out=bound)
+            for values, more in zip(unit, over, strict=True):
+                fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
+                np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
+            keep = np.flatnonzero(bound > need[state.bin])
+            self.work += len(keep)
+            keep = keep[np.lexsort((-bound[keep], state.bin[keep]))]
+            state, bound = state.some(keep), bound[keep]
+            if len(keep) > limit:
+                keep = np.flatnonzero(~_dominated(state))
+                state, bound = state.some(keep), bound[keep]
+            begin = np.searchsorted(state.bin, state.bin, side="left")
+            dropped = np.arange(len(begin)) - begin >= limit
+            np.maximum.at(upper, state.bin[dropped], bound[dropped])
+            state = state.some(np.flatnonzero(~dropped))
+        np.maximum.at(upper, state.bin, state.worth * (1 + _ROUNDING))
+        state = self._filled(state, value)
+        gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
+        return FoundPatterns(state.bin, state.holds, gain, upper)
+
+    def _next(self, state: _States, item: NDArray[np.int64], value: NDArray[np.float64]) -> _States:
+        """Put every number of pods of the next item on each partial pattern."""
+        want = self._want[item]
+        most = np.where(want > 0, state.room // np.maximum(want, 1.0), np.inf).min(axis=1, initial=np.inf)
+        times = np.minimum(most, self.cap[state.bin, item]).astype(np.int64) + 1
+        source = np.repeat(np.arange(len(times)), times)
+        count = np.arange(len(source)) - (np.cumsum(times) - times)[source]
+        holds = state.holds[source]
+        holds[np.arange(len(source)), item[source]] = count
+        room = state.room[source] - count[:, None] * want[source]
+        return _States(state.bin[source], room, state.worth[source] + count * value[item[source]], holds)
+
+    def _filled(self, state: _States, value: NDArray[np.float64]) -> _States:
+        """Return the best patterns of each machine, with every pod that still fits."""
+        first = np.lexsort((-state.worth, state.bin))
+        begin = np.searchsorted(state.bin[first], state.bin[first], side="left")
+        state = state.some(first[np.arange(len(first)) - begin < _OF_EACH])
+        room, holds = state.room.copy(), state.holds.copy()
+        for item in np.argsort(-value, kind="stable").tolist():
+            more = np.minimum(
+                np.where(self._want[item] > 0, room // np.maximum(self._want[item], 1.0), np.inf).min(
+                    axis=1, initial=np.inf
+                ),
+                self.cap[state.bin, item] - holds[:, item],
+            )
+            holds[:, item] += more.astype(np.int64)
+            room -= more[:, None] * self._want[item]
+        return _States(state.bin, room, holds @ value, holds)
+
+
+def _mixes(want: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights of resources by which the size of pods is measured: ``mix[number, resource]``."""
+    active = np.flatnonzero(want.any(axis=0)).tolist()
+    found = [np.eye(want.shape[1])[resource] for resource in active]
+    for first, second in combinations(active, 2):
+        for share in (0.5,) if len(found) >= _MIXES else (0.15, 0.3, 0.5, 0.7, 0.85):
+            mix = np.zeros(want.shape[1])
+            mix[first], mix[second] = share, 1 - share
+            found.append(mix)
+    return np.array(found)
+
+
+class _States(msgspec.Struct, frozen=True):
+    """Partial patterns: of which machine, the room that is left, what their pods are worth, and the pods."""
+
+    bin: NDArray[np.int64]
+    room: NDArray[np.float64]
+    worth: NDArray[np.float64]
+    holds: NDArray[np.int64]
+
+    def some(self, which: NDArray[np.int64]) -> _States:
+        return _States(self.bin[which], self.room[which], self.worth[which], self.holds[which])
+
+
+def _dominated(state: _States) -> NDArray[np.bool_]:
+    """Return which partial patterns are worth no more, with no more room, than one of the first of their machine."""
+    begin = np.searchsorted(state.bin, state.bin, side="left")
+    position = np.arange(len(begin))
+    found = np.zeros(len(begin), bool)
+    for rank in range(_COMPARED):
+        other = np.minimum(begin + rank, len(begin) - 1)
+        worse = (position > other) & (state.bin == state.bin[other]) & (state.worth <= state.worth[other])
+        found |= worse & (state.room <= state.room[other]).all(axis=1)
+    return found
