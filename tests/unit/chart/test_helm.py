@@ -85,7 +85,8 @@ def test_helm_and_we_say_the_same(helm: Helm, name: str) -> None:
 def test_helm_and_we_say_the_same_of_what_is_ours(helm: Helm, sets: list[str]) -> None:
     """The same holds for values that only our chart has."""
     words = [word for each in sets for word in ("--set", each)]
-    said = helm.ok("template", "karpenter", CHART, "--namespace", "kube-system", *NAMED, *words)
+    served = ("--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")
+    said = helm.ok("template", "karpenter", CHART, "--namespace", "kube-system", *NAMED, *served, *words)
 
     assert in_order(objects(said)) == ours(CASES["nothing-but-the-name.yaml"], [NAMED[1], *sets])
 
