@@ -14,12 +14,17 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import click
 import structlog
 
-from tests.chaos.faults import OF_OPERATOR, OTHERS, ChaosFault
+from tests.chaos.faults import OF_OPERATOR, OTHERS
 from tests.chaos.observer import POLL
 from tests.chaos.world import ChaosWorld, NotSettled
+
+if TYPE_CHECKING:
+    from tests.chaos.faults import ChaosFault
 
 _MIB = 1024**2
 
@@ -110,18 +115,20 @@ def _print(server: str, rows: dict[str, FaultRow], seconds: float, looks: int) -
             )
         )
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    print(f"\nchaos on the {server} control plane, {seconds / 60:.1f} minutes, {looks:,} looks\n")
+    click.echo(f"\nchaos on the {server} control plane, {seconds / 60:.1f} minutes, {looks:,} looks\n")
     for line in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     total = sum(row.times for name, row in rows.items() if name.startswith("kill -9,"))
-    print(f"\n{total} kills of a leading replica, {sum(row.times for row in rows.values())} faults in all")
+    click.echo(
+        f"\n{total} kills of a leading replica, {sum(row.times for row in rows.values())} faults in all"
+    )
     for row in rows.values():
         for each in row.violations:
-            print(f"VIOLATION {each}")
+            click.echo(f"VIOLATION {each}")
 
 
 def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
 
 
 def main() -> int:

@@ -25,8 +25,8 @@ Json = dict[str, Any]
 POLL = 0.4
 CLOUD_EVERY = 2.0
 ORPHAN_FOR = 200.0
-"""Seconds after which a machine without a claim, or a claim without its machine, counts as leaked: the garbage
-collection of Karpenter looks every two minutes."""
+"""Seconds after which a machine without a claim, or a claim without its machine, counts as leaked: garbage
+collection looks every two minutes."""
 
 MOST_RESIDENT = 600 * 1024**2
 MOST_FILES = 200
@@ -122,7 +122,7 @@ class Observer:
         try:
             for name, path in _PATHS.items():
                 async with self._session.get(self._url + path, ssl=self._trust) as answer:
-                    if answer.status != 200:  # noqa: PLR2004  OK
+                    if answer.status != 200:
                         return None
                     found[name] = (await answer.json())["items"]
         except (aiohttp.ClientError, TimeoutError, OSError):

@@ -45,8 +45,7 @@ class KillablePlane(RealControlPlane):
         (process,) = [each for each in self._processes if each.name == name]
         os.kill(process.pid, signal.SIGKILL)
         self._processes.remove(process)
-        while process.running:
-            await asyncio.sleep(0.02)
+        await process.stop()
 
     async def revive(self, name: str) -> None:
         """Start a component again with the arguments that it had, and wait until it is ready."""

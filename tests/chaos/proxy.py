@@ -10,9 +10,9 @@ import asyncio
 import json
 import ssl
 from enum import StrEnum
+from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -72,9 +72,9 @@ class FaultProxy:
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, connect=10), auto_decompress=False
         )
-        self._runner = web.ServerRunner(web.Server(self._serve))
+        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, 0, ssl_context=own, shutdown_timeout=0.5)
+        site = web.TCPSite(self._runner, LOOPBACK, 0, ssl_context=own)
         await site.start()
         self.url = f"https://{LOOPBACK}:{self._runner.addresses[0][1]}"
 
@@ -181,5 +181,5 @@ def _status(code: int) -> dict[str, Any]:
 
 
 def _refusal(code: int) -> web.Response:
-    headers = {"Retry-After": "1"} if code == 429 else {}  # noqa: PLR2004  a status
+    headers = {"Retry-After": "1"} if code == 429 else {}
     return web.json_response(_status(code), status=code, headers=headers)

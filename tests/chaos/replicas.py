@@ -25,7 +25,7 @@ from karpenter.telemetry.logging import Logs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LEASE_SECONDS = 6.0
+LEASE_SECONDS = 10.0
 SETTINGS = {"metrics-port": "0", "health-probe-port": "0", "batch-idle-duration": "200ms"}
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Debian's package libfaketime: https://packages.debian.org/libfaketime"""
@@ -110,7 +110,7 @@ class ReplicaProcess:
         """Return what it uses; None once it has ended."""
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-            files = len(os.listdir(f"/proc/{self.pid}/fd"))
+            files = sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
         except (OSError, IndexError):
             return None
         return Use(pages * os.sysconf("SC_PAGE_SIZE"), files)

@@ -1,16 +1,16 @@
 """
 Everything that a fault needs: a control plane, an embedded AWS, kubelets, a proxy, two replicas, an observer.
 
-The work is the same in every round: a Deployment takes another size, and now and then the template of the pool
-changes, so that machines are launched, drained and replaced while a fault lasts.
+The work is the same in every round: a Deployment takes another size, and now and then the template of the
+pool changes, so that machines are launched, drained and replaced while a fault lasts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from contextlib import AsyncExitStack
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,6 +42,7 @@ from tests.chaos.replicas import ReplicaSetOfOperators
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
     from types import TracebackType
 
 TYPES = ("c5.large", "m5.large", "c5.xlarge", "m5.xlarge", "r5.large")
@@ -75,6 +76,7 @@ class ChaosWorld:
             AwsOptions(types=TYPES, pace=PACE), name=CLUSTER, clock=SystemClock(), seed=seed
         )
         self._seed = seed
+        self._size = 2
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -94,7 +96,7 @@ class ChaosWorld:
         config = yaml.safe_load(self.plane.kubeconfig.read_text())
         url, token = config["clusters"][0]["cluster"]["server"], config["users"][0]["user"]["token"]
         bundle = config["clusters"][0]["cluster"]["certificate-authority-data"]
-        authority = _decoded(bundle)
+        authority = base64.b64decode(bundle).decode()
         transport = await stack.enter_async_context(http_transport(self.plane.kubeconfig))
         self.client = Client(
             transport,
@@ -152,22 +154,17 @@ class ChaosWorld:
     async def work(self) -> None:
         """Give the operator something to do: another size, and every third round another template."""
         self.rounds += 1
-        size = self.chance.choice([each for each in range(MOST_CHURN + 1) if abs(each - self._size()) > 1])
+        size = self.chance.choice([each for each in range(MOST_CHURN + 1) if abs(each - self._size) > 1])
         await _again(lambda: self._scale(size), KubeError)
         if self.rounds % 3 == 0:
             labels = {"chaos": f"round-{self.rounds}"}
             change = MergePatch({"spec": {"template": {"metadata": {"labels": labels}}}})
             await _again(lambda: self._amend(change), KubeError)
 
-    def _size(self) -> int:
-        return self._last
-
-    _last = 2
-
     async def _scale(self, size: int) -> None:
         change = MergePatch({"spec": {"replicas": size}})
         await self.client.patch(Deployment, CHURN, change, namespace="default")
-        self._last = size
+        self._size = size
 
     async def _amend(self, change: MergePatch) -> None:
         await self.client.patch(NodePool, "default", change)
@@ -193,7 +190,7 @@ class ChaosWorld:
 
     async def until_in_order(self, within: float = SETTLE_WITHIN) -> float:
         """
-        Wait until every instance has its claim and every claim its instance and node; return how long it took.
+        Wait until instances, claims and nodes belong together; return how long that took.
 
         Raises:
             NotSettled: it did not happen in time.
@@ -241,12 +238,6 @@ async def _again(act: Callable[[], Awaitable[Any]], *errors: type[Exception]) ->
             await asyncio.sleep(0.5)
         else:
             return
-
-
-def _decoded(bundle: str) -> str:
-    import base64  # noqa: PLC0415  one use
-
-    return base64.b64decode(bundle).decode()
 
 
 def _pool(node_class: Any) -> dict[str, Any]:
