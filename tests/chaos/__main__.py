@@ -73,7 +73,7 @@ async def chaos(server: str, faults: list[ChaosFault], *, ends: float, directory
             await world.until_in_order()
             final.recoveries.append(await world.empty())
         except (NotSettled, TimeoutError) as error:
-            final.violations.append(f"end: {error or type(error).__name__}")
+            final.violations.append(f"end: {str(error) or type(error).__name__}")
         codes = await world.replicas.stop()
         final.violations += [f"end: a replica exited with {code}" for code in codes if code]
         looks = world.observer.looks
@@ -91,7 +91,7 @@ async def _round(world: ChaosWorld, fault: ChaosFault, row: FaultRow) -> None:
         await fault.happen(world)
         row.recoveries.append(await world.until_settled())
     except (NotSettled, TimeoutError, AssertionError) as error:
-        row.violations.append(f"{fault.name}: {error or type(error).__name__}")
+        row.violations.append(f"{fault.name}: {str(error) or type(error).__name__}")
     await asyncio.sleep(2 * POLL)
     row.violations += [key for key in observer.violations if key not in before]
     row.resident = max(row.resident, observer.worst_resident)
@@ -119,9 +119,8 @@ def _print(server: str, rows: dict[str, FaultRow], seconds: float, looks: int) -
     for line in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     total = sum(row.times for name, row in rows.items() if name.startswith("kill -9,"))
-    click.echo(
-        f"\n{total} kills of a leading replica, {sum(row.times for row in rows.values())} faults in all"
-    )
+    faults = sum(row.times for row in rows.values()) - 1  # the end is none
+    click.echo(f"\n{total} kills of a leading replica, {faults} faults in all")
     for row in rows.values():
         for each in row.violations:
             click.echo(f"VIOLATION {each}")

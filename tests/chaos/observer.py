@@ -96,6 +96,7 @@ class Observer:
         self.guards = False
         """Whether the guarded pods were all available once."""
 
+        self.judges = True
         self._orphans: dict[str, float] = {}
         self._looked_at_cloud = 0.0
 
@@ -136,7 +137,7 @@ class Observer:
 
     async def _watch(self) -> None:
         while True:
-            seen = await self.look()
+            seen = await self.look() if self.judges else None
             if seen is not None:
                 self.looks += 1
                 self._judge(seen)

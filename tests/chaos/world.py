@@ -210,13 +210,9 @@ class ChaosWorld:
 
     async def empty(self, within: float = SETTLE_WITHIN) -> float:
         """Delete the workloads and the pool, and wait until no machine is left; return how long that took."""
-        self.observer.guards = False
-        await self.observer.stop()
-        await self.observer.start()
+        self.observer.judges = False  # what a user deletes is bound to no budget
         for name in (GUARDED, CHURN):
-            await _again(
-                lambda name=name: self.client.delete(Deployment, name, namespace="default"), KubeError
-            )
+            await self.client.delete(Deployment, name, namespace="default")
         await self.client.delete(NodePool, "default")
         began = time.monotonic()
         while time.monotonic() - began < within:
