@@ -214,18 +214,24 @@ def claims_without_instance(seen: Sight, live: list[Json]) -> list[str]:
 
 
 def disrupted(seen: Sight) -> list[str]:
-    """Return the nodes that are on their way out, whether by their taint or by their claim's deletion."""
-    going = {
+    """
+    Return the nodes that are on their way out, whether by their taint or by their claim's deletion.
+
+    One whose machine was drained and is ending does not count any more, as in Karpenter:
+    https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/disruption/helpers.go
+    """
+    tainted = {
         each["metadata"]["name"]
         for each in seen.nodes
         if any(taint["key"] == _DISRUPTED for taint in each["spec"].get("taints", ()))
     }
+    going = set()
     for claim in seen.claims:
-        ready = {
-            each["type"] for each in claim.get("status", {}).get("conditions", ()) if each["status"] == "True"
-        }
-        if "deletionTimestamp" in claim["metadata"] and "Initialized" in ready:
-            going.add(claim["status"].get("nodeName") or claim["metadata"]["name"])
+        status = claim.get("status", {})
+        true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
+        leaves = status.get("nodeName") in tainted or "deletionTimestamp" in claim["metadata"]
+        if leaves and "Initialized" in true and "InstanceTerminating" not in true:
+            going.add(status["nodeName"])
     return sorted(going)
 
 
