@@ -8,7 +8,7 @@ RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
 
-.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak planted mutants fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -91,6 +91,18 @@ planted: $(VENV)/.ready ## Look whether the simulation finds planted bugs; PART=
 
 mutants: $(VENV)/.ready ## Look whether tests fail when the core is changed, for SECONDS=600
 	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --seconds $(if $(filter file,$(origin SECONDS)),600,$(SECONDS))
+
+SERVER ?= embedded
+KILLS ?= 100
+chaos: $(VENV)/.ready ## Kill and break everything around the operator: SERVER=embedded or real, KILLS=100, MINUTES=120
+	$(BIN)/python -m tests.chaos --server $(SERVER) --kills $(KILLS) --minutes $(or $(MINUTES),120)
+
+memory: $(VENV)/.ready ## Print the curve of memory over MINUTES=45 at 1,000 nodes and 20,000 pods
+	$(BIN)/python -m benchmarks.bench_memory --minutes $(or $(MINUTES),45)
+
+sbom: $(VENV)/.ready ## Write the bill of materials of the image, with licences, as CycloneDX
+	@mkdir -p build
+	$(BIN)/python -m tools.sbom requirements/image.txt > build/sbom.cdx.json
 
 SECONDS ?= 60
 fuzz: $(VENV)/.ready ## Feed hostile text to everything that reads text, for SECONDS=60

@@ -118,13 +118,13 @@ def scale_out() -> ScaledOut:
 
 def hold() -> Held:
     """Start on a large cluster, and rest."""
-    with cluster_process(load=_load, controllers=False) as where, operator_process(where) as ours:
+    with cluster_process(load=load_crowd, controllers=False) as where, operator_process(where) as ours:
         return asyncio.run(_hold(ours))
 
 
 async def _scale_out(where: Path, ours: OperatorSubprocess) -> ScaledOut:
     await ours.until_leading()
-    async with _client(where) as client:
+    async with open_client(where) as client:
         for name, requests in (("small", SMALL), ("large", LARGE)):
             await client.create(Deployment, _deployment(name, requests, PODS // 2), namespace="default")
         await _until(lambda: _unschedulable(client), PODS)
@@ -148,7 +148,8 @@ async def _hold(ours: OperatorSubprocess) -> Held:
     return Held(leading, before, idle, after)
 
 
-async def _load(client: Client) -> None:
+async def load_crowd(client: Client) -> None:
+    """Fill a cluster with nodes that are nearly full of pods."""
     await fill(client, nodes=NODES, pods=CROWD, pool=POOL)
 
 
@@ -160,7 +161,8 @@ def _deployment(name: str, requests: dict[str, str], replicas: int) -> dict[str,
 
 
 @asynccontextmanager
-async def _client(where: Path) -> AsyncIterator[Client]:
+async def open_client(where: Path) -> AsyncIterator[Client]:
+    """Talk to the cluster of a kubeconfig, as fast as it can."""
     clock = SystemClock()
     found = await find_cluster(environ={}, clock=clock, kubeconfig=str(where))
     transport = HttpTransport(found.endpoint, found.credentials)

@@ -107,9 +107,10 @@ async def _machine(client: Client, pool: NodePool, number: int) -> None:
     await client.patch(Node, node, MergePatch({"status": report}), subresource="status")
 
 
-async def _pod(client: Client, name: str, node: str) -> None:
+def pod_body(name: str, node: str) -> dict[str, Any]:
+    """Return a pod on a node; on none, if that is empty."""
     requests = {"cpu": "750m", "memory": "1Gi"}
-    body = {
+    return {
         "metadata": {
             "name": name,
             "namespace": "default",
@@ -117,11 +118,14 @@ async def _pod(client: Client, name: str, node: str) -> None:
             "ownerReferences": [{**OWNER, "name": "web", "uid": "web"}],
         },
         "spec": {
-            "nodeName": node,
+            **({"nodeName": node} if node else {}),
             "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
         },
     }
-    await client.create(Pod, body, namespace="default")
+
+
+async def _pod(client: Client, name: str, node: str) -> None:
+    await client.create(Pod, pod_body(name, node), namespace="default")
     status = {
         "phase": "Running",
         "startTime": BORN,

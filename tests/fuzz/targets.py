@@ -34,11 +34,14 @@ from karpenter.cloud.aws.interruption.messages import BadMessage
 from karpenter.cloud.aws.interruption.messages import read as read_message
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog
 from karpenter.convert.helm_values import convert_values
+from karpenter.core.scheduling.dynamicresources.selectors import SelectorMatcher, compile_selector
+from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError
 from karpenter.kube.client import read_events
 from karpenter.kube.errors import KubeError, NotConfigured
 from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import Request, target_of
 from karpenter.replay.replay import Replay, Unreadable
+from tests.unit.core.scheduling.dynamicresources.hardware import device, gpu
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -269,6 +272,73 @@ NUMBERS: Final = (
     "s",
     "ms",
 )
+CEL: Final = (
+    "device.driver",
+    "device.attributes['gpu.example.com']",
+    "device.capacity['gpu.example.com'].memory",
+    ".model",
+    ".all(x, ",
+    ".exists(x, ",
+    ".exists_one(y, ",
+    ".map(x, ",
+    ".map(x, true, ",
+    ".filter(x, ",
+    "cel.bind(x, 1, ",
+    ".matches('",
+    ".find('",
+    ".findAll('(a*)*')",
+    ".compareTo(quantity('1Gi'))",
+    "semver('1.2.3').isGreaterThan(",
+    ".split('').join(',')",
+    ".format([",
+    "'%d %s %.400f'",
+    ".substring(",
+    ".replace('a', 'aa')",
+    "[1, 2, 3]",
+    "{'a': 1}",
+    "x",
+    "y",
+    "1",
+    "-9223372036854775808",
+    "1u",
+    "1.5e308",
+    "true",
+    "null",
+    "(",
+    ")",
+    "[",
+    "]",
+    ", ",
+    " && ",
+    " || ",
+    " == ",
+    " < ",
+    " + ",
+    " * ",
+    " / ",
+    " % ",
+    " in ",
+    " ? ",
+    " : ",
+    "!",
+    "'",
+    '"',
+    "r'",
+    "b'",
+    "\\",
+    "// ",
+    "\n",
+    "timestamp('",
+    "duration('1h')",
+    "int(",
+    "string(",
+    "size(",
+    "has(device.x)",
+    "[" * 200,
+    "(" * 200,
+    "!" * 2000,
+    "[1].map(x, " * 30,
+)
 CRON: Final = ("*", "/", "-", ",", " ", "1", "0", "59", "99", "@daily", "@", "MON", "JAN", "?", "L", "9" * 99)
 
 
@@ -283,6 +353,15 @@ def quantities(text: str) -> None:
     """Read a quantity, and what is written of it."""
     with suppress(QuantityError):
         parse_quantity(str(parse_quantity(text)))
+
+
+GPU: Final = gpu("gpu-0", model="A100", cores=3, fast=True, memory_="40Gi")
+
+
+def selectors(text: str) -> None:
+    """Compile a device selector, and ask it about a device."""
+    with suppress(DeviceClaimError):
+        SelectorMatcher().failure([compile_selector(text)], device(GPU))
 
 
 def cron(text: str) -> None:
@@ -373,6 +452,7 @@ TARGETS: Final[dict[str, tuple[tuple[str, ...], Callable[[str], None]]]] = {
     "manifests": ((*OBJECTS, *YAML, *JSON), manifests),
     "quantities": (NUMBERS, quantities),
     "cron": (CRON, cron),
+    "CEL selectors": ((*CEL, "\ud800"), selectors),
     "durations": (NUMBERS, durations),
     **{f"user data of {each}": ((*YAML, *TOML, *MIME, "\ud800"), user_data(each)) for each in FAMILIES},
     "TOML of Bottlerocket": (TOML, user_data("Bottlerocket")),

@@ -90,7 +90,8 @@ def test_helm_and_we_say_the_same(helm: Helm, name: str) -> None:
 def test_helm_and_we_say_the_same_of_what_is_ours(helm: Helm, sets: list[str]) -> None:
     """The same holds for values that only our chart has."""
     words = [word for each in sets for word in ("--set", each)]
-    served = ("--api-versions", "monitoring.coreos.com/v1")
+    kinds = ("monitoring.coreos.com/v1", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")
+    served = [word for kind in kinds for word in ("--api-versions", kind)]
     said = helm.ok("template", "karpenter", CHART, "--namespace", "kube-system", *served, *NAMED, *words)
 
     assert in_order(objects(said)) == ours(CASES["nothing-but-the-name.yaml"], [NAMED[1], *sets])

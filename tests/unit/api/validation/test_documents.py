@@ -39,12 +39,53 @@ def test_a_good_object_is_accepted() -> None:
             "v1", "Pod", {"name": "a", "namespace": "a.b"}, {}, ["metadata.namespace"], id="its space"
         ),
         pytest.param("v1", "Pod", {"generateName": "a-"}, {}, [], id="a name that the server makes"),
+        pytest.param(
+            "v1", "Pod", {"name": "a", "labels": {"-a": "b"}}, {}, ["metadata.labels"], id="a label's key"
+        ),
+        pytest.param(
+            "v1",
+            "Pod",
+            {"name": "a", "labels": {"example.com/a": "b c"}},
+            {},
+            ["metadata.labels[example.com/a]"],
+            id="a label's value",
+        ),
+        pytest.param("v1", "Pod", {"name": "a", "labels": {"a": ""}}, {}, [], id="an empty value"),
+        pytest.param(
+            "v1",
+            "Pod",
+            {"name": "a", "annotations": {"a b": "$(reboot)"}},
+            {"nodeSelector": {"a/b/c": "d"}},
+            ["metadata.annotations", "spec.nodeSelector"],
+            id="an annotation's key, and a selector's",
+        ),
+        pytest.param(
+            "v1", "Pod", {"name": "a", "annotations": {"Example.COM/A": "b c"}}, {}, [], id="any annotation"
+        ),
+        pytest.param(
+            "apps/v1",
+            "Deployment",
+            {"name": "a"},
+            {
+                "selector": {"matchLabels": {"a": "b;c"}},
+                "template": {"metadata": {"labels": {"a": "b;c"}}, "spec": {"nodeSelector": {"a": "$(b)"}}},
+            },
+            [
+                "spec.selector.matchLabels[a]",
+                "spec.template.metadata.labels[a]",
+                "spec.template.spec.nodeSelector[a]",
+            ],
+            id="the labels and the selectors of a workload",
+        ),
+        pytest.param(
+            "apps/v1", "Deployment", {"name": "a"}, {"template": []}, ["spec.template"], id="no pod"
+        ),
     ],
 )
 def test_what_an_api_server_would_refuse(
     api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any], fields: list[str]
 ) -> None:
-    """Names are DNS names, and counts are not negative."""
+    """Names are DNS names, labels and selectors are labels, and counts are not negative."""
     plain = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
     found = [each for each in check_document(Document("f.yaml", plain)) if isinstance(each, Finding)]
     assert [each.field for each in found] == fields

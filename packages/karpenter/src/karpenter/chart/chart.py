@@ -13,11 +13,13 @@ import msgspec
 from karpenter import __version__
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.manifests import render_documents
+from karpenter.chart.admission import admission_policies
 from karpenter.chart.helm import HELPERS, notes, template
 from karpenter.chart.objects import (
     budget,
     dashboards,
     deployment,
+    metadata,
     network_policy,
     prometheus_rule,
     roles,
@@ -51,6 +53,10 @@ def _objects() -> dict[str, list[Tree]]:
     """Return the objects, by the file of the chart that they are in, in the order in which to create them."""
     return {
         "serviceaccount": [service_account()],
+        # Before the rights that they narrow.
+        "admission": admission_policies(
+            {each: metadata(f"-{each}", namespaced=False) for each in ("pods", "deployments")}
+        ),
         "access": roles(),
         "poddisruptionbudget": [budget()],
         "service": [service()],

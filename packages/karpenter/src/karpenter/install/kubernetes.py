@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 MANAGER: Final = "karpenter-install"
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _KINDS: Final = {
     ("v1", "ConfigMap"): ("configmaps", True),
     ("v1", "Namespace"): ("namespaces", False),
@@ -55,6 +56,8 @@ _KINDS: Final = {
     ("v1", "Secret"): ("secrets", True),
     ("v1", "Service"): ("services", True),
     ("v1", "ServiceAccount"): ("serviceaccounts", True),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): ("validatingadmissionpolicies", False),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): ("validatingadmissionpolicybindings", False),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
     ("apps/v1", "Deployment"): ("deployments", True),
     ("coordination.k8s.io/v1", "Lease"): ("leases", True),
@@ -62,6 +65,7 @@ _KINDS: Final = {
     ("karpenter.sh/v1", "NodeClaim"): ("nodeclaims", False),
     ("karpenter.sh/v1", "NodePool"): ("nodepools", False),
     ("monitoring.coreos.com/v1", "ServiceMonitor"): ("servicemonitors", True),
+    ("networking.k8s.io/v1", "NetworkPolicy"): ("networkpolicies", True),
     ("policy/v1", "PodDisruptionBudget"): ("poddisruptionbudgets", True),
     (_RBAC, "ClusterRole"): ("clusterroles", False),
     (_RBAC, "ClusterRoleBinding"): ("clusterrolebindings", False),

@@ -21,6 +21,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Protocol
@@ -33,7 +34,8 @@ import yarl
 
 from karpenter import __version__
 from karpenter.base.clock import Clock
-from karpenter.kube.errors import Unreachable
+from karpenter.kube.certificates import refused_client, refused_server
+from karpenter.kube.errors import Status, Unreachable
 from karpenter.kube.rest import Pairs, Request, Response, Streaming
 
 log = structlog.stdlib.get_logger(__name__)
@@ -245,9 +247,10 @@ class HttpTransport:
         async with self._slots:
             answer = await self._open(request)
             try:
-                return Response(
-                    status=answer.status, headers=_headers(answer), body=await _read(answer, request)
-                )
+                body = await _read(answer, request)
+                if answer.status == UNAUTHORIZED and (why := self._refused_client()):
+                    body = msgspec.json.encode(Status(code=UNAUTHORIZED, reason="Unauthorized", message=why))
+                return Response(status=answer.status, headers=_headers(answer), body=body)
             finally:
                 answer.release()
 
@@ -309,7 +312,13 @@ class HttpTransport:
                 f"cannot connect through the proxy {self._proxy_host}: {error}", request=request, sent=False
             ) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(_why(error), request=request) from error
+            # With TLS 1.3 a server refuses our certificate only when the connection is in use.
+            raise Unreachable(self._refused_client() or _why(error), request=request) from error
+
+    def _refused_client(self) -> str:
+        """Return what is wrong with the certificate that we show, if we show one."""
+        shown = self._credentials.certificate if self._secure else None
+        return refused_client(shown.cert_file, datetime.now(UTC)) if shown is not None else ""
 
     @property
     def _proxy_host(self) -> str:
@@ -373,8 +382,11 @@ def _headers(answer: aiohttp.ClientResponse) -> Pairs:
 
 def _connect_failure(error: aiohttp.ClientError | TimeoutError) -> str:
     """Return the address and the operating system's reason of a failed connection; TLS errors as they are."""
-    if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error.os_error, ssl.SSLError):
+    if not isinstance(error, aiohttp.ClientConnectorError):
         return f": {error}"
+    if isinstance(error.os_error, ssl.SSLError):
+        refused = refused_server(error.os_error)
+        return f" to {error.host}:{error.port}: {refused}" if refused else f": {error}"
     system = error.os_error
     number = system.errno or 0
     why = os.strerror(number) if number in errno.errorcode else system.strerror or system

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -103,21 +103,25 @@ _QUANTITY = "quantity in billionths"
 _PLACEHOLDER = re.compile(r"%(?:\.(?P<places>[0-9]+))?(?P<letter>[sdfexXob%])")
 
 
-def _to_python(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for finding; only rules use this, and their authors may define schemas."""
-    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", to_ascii_classes(pattern)))
+@lru_cache(maxsize=256)
+def _finder(pattern: str) -> Any:
+    """Return a compiled pattern: the CEL library only says whether there is a match, RE2 says where."""
+    re2 = import_module("re2")
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
 
 
 def find(text: str, pattern: str) -> str:
     """Return the first match, or nothing."""
-    match = _to_python(pattern).search(text)
+    match = _finder(pattern).search(text)
     return match[0] if match else ""
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """Return the matches, at most `limit` of them unless that is negative."""
-    found = [match[0] for match in _to_python(pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    found = (match[0] for match in _finder(pattern).finditer(text))
+    return list(found if limit < 0 else islice(found, limit))
 
 
 def size(value: Any) -> int:
@@ -374,16 +378,18 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     compiled: Any
     functions: Mapping[str, Callable[..., Any]]
 
-    def run(self, variables: dict[str, Any]) -> Any:
+    def run(
+        self, variables: dict[str, Any], functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    ) -> Any:
         """
-        Return what the expression says.
+        Return what the expression says; `functions` take the place of those that it was compiled with.
 
         Raises:
             RuleFailed: if it has nothing to say, because a key is missing or a type is wrong.
         """
         try:
             return self.compiled.execute(
-                engine().Context(variables=variables, functions=dict(self.functions))
+                engine().Context(variables=variables, functions={**self.functions, **functions})
             )
         except ZeroDivisionError as error:
             raise RuleFailed("division by zero") from error

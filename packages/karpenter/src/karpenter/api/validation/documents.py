@@ -2,9 +2,9 @@
 Validation of the objects of a manifest: one finding per problem.
 
 Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong
-type; their names have to be DNS names, and their counts may not be negative. Removed kinds (Provisioner,
-Machine, AWSNodeTemplate) are refused with the name of their successor, because their authors expect nodes
-from them. Any other kind is reported as skipped.
+type; their names have to be DNS names, their labels and selectors have to be labels, and their counts may not
+be negative. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are refused with the name of their
+successor, because their authors expect nodes from them. Any other kind is reported as skipped.
 """
 
 import re
@@ -17,8 +17,16 @@ import msgspec
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import Document, read_object
 from karpenter.api.meta import InvalidObject
+from karpenter.api.schema import field
 from karpenter.api.schema.field import INVALID, NOT_SUPPORTED
-from karpenter.api.validation.nodeclaim_validation import SUBDOMAIN_RULE, is_subdomain
+from karpenter.api.validation.nodeclaim_validation import (
+    KEY_RULE,
+    SUBDOMAIN_RULE,
+    VALUE_RULE,
+    is_label_value,
+    is_qualified_name,
+    is_subdomain,
+)
 from karpenter.api.validation.objects import check_object
 from karpenter.base.pretty import excerpt
 
@@ -135,8 +143,8 @@ def _check_theirs(document: Document) -> Iterator[Finding]:
         read_object(document)
     except InvalidObject as error:
         yield _finding(document, error.field, INVALID, error.problem)
-    for field, problem in builtin_problems(document):
-        yield _finding(document, field, INVALID, problem)
+    for place, problem in builtin_problems(document):
+        yield _finding(document, place, INVALID, problem)
 
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
@@ -172,10 +180,53 @@ def builtin_problems(document: Document) -> Iterator[tuple[str, str]]:
         yield "metadata.namespace", f"{excerpt(namespace)} {_LABEL_RULE}"
     given = document.plain.get("spec")
     spec = given if isinstance(given, dict) else {}
-    for field in _COUNTS.get(kind, ()):
-        count = spec.get(field)
+    for name in _COUNTS.get(kind, ()):
+        count = spec.get(name)
         if isinstance(count, int) and count < 0:
-            yield f"spec.{field}", f"{excerpt(count)} is negative, must be 0 or more"
+            yield f"spec.{name}", f"{excerpt(count)} is negative, must be 0 or more"
+    yield from label_problems(document)
+
+
+_TEMPLATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"Pod": (), "PodTemplate": ("template",), "CronJob": ("spec", "jobTemplate", "spec", "template")}
+)
+"""Where a pod is in objects that have one; in all others in ``spec.template``."""
+
+
+def label_problems(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the labels, annotations and selectors of a Kubernetes object that an API server would refuse."""
+    plain, kind = document.plain, document.identity[1]
+    yield from _labels(_below(plain, "metadata"), "metadata")
+    yield from _pairs(_below(plain, "spec", "selector", "matchLabels"), "spec.selector.matchLabels")
+    steps = _TEMPLATES.get(kind, ("spec", "template"))
+    path = "".join(f"{each}." for each in steps)
+    if steps:
+        yield from _labels(_below(plain, *steps, "metadata"), f"{path}metadata")
+    yield from _pairs(_below(plain, *steps, "spec", "nodeSelector"), f"{path}spec.nodeSelector")
+
+
+def _labels(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    yield from _pairs(_below(metadata, "labels"), f"{path}.labels")
+    for key in _below(metadata, "annotations"):
+        # The keys of annotations may have capitals in their domain.
+        if not is_qualified_name(str(key).lower()):
+            yield f"{path}.annotations", f"{excerpt(key)} {KEY_RULE}"
+
+
+def _pairs(pairs: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    for key, value in pairs.items():
+        if not is_qualified_name(str(key)):
+            yield path, f"{excerpt(key)} {KEY_RULE}"
+        if isinstance(value, str) and not is_label_value(value):
+            yield field.key(path, str(key)), f"{excerpt(value)} {VALUE_RULE}"
+
+
+def _below(plain: Mapping[str, Any], *steps: str) -> Mapping[str, Any]:
+    """Return what is below some fields; nothing where one is absent or is no object."""
+    found: Any = plain
+    for step in steps:
+        found = found.get(step) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _finding(document: Document, field: str, reason: str, message: str) -> Finding:

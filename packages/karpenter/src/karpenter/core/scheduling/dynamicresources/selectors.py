@@ -5,10 +5,10 @@ An expression sees the driver, the attributes and the capacities of a device, ea
 whether the device can be shared. A domain that a device does not have is an empty map. An expression that
 fails on a device does not select it; allocationMode All needs to know about failures, so they are kept.
 
-The CEL library lacks three things, which are added here: ``cel.bind(name, value, expression)`` is rewritten
-to ``[value].map(name, expression)[0]``; semantic versions travel through CEL as a map with one entry, as
-quantities do; and functions that take versions and quantities alike tell the two apart
-(https://kubernetes.io/docs/reference/using-api/cel/).
+The CEL library lacks two things, which are added here: semantic versions travel through CEL as a map with one
+entry, as quantities do; and functions that take versions and quantities alike tell the two apart
+(https://kubernetes.io/docs/reference/using-api/cel/). Any user may write a selector, so an evaluation that
+costs too much is ended: it counts as failed on the device.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import msgspec
 
 from karpenter.api.meta import InvalidObject
 from karpenter.api.schema.cel import FUNCTIONS, Program, RuleFailed, compile_with, quantity
+from karpenter.api.schema.cel_macros import TICK, CostMeter, rewrite_macros
 from karpenter.base.pretty import excerpt
 from karpenter.core.scheduling.dynamicresources.types import DeviceClaimError, qualified
 
@@ -142,54 +143,6 @@ DEVICE_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
 """The functions that device selectors may call."""
 
 
-_TOKEN: Final = re.compile(
-    r"\b[rR]?'(?:\\.|[^'\\])*'" r'|\b[rR]?"(?:\\.|[^"\\])*"' r"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"" r"|.",
-    re.DOTALL,
-)
-_BIND: Final = re.compile(r"\bcel\s*\.\s*bind\s*\($")
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
-_PARTS: Final = 3
-
-
-def without_binds(source: str) -> str:
-    """Return an equal expression without the macro ``cel.bind``."""
-    return _rewrite(_TOKEN.findall(source)) if "bind" in source else source
-
-
-def _rewrite(tokens: list[str]) -> str:
-    done, at = "", 0
-    while at < len(tokens):
-        done += tokens[at]
-        at += 1
-        if _BIND.search(done):
-            parts, end = _arguments(tokens, at)
-            if len(parts) == _PARTS:
-                name, value, body = (_rewrite(part) for part in parts)
-                done = f"{_BIND.sub('', done)}[{value}].map({name.strip()}, {body})[0]"
-                at = end
-    return done
-
-
-def _arguments(tokens: list[str], start: int) -> tuple[list[list[str]], int]:
-    """Return the arguments of a call from behind its opening bracket, and where the call ends."""
-    parts: list[list[str]] = [[]]
-    depth = 0
-    for at in range(start, len(tokens)):
-        token = tokens[at]
-        if token in _OPENING:
-            depth += 1
-        elif token in _CLOSING:
-            if depth == 0:
-                return parts, at + 1
-            depth -= 1
-        elif token == "," and depth == 0:  # noqa: S105  a comma is no password
-            parts.append([])
-            continue
-        parts[-1].append(token)
-    return [], start
-
-
 _LONGEST: Final = 10 * 1024
 _DOMAIN: Final = re.compile(
     r"\bdevice\s*\.\s*(?P<part>attributes|capacity)\s*\[\s*(?:'(?P<one>[^'\\]*)'|\"(?P<other>[^\"\\]*)\")\s*\]"
@@ -217,9 +170,9 @@ def compile_selector(source: str) -> CelSelector:
     """
     if len(source) > _LONGEST:
         raise DeviceClaimError(f"the selector {excerpt(source)} is longer than {_LONGEST} characters")
-    plain = without_binds(source)
     try:
-        program = compile_with(plain, DEVICE_FUNCTIONS)
+        plain = rewrite_macros(source)
+        program = compile_with(plain, {**DEVICE_FUNCTIONS, TICK: CostMeter()})
     except InvalidObject as error:
         raise DeviceClaimError(f"the selector {excerpt(source)} cannot be used: {error.problem}") from None
     unknown = set(program.compiled.variables()) - {"device", *_BOUND.findall(plain)}
@@ -276,7 +229,7 @@ def _evaluate(selector: CelSelector, content: dict[str, Any]) -> bool | str:
         "capacity": {**empty["capacity"], **content["capacity"]},
     }
     try:
-        result = selector.program.run({"device": device})
+        result = selector.program.run({"device": device}, {TICK: CostMeter()})
     except RuleFailed as failure:
         return str(failure)
     return result if isinstance(result, bool) else f"it says {excerpt(result)} instead of true or false"

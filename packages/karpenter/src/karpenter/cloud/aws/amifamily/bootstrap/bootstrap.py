@@ -7,13 +7,16 @@ https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from karpenter.api.node import Taint
+from karpenter.api.validation.nodeclaim_validation import is_label_value, is_qualified_name
+from karpenter.base.pretty import excerpt
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
 
 if TYPE_CHECKING:
@@ -65,6 +68,44 @@ def is_ipv6(address: str) -> bool:
         return ip_address(address).version == 6  # noqa: PLR2004  the number is the name
     except ValueError:
         return False
+
+
+_WORD: Final = re.compile(r"[A-Za-z0-9._/:%+=@,~\[\]-]*")
+"""What no shell, no PowerShell and no list with commas in quotes takes for anything but itself."""
+
+
+def check_words(bootstrap: Bootstrap) -> None:
+    """
+    Refuse what would be more than a value in a script of a node.
+
+    Labels may come from pods, by way of requirements, and kubelet settings from node classes. The API server
+    refuses what is no label or no quantity; this holds where its rules are older than ours, or are missing.
+
+    Raises:
+        BadUserData: naming the value.
+    """
+    for key, value in bootstrap.labels.items():
+        if not is_qualified_name(key) or not is_label_value(value):
+            raise BadUserData(f"the label {excerpt(key)} with the value {excerpt(value)} is no label")
+    for taint in bootstrap.taints:
+        if not is_qualified_name(taint.key) or not is_label_value(taint.value) or not taint.effect.isalpha():
+            raise BadUserData(
+                f"the taint {excerpt(taint.key)} with the value {excerpt(taint.value)} is no taint"
+            )
+    kubelet = bootstrap.kubelet
+    words = {
+        "the name of the cluster": [bootstrap.cluster],
+        "the endpoint of the cluster": [bootstrap.endpoint],
+    }
+    words |= {"the CA bundle": [bootstrap.ca_bundle], "clusterDNS": list(kubelet.cluster_dns)}
+    for field in ("system_reserved", "kube_reserved", "eviction_hard", "eviction_soft"):
+        words[field] = [each for entry in getattr(kubelet, field).items() for each in entry]
+    grace = kubelet.eviction_soft_grace_period
+    words["eviction_soft_grace_period"] = [each for entry in grace.items() for each in entry]
+    for what, values in words.items():
+        for value in values:
+            if not _WORD.fullmatch(value):
+                raise BadUserData(f"{what}: {excerpt(value)} holds characters that a shell takes for its own")
 
 
 def render_labels(labels: Mapping[str, str]) -> str:

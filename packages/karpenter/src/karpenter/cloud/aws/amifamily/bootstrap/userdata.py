@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from karpenter.api.ec2nodeclass import AL2023, BOTTLEROCKET, CUSTOM
-from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, check_words
 from karpenter.cloud.aws.amifamily.bootstrap.bottlerocket import render_bottlerocket
 from karpenter.cloud.aws.amifamily.bootstrap.eksbootstrap import render_al2
 from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import render_al2023
@@ -43,11 +43,13 @@ def render_user_data(family: Family, bootstrap: Bootstrap) -> str:
     Return the user data of a node.
 
     Raises:
-        BadUserData: the user data of the node class cannot be merged with it.
+        BadUserData: the user data of the node class cannot be merged with it, or a label, a taint or a
+            setting is none.
         TooMuchUserData: it is larger than EC2 takes.
     """
     if (given := _size(bootstrap.custom)) > READ_LIMIT:
         raise TooMuchUserData(given)
+    check_words(bootstrap)
     text = _rendered(family, bootstrap)
     size = _size(text)
     if size > LIMIT:

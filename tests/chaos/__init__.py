@@ -1,0 +1,1 @@
+"""The operator as processes under faults, on the embedded and on the real control plane: ``make chaos``."""
