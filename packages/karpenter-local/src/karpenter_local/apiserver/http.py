@@ -23,6 +23,7 @@ from aiohttp import web
 from karpenter.kube.rest import Request
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.presenting import refuse
+from karpenter_local.apiserver.verbs.logs import FollowedLog
 from karpenter_local.apiserver.verbs.watching import Watch
 from karpenter_local.certificates import server_certificates
 
@@ -92,7 +93,7 @@ class SecureServer:
             body=body,
         )
         answer = await self.server.answer(request)
-        if isinstance(answer, Watch):
+        if isinstance(answer, Watch | FollowedLog):
             return await _stream(incoming, answer)
         outgoing = _answer(answer)
         if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
@@ -133,8 +134,9 @@ def _answer(response: Response) -> web.Response:
     return outgoing
 
 
-async def _stream(incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
-    outgoing = web.StreamResponse(headers={"content-type": "application/json"})
+async def _stream(incoming: web.BaseRequest, watch: Watch | FollowedLog) -> web.StreamResponse:
+    sort = "application/json" if isinstance(watch, Watch) else "text/plain"
+    outgoing = web.StreamResponse(headers={"content-type": sort})
     outgoing.enable_chunked_encoding()
     await outgoing.prepare(incoming)
     batches = watch.batches()

@@ -8,6 +8,7 @@ from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.verbs.binding import bind
 from karpenter_local.apiserver.verbs.evicting import evict
+from karpenter_local.apiserver.verbs.logs import read_log
 from karpenter_local.apiserver.verbs.patching import patch
 from karpenter_local.apiserver.verbs.reading import get
 from karpenter_local.apiserver.verbs.refusing import refusal
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from karpenter.kube.rest import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
+    from karpenter_local.apiserver.verbs.logs import FollowedLog
     from karpenter_local.apiserver.views import ResponseView
 
 
-def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
+def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response | FollowedLog:
     """Answer a request for a subresource."""
     match call.subresource:
         case "status" | "finalize" | "resize":
@@ -35,5 +37,7 @@ def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
             return bind(backend, call.resource, call.namespace, body, dry_run=call.dry_run)
         case "eviction":
             return evict(backend, call)
+        case "log":
+            return read_log(backend, call)
         case _:
             raise refusal(backend, call)
