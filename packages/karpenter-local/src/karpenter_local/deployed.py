@@ -36,6 +36,9 @@ LABEL: Final = "app.kubernetes.io/name=karpenter"
 ROLE: Final = "eks.amazonaws.com/role-arn"
 _PERIOD: Final = 0.5
 _STOP_WITHIN: Final = 10.0
+_MOST_LOOKS: Final = 4
+"""Looks for which a replica that runs waits for those that do not yet."""
+
 _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
 _PODS: Final = untyped("v1", "pods", kind="Pod", namespaced=True)
 _ACCOUNTS: Final = untyped("v1", "serviceaccounts", kind="ServiceAccount", namespaced=True)
@@ -65,6 +68,18 @@ def process_environment(
         found = {key: value for key, value in found.items() if key not in _KEYS}
         found |= {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": token}
     return found
+
+
+def _shown_first(pod: Mapping[str, Any]) -> tuple[str, str, str]:
+    """
+    Return by what ``kubectl logs deployment/karpenter`` sorts: the pod that has been ready for longest.
+
+    https://github.com/kubernetes/kubectl/blob/master/pkg/util/podutils/podutils.go (ByLogging)
+    """
+    meta = pod["metadata"]
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    ready = (str(each.get("lastTransitionTime")) for each in conditions if each.get("type") == "Ready")
+    return next(ready, "never"), str(meta.get("creationTimestamp", "")), str(meta["name"])
 
 
 @asynccontextmanager
@@ -118,6 +133,7 @@ class _Runner:
         self._logs = logs
         self._published = {} if published is None else published
         self._pod = ""
+        self._looks = 0
         self._process: Process | None = None
 
     async def follow(self) -> None:
@@ -129,17 +145,18 @@ class _Runner:
 
     async def _look(self) -> None:
         page = await self._client.list(_PODS, Selection(labels=LABEL))
-        running = [
-            pod
-            for pod in page.items
-            if (pod.get("status") or {}).get("phase") == "Running"
-            and not pod["metadata"].get("deletionTimestamp")
-        ]
+        staying = [pod for pod in page.items if not pod["metadata"].get("deletionTimestamp")]
+        running = [pod for pod in staying if (pod.get("status") or {}).get("phase") == "Running"]
         uids = [pod["metadata"]["uid"] for pod in running]
         if self._process is not None and (self._pod not in uids or self._process.returncode is not None):
             await self.stop()
         if self._process is None and running:
-            await self._start(min(running, key=lambda pod: str(pod["metadata"]["name"])))
+            # The other replicas are about to run: of all of them, the one that kubectl logs shows.
+            self._looks += 1
+            if len(running) < len(staying) and self._looks < _MOST_LOOKS:
+                return
+            self._looks = 0
+            await self._start(min(running, key=_shown_first))
         self._stand_by(running)
 
     def _stand_by(self, running: list[dict[str, Any]]) -> None:
