@@ -198,6 +198,16 @@ def test_the_command_on_an_account(
     assert "reading the AWS account, us-west-2, cluster blue" in result.stderr
 
 
+def test_a_cluster_that_is_not_there(site: ClusterAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that EKS does not know is refused, with the names that it knows."""
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(doctor, ["--region", "us-west-2", "--cluster", "red"])
+
+    assert result.exit_code == 2
+    assert "error: cluster red does not exist in us-west-2\nhint: there are: blue\n" in result.stderr
+
+
 def test_a_live_cluster() -> None:
     """Objects of the cluster are judged as manifests are, and rules that need all of them are checked."""
 

@@ -176,6 +176,29 @@ async def test_what_helm_refuses_is_said(user: Terminal) -> None:
     assert "helm rollback karpenter -n kube-system" in refused.stderr
 
 
+async def test_a_cluster_that_refuses_us_leaves_the_account_as_it_is(user: Terminal, tmp_path: Path) -> None:
+    """A token that has expired is found before the first step, and the hint says what helps."""
+    config = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+    config["users"][0]["user"]["token"] = "expired"
+    (tmp_path / "expired").write_text(yaml.safe_dump(config))
+    refused = await user.karpenter(*INSTALL, "--kubeconfig", str(tmp_path / "expired"), code=2)
+    roles = await user.karpenter("get", "iam-role", "--search", "KarpenterNodeRole", code=1)
+
+    assert "the cluster does not accept the credentials of the kubeconfig: " in refused.stderr
+    assert "hint: they may have expired: aws sso login" in refused.stderr
+    assert "no iam-role found" in roles.stderr
+
+
+async def test_an_example_as_data(user: Terminal) -> None:
+    """With -o json only JSON goes to standard output."""
+    made = await user.karpenter("example", "inflate", "-c", "blue", "-o", "json")
+    gone = await user.karpenter("example", "inflate", "-c", "blue", "--delete", "-o", "json")
+
+    assert json.loads(made.stdout)["outcome"] == "installed"
+    assert json.loads(gone.stdout)["outcome"] == "removed"
+    assert 'installed "example-inflate"' in made.stderr
+
+
 VALUES: dict[str, Any] = {
     "braces": "{a",
     "comma": "a,b",

@@ -14,6 +14,7 @@ import click
 import msgspec
 import structlog
 
+from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
@@ -55,7 +56,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
 @click.option("--region", default="", help="The AWS region of the account to look at.")
-@click.option("--cluster", default="", help="The name of the EKS cluster.")
+@click.option("--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
 @click.option(
     "--policy",
     "policies",
@@ -147,7 +148,10 @@ def _live(kubeconfig: str, context: str, lines: int) -> Gathered:
     try:
         return asyncio.run(_read(kubeconfig, context, lines))
     except KubeError as error:
-        raise CommandError(str(error), hint="give manifests with -f to look at files alone") from error
+        refused = cluster_refusal(error)
+        alone = "give manifests with -f to look at files alone"
+        hint = f"{refused.hint}; {alone}" if refused.hint else alone
+        raise CommandError(*refused.problems, hint=hint) from error
 
 
 async def _read(kubeconfig: str, context: str, lines: int) -> Gathered:
@@ -248,8 +252,15 @@ def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
     reader = AccountReader(client, region=session.region_name, cluster=name)
     aws = reader.read(facts)
     if aws.eks is None and aws.subnets is None and aws.roles is None:
-        problem = next(iter(sorted(reader.unread.values())))
-        raise CommandError(problem, hint="aws sts get-caller-identity shows whether AWS can be asked")
+        problem = reader.unread.get("aws.eks") or next(iter(sorted(reader.unread.values())))
+        raise CommandError(
+            f"the AWS account cannot be read: {problem.partition(': ')[2] or problem}",
+            hint="aws sts get-caller-identity shows whether AWS can be asked",
+        )
+    if reader.missing:
+        known = ", ".join(reader.clusters())
+        hint = f"there are: {known}" if known else "another --region, or another account?"
+        raise CommandError(f"cluster {name} does not exist in {session.region_name}", hint=hint)
     version = aws.eks.version if aws.eks is not None else ""
     return msgspec.structs.replace(
         facts,
