@@ -73,7 +73,8 @@ def test_the_installed_policies_are_what_the_operator_needs(options: dict[str, A
     """In the whole life of a cluster, nothing that it calls is refused, and nothing that it may is unused."""
     life = Life(queue=f"karpenter-{CLUSTER}" if options else CLUSTER)
     calls = life.world.account.calls()
-    session = boto3.Session(**life.world.account.credentials)
+    credentials: dict[str, Any] = life.world.account.credentials
+    session = boto3.Session(**credentials)
     aws = AccountApi(partial(session.client, endpoint_url=embedded().endpoint))
     plan = plan_for(life.world, **options)
 
