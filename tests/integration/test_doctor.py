@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -17,7 +18,10 @@ from karpenter.doctor.facts import AwsFacts
 from karpenter.doctor.gather import read_cluster
 from karpenter.doctor.gather_aws import AccountReader
 from karpenter.doctor.rules import diagnose
+from karpenter.kube.client import Client
 from karpenter.kube.rest import untyped
+from karpenter_local.apiserver.inprocess import InProcess
+from karpenter_local.apiserver.verbs.logs import ContainerLog
 from karpenter_local.aws.server import EmbeddedAws
 from karpenter_local.aws.site import ClusterAccount
 from karpenter_local.cluster import LocalCluster
@@ -194,6 +198,16 @@ def test_the_command_on_an_account(
     assert "reading the AWS account, us-west-2, cluster blue" in result.stderr
 
 
+def test_a_cluster_that_is_not_there(site: ClusterAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that EKS does not know is refused, with the names that it knows."""
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(doctor, ["--region", "us-west-2", "--cluster", "red"])
+
+    assert result.exit_code == 2
+    assert "error: cluster red does not exist in us-west-2\nhint: there are: blue\n" in result.stderr
+
+
 def test_a_live_cluster() -> None:
     """Objects of the cluster are judged as manifests are, and rules that need all of them are checked."""
 
@@ -229,6 +243,75 @@ def test_a_live_cluster() -> None:
                 "nodepool-limits"
             ]
             assert not [each for each in diagnosis.skipped if "crd-version" in each.rules]
+
+    run_virtual(scenario())
+
+
+PODS = untyped("v1", "pods", kind="Pod", namespaced=True)
+ROLES = untyped("rbac.authorization.k8s.io/v1", "clusterroles", kind="ClusterRole", namespaced=False)
+BINDINGS = untyped(
+    "rbac.authorization.k8s.io/v1", "clusterrolebindings", kind="ClusterRoleBinding", namespaced=False
+)
+SAID = """\
+{"level":"INFO","message":"starting"}
+{"level":"ERROR","error":"UnauthorizedOperation: You are not authorized to perform this operation"}
+{"level":"ERROR","error":"no subnets found"}
+{"level":"ERROR","error":"no subnets found"}
+"""
+
+
+async def operator_pod(cluster: LocalCluster, said: str) -> None:
+    """Let a pod of the operator have written something."""
+    labels = {"app.kubernetes.io/name": "karpenter"}
+    body = {
+        "metadata": {"name": "karpenter-0", "labels": labels},
+        "spec": {"containers": [{"name": "controller", "image": "karpenter"}]},
+    }
+    made = await cluster.client.create(PODS, body, namespace="kube-system")
+    cluster.server.backend.container_logs[made["metadata"]["uid"]] = ContainerLog(text=said)
+
+
+def test_logs_of_the_operator_are_read() -> None:
+    """The last lines of its pods come from the API, and what is known of their texts is said."""
+
+    async def scenario() -> None:
+        async with LocalCluster(VirtualClock(), seed=1, controllers=False) as cluster:
+            await operator_pod(cluster, SAID)
+            all_of_it = await read_cluster(cluster.client)
+            last = await read_cluster(cluster.client, lines=1)
+            none = await read_cluster(cluster.client, lines=0)
+            known = msgspec.structs.replace(facts(POOL), logs=last.logs)
+            [finding] = [each for each in diagnose(known).findings if each.rule.startswith("log-")]
+
+            assert [(each.source, each.text) for each in all_of_it.logs] == [("pod/karpenter-0", SAID)]
+            assert none.logs == ()
+            assert (finding.rule, finding.object) == ("log-no-subnets", "pod/karpenter-0:1")
+            assert all_of_it.unread == last.unread == none.unread == ()
+
+    run_virtual(scenario())
+
+
+def test_logs_that_may_not_be_read_are_named() -> None:
+    """Without the right to read logs, one sentence says so, and everything else is read."""
+
+    async def scenario() -> None:
+        async with LocalCluster(VirtualClock(), seed=1, controllers=False) as cluster:
+            await operator_pod(cluster, SAID)
+            rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]}
+            await cluster.client.create(ROLES, {"metadata": {"name": "lists"}, "rules": [rule]})
+            binding = {
+                "metadata": {"name": "lists"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "lists"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+            }
+            await cluster.client.create(BINDINGS, binding)
+            transport = InProcess(cluster.server, headers=(("impersonate-user", "jane"),))
+            read = await read_cluster(Client(transport, chance=Random(1)))  # noqa: S311  retries
+
+            assert read.logs == ()
+            [sentence] = read.unread
+            assert sentence.startswith("the logs of the operator's pods: ")
+            assert 'User "jane" cannot get resource "pods/log"' in sentence
 
     run_virtual(scenario())
 

@@ -172,7 +172,9 @@ def test_terraform_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(("--region", "us-west-2"), "the name of the EKS cluster is not known", id="no cluster"),
         pytest.param(("--terraform", "."), "no file here ends with .tf", id="no Terraform"),
         pytest.param(
-            ("--region", "us-west-2", "--cluster", "blue"), "could not be read", id="no credentials for AWS"
+            ("--region", "us-west-2", "--cluster", "blue"),
+            "the AWS account cannot be read: ",
+            id="no credentials for AWS",
         ),
         pytest.param(("--kubeconfig", "nowhere"), "nowhere", id="no kubeconfig"),
     ],

@@ -17,6 +17,7 @@ from karpenter.install.apply import make
 from karpenter.install.observe import observe
 from karpenter.install.options import InstallationOptions
 from karpenter.install.plan import make_plan
+from karpenter_local.aws.faults import RefuseCall
 from karpenter_local.aws.room import ClusterEndpoint
 from karpenter_local.aws.site import ClusterAccount
 from tests.unit.cloud.aws.world import embedded
@@ -131,6 +132,20 @@ def test_templates(run: Callable[..., Result]) -> None:
         pytest.param(
             ["-c", "blue", "--consolidate-after", "soon"], "--consolidate-after: ", id="no duration"
         ),
+        pytest.param(
+            ["-c", "blue", "--expire-after", "-5m"],
+            'NodePool/default: spec.template.spec.expireAfter: Invalid value: "-5m"',
+            id="a duration that the cluster refuses",
+        ),
+        pytest.param(
+            ["-c", "blue", "--ami-alias", "x"],
+            "EC2NodeClass/default: spec.amiSelectorTerms[0].alias: ",
+            id="no alias",
+        ),
+        pytest.param(
+            ["-c", "blue", "--subnet", "subnet-0"], "The subnet ID 'subnet-0' does not exist", id="no subnet"
+        ),
+        pytest.param(["-c", ""], "--cluster: '' cannot be the name of an EKS cluster", id="no name"),
         pytest.param(["-c", "blue", "--ami-family", "x"], "must be one of: AL2, AL2023", id="no family"),
         pytest.param(["-c", "blue", "--set", "nope=1"], "the chart has no value nope", id="no such value"),
         pytest.param(["-c", "blue", "--yes"], 'cluster "blue" not found in Kubeconfig', id="no kubeconfig"),
@@ -310,7 +325,9 @@ def test_get_instances(run: Callable[..., Result], site: ClusterAccount) -> None
         pytest.param(
             ["ec2", "i-0123456789abcdef0"], 'ec2-instance "i-0123456789abcdef0" not found', 1, id="an id"
         ),
-        pytest.param(["ec2", "-c", "red"], 'cluster "red" not found', 1, id="a cluster"),
+        pytest.param(
+            ["ec2", "-c", "red"], 'cluster "red" not found\nhint: there are: blue', 2, id="a cluster"
+        ),
         pytest.param(
             ["iam-role", "x", "--search", "y"],
             '"search" flag cannot be used with NAME argument',
@@ -333,6 +350,80 @@ def test_what_get_does_not_find(
 
     assert problem in result.stderr
     assert result.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        pytest.param(
+            "ExpiredToken",
+            "error: AWS refused eks:DescribeCluster: your credentials have expired (ExpiredToken)\n"
+            "hint: aws sso login, or new keys; aws sts get-caller-identity shows who you are\n",
+            id="a token that has expired",
+        ),
+        pytest.param(
+            "AccessDeniedException",
+            "error: you may not call eks:DescribeCluster: your role lacks the permission"
+            " (AccessDeniedException)\nhint: let your role call eks:DescribeCluster\n",
+            id="a right that is missing",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["install", "-c", "blue", "--yes"], id="install"),
+        pytest.param(["uninstall", "-c", "blue", "--yes"], id="uninstall"),
+        pytest.param(["get", "ec2-instance", "-c", "blue"], id="get"),
+        pytest.param(["example", "inflate", "-c", "blue"], id="example"),
+    ],
+)
+def test_what_aws_refuses(
+    run: Callable[..., Result], site: ClusterAccount, words: list[str], code: str, said: str
+) -> None:
+    """It is said to the person who calls, with the action and what helps, and nothing is changed."""
+    site.account.faults.next("DescribeCluster", RefuseCall(code=code, status=403))
+    result = run(*words)
+
+    assert result.exit_code == 2
+    assert result.stderr == said
+    assert writes(site) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["install", "-c", "blue", "--dry-run"], id="install"),
+        pytest.param(["uninstall", "-c", "blue", "--yes"], id="uninstall"),
+        pytest.param(["get", "iam-role"], id="get, a list"),
+        pytest.param(["example", "inflate", "-c", "blue"], id="example"),
+    ],
+)
+def test_no_credentials(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Those who have not logged in are told how."""
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    result = run(*words)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: no AWS credentials were found\nhint: aws configure, aws sso login"
+    )
+
+
+def test_what_takes_long_is_said(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, site: ClusterAccount
+) -> None:
+    """Also where standard error is no terminal, people read what is being done after a while."""
+    monkeypatch.setattr("karpenter.cli.aws_options._PATIENCE", 0.0)
+
+    assert "reading the account ..." in run("get", "iam-role").stderr
+    said = run("install", "-c", "blue", "--dry-run").stderr
+    assert f"reading the account, {site.account.region}, cluster blue ..." in said
+    assert "comparing the account with the plan ..." in said
 
 
 def test_nothing_found(run: Callable[..., Result]) -> None:

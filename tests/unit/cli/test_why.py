@@ -56,6 +56,13 @@ def test_text_fits_80_columns(tmp_path: Path) -> None:
     ]
 
 
+def test_kind_and_name_in_two_words(tmp_path: Path) -> None:
+    """As kubectl takes them."""
+    cluster = [pool(), pod("a", "1", "40Gi")]
+
+    assert ask("pod", cluster, tmp_path, "a").stdout == ask("pod/a", cluster, tmp_path).stdout
+
+
 def test_json_has_every_field(tmp_path: Path) -> None:
     """The JSON has the same fields for every kind, in the same order."""
     fields = ["kind", "object", "placed", "answer", "because", "nodePools", "changes", "monthly"]

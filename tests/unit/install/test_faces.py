@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import itertools
 import json
 import re
 import shlex
@@ -18,11 +17,9 @@ import msgspec
 import pytest
 import yaml
 
-from karpenter.chart.values import parse_set, put
 from karpenter.install.apply import ResourceDone, StackDone, StepBegun
 from karpenter.install.cloudformation import render_cloudformation, stack_templates
 from karpenter.install.observe import ABSENT, ResourceState
-from karpenter.install.plan import set_values
 from karpenter.install.release import ReleaseRecord, latest, managed, read_release, release_secret, superseded
 from karpenter.install.script import render_script
 from karpenter.install.text import EksdemoLog, InstallationLog, dry_run_text, eksdemo_dry_run, helm_command
@@ -85,27 +82,28 @@ def test_a_dry_run_in_our_words() -> None:
 
 
 def test_a_dry_run_prints_the_command_of_helm() -> None:
-    """What a shell makes of the command states every value of the release, and no other."""
-    stated = {"controller": {"env": [{"name": "A", "value": "b"}], "resources": {"limits": {"cpu": "1"}}}}
+    """What a shell makes of the command states every value of the release; helm's own tests read it."""
+    stated = {
+        "controller": {"env": [{"name": "A", "value": "b"}], "resources": {"limits": {"cpu": "1"}}},
+        "podLabels": {"a.b": "{c"},
+    }
     found = plan(sets=(r"podAnnotations.example\.com/a=b\,c", "replicas=3"), values=(stated,))
     lines = helm_command(found.release)
-    words = shlex.split("\n".join(lines).replace("\\\n", ""))
-    values: dict[str, Any] = {}
-    for flag, text in itertools.pairwise(words):
-        if flag == "--set-json":
-            path, _, value = text.partition("=")
-            [(keys, _)] = parse_set(f"{path}=x")
-            put(values, keys, json.loads(value))
-        elif flag == "--set-string":
-            [(keys, _)] = parse_set(text)
-            put(values, keys, text.rpartition("=")[2])
-        elif flag == "--set":
-            for keys, value in parse_set(text):
-                put(values, keys, value)
+    role = "arn:aws:iam::123456789012:role/KarpenterControllerRole-blue"
 
-    assert words[:5] == ["helm", "upgrade", "--install", "karpenter", "charts/karpenter"]
-    assert words[5:10] == ["--namespace", "kube-system", "--create-namespace", "--version", "0.1.0"]
-    assert values == set_values(found.release)
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == [
+        *("helm", "upgrade", "--install", "karpenter", "charts/karpenter"),
+        *("--namespace", "kube-system", "--create-namespace", "--version", "0.1.0"),
+        *("--set", "serviceAccount.name=karpenter"),
+        *("--set", rf"serviceAccount.annotations.eks\.amazonaws\.com/role-arn={role}"),
+        *("--set", "settings.clusterName=blue"),
+        *("--set", "settings.interruptionQueue=blue"),
+        *("--set-json", 'controller.env=[{"name": "A", "value": "b"}]'),
+        *("--set-string", "controller.resources.limits.cpu=1"),
+        *("--set-json", r'podLabels.a\.b="{c"'),
+        *("--set", r"podAnnotations.example\.com/a=b\,c"),
+        *("--set", "replicas=3"),
+    ]
     assert "\n".join(lines) in dry_run_text(found, seen(found))
 
 

@@ -21,7 +21,7 @@ from karpenter.kube.errors import (
     UndecodableResponse,
     Unreachable,
 )
-from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Response, Selection, untyped
+from karpenter.kube.rest import JsonPatch, MergePatch, Preconditions, Request, Response, Selection, untyped
 from karpenter_local.apiserver.inprocess import InProcess
 from tests.unit.kube.toy import Toy, answer, status
 
@@ -48,6 +48,23 @@ async def test_get_reads_plain_data(client: Client, toy: Toy) -> None:
     stored = toy.put("nodes", "n1", anything={"goes": [1, 2]})
 
     assert await client.get(NODES, "n1") == stored
+
+
+async def test_a_log_is_text() -> None:
+    """The last lines of a container are asked for, and come as they are, also where they are no UTF-8."""
+    asked: list[Request] = []
+
+    class Logs:
+        async def handle(self, request: Request) -> Response:
+            asked.append(request)
+            return Response(status=200, body=b"one\n\xff\n")
+
+    client = Client(InProcess(Logs()), chance=Random(1))  # noqa: S311  retries
+    text = await client.log("web-0", namespace="shop", lines=5, container="c", previous=True)
+
+    assert text == "one\n\ufffd\n"
+    assert asked[0].path == "/api/v1/namespaces/shop/pods/web-0/log"
+    assert asked[0].query == (("container", "c"), ("previous", "true"), ("tailLines", "5"))
 
 
 async def test_a_missing_object_is_an_error_with_facts(client: Client) -> None:

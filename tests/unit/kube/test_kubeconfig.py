@@ -677,3 +677,13 @@ async def test_a_real_connection_through_a_token_that_expires(tmp_path: Path, pl
 
     assert (first.status, second.status, plugin.runs) == (200, 200, 2)
     assert [headers["authorization"] for headers in port.headers] == ["Bearer 1", "Bearer 1", "Bearer 2"]
+
+
+async def test_a_context_that_is_not_there(tmp_path: Path) -> None:
+    """Those that are there are named."""
+    path = tmp_path / "kubeconfig"
+    contexts = [{"name": name, "context": {"cluster": "c"}} for name in ("blue", "green")]
+    path.write_text(yaml.safe_dump({"contexts": contexts, "current-context": "blue"}))
+
+    with pytest.raises(NotConfigured, match="has no context red; there are: blue, green"):
+        await from_kubeconfig(str(path), context="red", environ={}, clock=Hands())

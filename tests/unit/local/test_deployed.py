@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
+from karpenter.kube.errors import ServerFailed
 from karpenter.kube.rest import untyped
 from karpenter_local import deployed as module
 from karpenter_local.cluster import LocalCluster
@@ -74,11 +75,22 @@ def test_keys_where_there_is_no_role() -> None:
     assert "AWS_ROLE_ARN" not in found
 
 
+async def log_of(cluster: LocalCluster, name: str) -> str:
+    """Return the log of a pod, as soon as it has one."""
+    for _ in range(100):
+        try:
+            return await cluster.client.log(name, namespace="default", lines=9)
+        except ServerFailed:
+            await asyncio.sleep(0.1)
+    raise AssertionError(name)
+
+
 def test_the_process_lives_as_long_as_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process begins with the first pod that runs, and ends with it; other pods get none."""
     program = "import os, time; print(os.environ['CLUSTER_NAME'], flush=True); time.sleep(60)"
     monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", program))
     said = tmp_path / "karpenter.log"
+    read: list[str] = []
 
     async def lines(count: int) -> None:
         for _ in range(200):
@@ -89,7 +101,8 @@ def test_the_process_lives_as_long_as_the_pod(tmp_path: Path, monkeypatch: pytes
     async def scenario() -> None:
         async with LocalCluster(seed=1) as cluster:
             await cluster.add_nodes(1)
-            async with deployed(cluster.client, kubeconfig="", environment={}, logs=tmp_path):
+            logs = cluster.server.backend.container_logs
+            async with deployed(cluster.client, kubeconfig="", environment={}, logs=tmp_path, published=logs):
                 for name in ("karpenter-0", "karpenter-1"):
                     body = {
                         "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "karpenter"}},
@@ -101,9 +114,14 @@ def test_the_process_lives_as_long_as_the_pod(tmp_path: Path, monkeypatch: pytes
                     }
                     await cluster.client.create(PODS, body, namespace="default")
                 await lines(1)
+                read.extend([await log_of(cluster, name) for name in ("karpenter-0", "karpenter-1")])
                 await cluster.client.delete(PODS, "karpenter-0", namespace="default")
                 await lines(2)
+                read.append(await log_of(cluster, "karpenter-1"))
 
     asyncio.run(scenario())
 
     assert said.read_text() == "karpenter-0\nkarpenter-1\n"
+    assert read[0] == "karpenter-0\n"
+    assert read[1].startswith("This replica stands by")
+    assert read[2] == "karpenter-1\n"

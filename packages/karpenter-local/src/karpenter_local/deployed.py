@@ -4,7 +4,7 @@ The operator of a Deployment, on a cluster on this machine: a process in the pla
 Containers of the embedded cluster are simulated, and so an installed operator would do nothing. Here a pod of
 the chart that runs gets a process: ``karpenter run`` with the environment that the pod states, a kubeconfig
 for its token, and the credentials of the role that its service account names. Of several replicas only one
-gets a process, because only one works at a time.
+gets a process, because only one works at a time. What it writes is the log of its pod.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import structlog
 
 from karpenter.kube.errors import KubeError, NotFound
 from karpenter.kube.rest import Selection, untyped
+from karpenter_local.apiserver.verbs.logs import ContainerLog
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -36,6 +37,9 @@ LABEL: Final = "app.kubernetes.io/name=karpenter"
 ROLE: Final = "eks.amazonaws.com/role-arn"
 _PERIOD: Final = 0.5
 _STOP_WITHIN: Final = 10.0
+_MOST_LOOKS: Final = 4
+"""Looks for which a replica that runs waits for those that do not yet."""
+
 _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
 _PODS: Final = untyped("v1", "pods", kind="Pod", namespaced=True)
 _ACCOUNTS: Final = untyped("v1", "serviceaccounts", kind="ServiceAccount", namespaced=True)
@@ -67,11 +71,32 @@ def process_environment(
     return found
 
 
+def _shown_first(pod: Mapping[str, Any]) -> tuple[str, str, str]:
+    """
+    Return by what ``kubectl logs deployment/karpenter`` sorts: the pod that has been ready for longest.
+
+    https://github.com/kubernetes/kubectl/blob/master/pkg/util/podutils/podutils.go (ByLogging)
+    """
+    meta = pod["metadata"]
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    ready = (str(each.get("lastTransitionTime")) for each in conditions if each.get("type") == "Ready")
+    return next(ready, "never"), str(meta.get("creationTimestamp", "")), str(meta["name"])
+
+
 @asynccontextmanager
 async def deployed(
-    client: Client, *, kubeconfig: str, environment: Mapping[str, str], logs: Path
+    client: Client,
+    *,
+    kubeconfig: str,
+    environment: Mapping[str, str],
+    logs: Path,
+    published: dict[str, ContainerLog] | None = None,
 ) -> AsyncIterator[None]:
-    """Run the operator for as long as a pod of its Deployment runs; `kubeconfig` is the text of one."""
+    """
+    Run the operator for as long as a pod of its Deployment runs; `kubeconfig` is the text of one.
+
+    An API server that has no kubelets to ask reads the logs of pods in `published`.
+    """
     with TemporaryDirectory(prefix="karpenter-pod-") as folder:
         written = Path(folder) / "kubeconfig"
         written.write_text(kubeconfig, encoding="utf-8")
@@ -79,7 +104,7 @@ async def deployed(
         token.write_text("a token of the service account", encoding="utf-8")
         around = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
         around |= environment
-        runner = _Runner(client, str(written), str(token), around, logs)
+        runner = _Runner(client, str(written), str(token), around, logs, published)
         task = asyncio.create_task(runner.follow(), name="deployed operator")
         try:
             yield
@@ -93,15 +118,23 @@ async def deployed(
 class _Runner:
     """Keeps one process for the first pod that runs."""
 
-    def __init__(
-        self, client: Client, kubeconfig: str, token: str, around: Mapping[str, str], logs: Path
+    def __init__(  # noqa: PLR0917  made in one place
+        self,
+        client: Client,
+        kubeconfig: str,
+        token: str,
+        around: Mapping[str, str],
+        logs: Path,
+        published: dict[str, ContainerLog] | None,
     ) -> None:
         self._client = client
         self._kubeconfig = kubeconfig
         self._token = token
         self._around = around
         self._logs = logs
+        self._published = {} if published is None else published
         self._pod = ""
+        self._looks = 0
         self._process: Process | None = None
 
     async def follow(self) -> None:
@@ -113,17 +146,28 @@ class _Runner:
 
     async def _look(self) -> None:
         page = await self._client.list(_PODS, Selection(labels=LABEL))
-        running = [
-            pod
-            for pod in page.items
-            if (pod.get("status") or {}).get("phase") == "Running"
-            and not pod["metadata"].get("deletionTimestamp")
-        ]
+        staying = [pod for pod in page.items if not pod["metadata"].get("deletionTimestamp")]
+        running = [pod for pod in staying if (pod.get("status") or {}).get("phase") == "Running"]
         uids = [pod["metadata"]["uid"] for pod in running]
         if self._process is not None and (self._pod not in uids or self._process.returncode is not None):
             await self.stop()
         if self._process is None and running:
-            await self._start(min(running, key=lambda pod: str(pod["metadata"]["name"])))
+            # The other replicas are about to run: of all of them, the one that kubectl logs shows.
+            self._looks += 1
+            if len(running) < len(staying) and self._looks < _MOST_LOOKS:
+                return
+            self._looks = 0
+            await self._start(min(running, key=_shown_first))
+        self._stand_by(running)
+
+    def _stand_by(self, running: list[dict[str, Any]]) -> None:
+        """Let the replicas without a process say so in their logs, and forget those that are gone."""
+        uids = {pod["metadata"]["uid"] for pod in running}
+        for uid in self._published.keys() - uids:
+            del self._published[uid]
+        text = "This replica stands by: on this machine only one replica has a process.\n"
+        for uid in uids - self._published.keys():
+            self._published[uid] = ContainerLog(text=text)
 
     async def _start(self, pod: Mapping[str, Any]) -> None:
         meta = pod["metadata"]
@@ -135,7 +179,11 @@ class _Runner:
             around=self._around,
         )
         self._logs.mkdir(parents=True, exist_ok=True)
-        with (self._logs / OPERATOR_LOG).open("ab") as out:
+        path = self._logs / OPERATOR_LOG
+        with path.open("ab") as out:
+            before = self._published.get(meta["uid"])
+            if before is None or before.path is None:  # one that was started again goes on with its log
+                self._published[meta["uid"]] = ContainerLog(path=path, begin=out.tell())
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
             )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.resources import APIResource
     from karpenter_local.apiserver.store import ObjectStore
     from karpenter_local.apiserver.strategy import Strategy
+    from karpenter_local.apiserver.verbs.logs import ContainerLog
     from karpenter_local.apiserver.views import ResponseView
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
@@ -71,6 +72,10 @@ class Backend:
         """Which file holds the log of a pod; None where no pod has one."""
         self.documents: dict[tuple[str, str], tuple[object, bytes]] = {}
         """OpenAPI documents made so far, each with what it was made from."""
+
+        self.container_logs: dict[str, ContainerLog] = {}
+        """Where pods that have a process write, by their uid."""
+
         dealt = (
             None if seed is None else f"{seed}/{store.revision}"
         )  # a restart must not generate the same ids again

@@ -24,7 +24,7 @@ from karpenter.kube.rest import Request
 from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.authorization import AUTHENTICATED
 from karpenter_local.apiserver.presenting import refuse
-from karpenter_local.apiserver.verbs.logging import LogStream
+from karpenter_local.apiserver.verbs.logs import FollowedLog
 from karpenter_local.apiserver.verbs.watching import Watch
 from karpenter_local.certificates import server_certificates
 
@@ -97,7 +97,7 @@ class SecureServer:
             body=body,
         )
         answer = await self.server.answer(request)
-        if isinstance(answer, Watch | LogStream):
+        if isinstance(answer, Watch | FollowedLog):
             return await _stream(incoming, answer)
         outgoing = _answer(answer)
         if len(answer.body) > _WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
@@ -146,7 +146,7 @@ def _answer(response: Response) -> web.Response:
     return outgoing
 
 
-async def _stream(incoming: web.BaseRequest, stream: Watch | LogStream) -> web.StreamResponse:
+async def _stream(incoming: web.BaseRequest, stream: Watch | FollowedLog) -> web.StreamResponse:
     outgoing = web.StreamResponse(headers={"content-type": stream.content_type})
     outgoing.enable_chunked_encoding()
     await outgoing.prepare(incoming)

@@ -28,7 +28,7 @@ from karpenter_local.apiserver.verbs import subresources
 from karpenter_local.apiserver.verbs.collection import delete_collection
 from karpenter_local.apiserver.verbs.creating import post
 from karpenter_local.apiserver.verbs.deleting import delete
-from karpenter_local.apiserver.verbs.logging import LogStream
+from karpenter_local.apiserver.verbs.logs import TEXT, FollowedLog
 from karpenter_local.apiserver.verbs.patching import patch
 from karpenter_local.apiserver.verbs.reading import get, list_
 from karpenter_local.apiserver.verbs.reviewing import review
@@ -71,11 +71,11 @@ class Server:
         answer = await self.answer(request)
         if isinstance(answer, Watch):
             return Streaming(lines=answer.lines(), headers=(("content-type", answer.content_type),))
-        if isinstance(answer, LogStream):
-            return refuse(errors.not_implemented("a log cannot be followed in the server's own process"))
+        if isinstance(answer, FollowedLog):
+            return Streaming(lines=answer.lines(), headers=TEXT)
         return answer
 
-    async def answer(self, request: Request) -> Response | Watch | LogStream:
+    async def answer(self, request: Request) -> Response | Watch | FollowedLog:
         """Answer `request`; a stream is handed back whole, so that a front can write its parts in batches."""
         try:
             answer = self._decide(request)
@@ -93,7 +93,7 @@ class Server:
             return as_yaml(answer)
         return answer
 
-    def _decide(self, request: Request) -> Response | Watch | LogStream:
+    def _decide(self, request: Request) -> Response | Watch | FollowedLog:
         call = parse(request, self.backend.registry)
         authorize(self.backend, request, call)
         if call is None:

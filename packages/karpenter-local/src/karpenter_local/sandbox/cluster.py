@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from karpenter.base.clock import Clock
     from karpenter.kube.rest import Transport
+    from karpenter_local.apiserver.verbs.logs import ContainerLog
     from karpenter_local.kubelet.hollownodes import HollowNodes
     from karpenter_local.sandbox.options import ClusterOptions
 
@@ -58,6 +59,9 @@ class RunningCluster:
     url: str = ""
     kubeconfig: str = ""
     """How other programs reach it; empty where it listens on no port."""
+
+    container_logs: dict[str, ContainerLog] | None = None
+    """Where it is told what pods have written; None where it asks kubelets."""
 
 
 def embedded_cluster(options: ClusterOptions, *, clock: Clock, seed: int) -> LocalCluster:
@@ -89,6 +93,7 @@ async def running_embedded(cluster: LocalCluster) -> AsyncIterator[RunningCluste
             transport=transport,
             url=cluster.front.url if cluster.front is not None else "",
             kubeconfig=cluster.kubeconfig() if cluster.front is not None else "",
+            container_logs=cluster.server.backend.container_logs,
         )
 
 

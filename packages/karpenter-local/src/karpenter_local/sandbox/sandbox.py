@@ -286,7 +286,11 @@ class Sandbox:
 
         running = self.running
         async with deployed(
-            running.client, kubeconfig=running.kubeconfig, environment=self.cloud.environment, logs=logs
+            running.client,
+            kubeconfig=running.kubeconfig,
+            environment=self.cloud.environment,
+            logs=logs,
+            published=running.container_logs,
         ):
             yield
 

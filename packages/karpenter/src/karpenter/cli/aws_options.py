@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import Timer
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import structlog
 import yaml
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, note
 from karpenter.cloud.errors import CloudError
-from karpenter.kube.errors import KubeError, NotConfigured
+from karpenter.kube.errors import Forbidden, KubeError, NotConfigured, Unauthorized, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+_PATIENCE: Final = 2.0
+"""Seconds after which people are told what is being done."""
 
 
 def aws_options(command: F) -> F:
@@ -56,7 +61,9 @@ def in_our_words() -> Iterator[None]:
     """Turn what AWS, Kubernetes and plans refuse into one line, with a hint where there is one."""
     from karpenter.chart.tree import MissingValue  # noqa: PLC0415  commands load what they need
     from karpenter.chart.values import BadValue  # noqa: PLC0415  likewise
+    from karpenter.cloud.aws.errors import AccessDenied, NoResponse  # noqa: PLC0415  likewise
     from karpenter.install.options import InstallationError  # noqa: PLC0415  likewise
+    from karpenter.install.permissions import explain_access  # noqa: PLC0415  likewise
 
     try:
         yield
@@ -66,8 +73,55 @@ def in_our_words() -> Iterator[None]:
         raise CommandError(str(error), hint="state it with --set NAME=VALUE") from error
     except BadValue as error:
         raise CommandError(str(error), hint="charts/karpenter/values.yaml lists every value") from error
-    except (CloudError, KubeError) as error:
+    except AccessDenied as error:
+        problem, hint = explain_access(error)
+        raise CommandError(problem, hint=hint) from error
+    except NoResponse as error:
+        raise CommandError(str(error), hint="check the region, the network and HTTPS_PROXY") from error
+    except KubeError as error:
+        raise cluster_refusal(error) from error
+    except CloudError as error:
         raise CommandError(str(error)) from error
+
+
+def cluster_refusal(error: KubeError) -> CommandError:
+    """Return what is wrong between us and a cluster, and what helps."""
+    if isinstance(error, NotConfigured):
+        return CommandError(str(error), hint="aws eks update-kubeconfig --name CLUSTER writes the kubeconfig")
+    if isinstance(error, Unauthorized):
+        return CommandError(
+            f"the cluster does not accept the credentials of the kubeconfig: {error}",
+            hint="they may have expired: aws sso login, or aws eks update-kubeconfig --name CLUSTER",
+        )
+    if isinstance(error, Forbidden):
+        return CommandError(str(error), hint="kubectl auth can-i --list shows what you may do")
+    if isinstance(error, Unreachable):
+        return CommandError(str(error), hint="kubectl get nodes shows whether the cluster can be reached")
+    return CommandError(str(error))
+
+
+@contextmanager
+def said_if_slow(text: str) -> Iterator[None]:
+    """Say on standard error what is being done, if it takes longer than people wait without a word."""
+    timer = Timer(_PATIENCE, note, [f"{text} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def eks_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse what cannot be the name of a cluster, before AWS is asked."""
+    del ctx
+    # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
+    if not _NAME.fullmatch(value) and (value or param.required):
+        raise CommandError(
+            f"--cluster: {value!r} cannot be the name of an EKS cluster",
+            hint="up to 100 letters, digits, - and _; aws eks list-clusters names them",
+        )
+    return value
 
 
 def connect_aws(region: str, profile: str) -> tuple[AccountApi, str]:

@@ -14,11 +14,12 @@ import click
 import msgspec
 import structlog
 
+from karpenter.cli.aws_options import cluster_refusal, eks_name
 from karpenter.cli.errors import CommandError, note, one_line
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, cluster_name
-from karpenter.doctor.gather import read_manifests
+from karpenter.doctor.gather import LOG_LINES, read_manifests
 from karpenter.doctor.rule import ERROR, INFO, WARNING
 from karpenter.doctor.rules import RULES, diagnose
 from karpenter.doctor.terraform import TerraformUnreadable, charts_in, read_terraform
@@ -37,12 +38,14 @@ _ILL: Final = 1
 """The exit code when there is an error."""
 
 _EXTRA: Final = "pip install python-hcl2"
+_NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
 
 
 @click.command(
     epilog="Examples:\n\n"
     "  karpenter doctor -f cluster/\n\n"
     "  karpenter doctor --context production --region us-west-2 --cluster blue\n\n"
+    "  karpenter doctor --log-lines 5000 -o json\n\n"
     "  karpenter doctor --policy controller-policy.json\n\n"
     "  kubectl -n kube-system logs deployment/karpenter | karpenter doctor --log -\n\n"
     "  karpenter doctor --terraform infra/ -f karpenter.yaml -o json"
@@ -53,7 +56,7 @@ _EXTRA: Final = "pip install python-hcl2"
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
 @click.option("--region", default="", help="The AWS region of the account to look at.")
-@click.option("--cluster", default="", help="The name of the EKS cluster.")
+@click.option("--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
 @click.option(
     "--policy",
     "policies",
@@ -69,6 +72,14 @@ _EXTRA: Final = "pip install python-hcl2"
     metavar="FILE|-",
     type=click.Path(allow_dash=True),
     help="A log of the operator or of an installation. May be repeated.",
+)
+@click.option(
+    "--log-lines",
+    type=click.IntRange(min=0),
+    default=LOG_LINES,
+    show_default=True,
+    metavar="NUMBER",
+    help="Last lines to read of each of the operator's pods; 0 reads none.",
 )
 @click.option(
     "--terraform",
@@ -87,6 +98,7 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     cluster: str,
     policies: tuple[str, ...],
     logs: tuple[str, ...],
+    log_lines: int,
     folder: str | None,
     ignore: tuple[str, ...],
     output: Output,
@@ -110,7 +122,7 @@ def doctor(  # noqa: PLR0917  click hands over options by name
     live = context is not None or bool(kubeconfig)
     if not (live or paths or policies or logs or folder or region or cluster):
         live = True
-    facts = _facts(_files(paths), _live(kubeconfig, context or "") if live else None)
+    facts = _facts(_files(paths), _live(kubeconfig, context or "", log_lines) if live else None)
     facts = _with_texts(facts, policies, logs)
     if folder is not None:
         facts = _with_terraform(facts, Path(folder))
@@ -126,7 +138,7 @@ def _files(paths: tuple[str, ...]) -> Gathered | None:
     return read_manifests(read_texts(paths)) if paths else None
 
 
-def _live(kubeconfig: str, context: str) -> Gathered:
+def _live(kubeconfig: str, context: str, lines: int) -> Gathered:
     """Read a live cluster; raises CommandError where there is none."""
     from karpenter.kube.errors import KubeError  # noqa: PLC0415  who looks at files needs no client
 
@@ -134,12 +146,15 @@ def _live(kubeconfig: str, context: str) -> Gathered:
     # What goes wrong on the way is told in the end, in one sentence.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        return asyncio.run(_read(kubeconfig, context))
+        return asyncio.run(_read(kubeconfig, context, lines))
     except KubeError as error:
-        raise CommandError(str(error), hint="give manifests with -f to look at files alone") from error
+        refused = cluster_refusal(error)
+        alone = "give manifests with -f to look at files alone"
+        hint = f"{refused.hint}; {alone}" if refused.hint else alone
+        raise CommandError(*refused.problems, hint=hint) from error
 
 
-async def _read(kubeconfig: str, context: str) -> Gathered:
+async def _read(kubeconfig: str, context: str, lines: int) -> Gathered:
     from karpenter.base.clock import SystemClock  # noqa: PLC0415  as above
     from karpenter.doctor.gather import read_cluster  # noqa: PLC0415  as above
     from karpenter.kube.client import Client  # noqa: PLC0415  as above
@@ -151,7 +166,7 @@ async def _read(kubeconfig: str, context: str) -> Gathered:
     )
     client = Client(HttpTransport(found.endpoint, found.credentials), chance=Random())  # noqa: S311  retries
     try:
-        return await read_cluster(client)
+        return await read_cluster(client, lines=lines)
     finally:
         await client.close()
 
@@ -175,7 +190,9 @@ def _facts(files: Gathered | None, live: Gathered | None) -> DoctorFacts:
         kubernetes=live.kubernetes if live is not None else None,
         charts=charts or None,
         policies=policies or None,
+        logs=(live.logs or None) if live is not None else None,
         unreadable=files.unreadable if files is not None else (),
+        unread={"logs": _NO_LOGS} if live is not None else {},
     )
 
 
@@ -185,7 +202,7 @@ def _with_texts(facts: DoctorFacts, policies: tuple[str, ...], logs: tuple[str, 
         facts = msgspec.structs.replace(facts, policies=(*(facts.policies or ()), *read))
     if logs:
         texts = tuple(LogText(source=each.source, text=each.content) for each in read_texts(logs))
-        facts = msgspec.structs.replace(facts, logs=texts)
+        facts = msgspec.structs.replace(facts, logs=(*(facts.logs or ()), *texts))
     return facts
 
 
@@ -236,8 +253,15 @@ def _with_account(facts: DoctorFacts, region: str, cluster: str) -> DoctorFacts:
     reader = AccountReader(client, region=session.region_name, cluster=name)
     aws = reader.read(facts)
     if aws.eks is None and aws.subnets is None and aws.roles is None:
-        problem = next(iter(sorted(reader.unread.values())))
-        raise CommandError(problem, hint="aws sts get-caller-identity shows whether AWS can be asked")
+        problem = reader.unread.get("aws.eks") or next(iter(sorted(reader.unread.values())))
+        raise CommandError(
+            f"the AWS account cannot be read: {problem.partition(': ')[2] or problem}",
+            hint="aws sts get-caller-identity shows whether AWS can be asked",
+        )
+    if reader.missing:
+        known = ", ".join(reader.clusters())
+        hint = f"there are: {known}" if known else "another --region, or another account?"
+        raise CommandError(f"cluster {name} does not exist in {session.region_name}", hint=hint)
     version = aws.eks.version if aws.eks is not None else ""
     return msgspec.structs.replace(
         facts,

@@ -15,6 +15,7 @@ from karpenter.cli.aws_options import (
     aws_options,
     cluster_api,
     connect_aws,
+    eks_name,
     in_our_words,
     kube_options,
     run_quietly,
@@ -49,6 +50,7 @@ def example() -> None:
     "--cluster",
     default="",
     metavar="NAME",
+    callback=eks_name,
     help="The cluster, as EKS calls it.  [default: the current]",
 )
 @click.option(
@@ -93,7 +95,11 @@ def inflate(
     with in_our_words():
         endpoint = _endpoint(cluster, region, profile) if cluster and not context else ""
         where = {"kubeconfig": kubeconfig, "context": context, "endpoint": endpoint}
-        run_quietly(_take_away(body, where) if delete else _install(body, where))
+        quiet = output.form == "json"
+        run_quietly((_take_away if delete else _install)(body, where, quiet=quiet))
+    if quiet:
+        outcome = "removed" if delete else "installed"
+        click.echo(json.dumps({"release": RELEASE, "namespace": namespace, "outcome": outcome}, indent=2))
 
 
 def inflate_deployment(
@@ -173,27 +179,35 @@ def _release(body: dict[str, Any]) -> HelmRelease:
     )
 
 
-async def _install(body: dict[str, Any], where: dict[str, Any]) -> None:
+async def _install(body: dict[str, Any], where: dict[str, Any], *, quiet: bool) -> None:
     release = _release(body)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release.namespace}}
+
+    def begin() -> None:
+        moment = f"{SystemClock().now().astimezone():%Y/%m/%d %H:%M:%S}"
+        click.echo(f"{moment} creating 1 resource(s)", err=quiet)
+
     async with cluster_api(**where) as cluster:
-        click.echo("Helm installing...")
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": release.namespace}}
-        for made in (cluster.apply(namespace), cluster.make(release)):
-            click.echo(f"{SystemClock().now().astimezone():%Y/%m/%d %H:%M:%S} creating 1 resource(s)")
-            await made
+        click.echo("Helm installing...", err=quiet)
+        begin()
+        await cluster.apply(namespace)
+        begin()
+        await cluster.make(release)
     click.echo(
         f'Using chart version "{NO_VERSION}", installed "{RELEASE}" version "{NO_VERSION}" in namespace'
-        f' "{release.namespace}"'
+        f' "{release.namespace}"',
+        err=quiet,
     )
 
 
-async def _take_away(body: dict[str, Any], where: dict[str, Any]) -> None:
+async def _take_away(body: dict[str, Any], where: dict[str, Any], *, quiet: bool) -> None:
     release = _release(body)
     async with cluster_api(**where) as cluster:
-        click.echo(f"Checking status of application: {RELEASE}, in namespace: {release.namespace}")
+        said = f"Checking status of application: {RELEASE}, in namespace: {release.namespace}"
+        click.echo(said, err=quiet)
         if not await cluster.releases(RELEASE):
             raise CommandError(f"{RELEASE} is not installed")
-        click.echo("Status validated. Uninstalling...")
+        click.echo("Status validated. Uninstalling...", err=quiet)
         await cluster.remove_release(release)
         others = [
             each
@@ -210,5 +224,7 @@ def _endpoint(cluster: str, region: str, profile: str) -> str:
     aws, _ = connect_aws(region, profile)
     found = aws.find("eks", "DescribeCluster", name=cluster)
     if found is None:
-        raise CommandError(f'cluster "{cluster}" not found')
+        from karpenter.install.account import clusters_there_are  # noqa: PLC0415  loads the SDK
+
+        raise CommandError(f'cluster "{cluster}" not found', hint=clusters_there_are(aws))
     return str(found["cluster"]["endpoint"])

@@ -13,9 +13,11 @@ from karpenter.cli.aws_options import (
     aws_options,
     cluster_api,
     connect_aws,
+    eks_name,
     in_our_words,
     kube_options,
     run_quietly,
+    said_if_slow,
 )
 from karpenter.cli.errors import CommandError
 from karpenter.cli.output import output_option_with
@@ -37,7 +39,9 @@ ALIASES: Final = {
     "application": ("applications", "apps", "app"),
 }
 get_output = output_option_with("table", "json", "yaml", "wide")
-cluster_option = click.option("-c", "--cluster", default="", metavar="NAME", help="Only what belongs to it.")
+cluster_option = click.option(
+    "-c", "--cluster", default="", metavar="NAME", callback=eks_name, help="Only what belongs to it."
+)
 
 
 class ResourceMissingError(CommandError):
@@ -181,7 +185,14 @@ def event_rule(name_prefix: str, region: str, profile: str, output: Output) -> N
 
 
 @get.command(epilog="Example:\n\n  karpenter get application -c blue")
-@click.option("-c", "--cluster", required=True, metavar="NAME", help="The cluster, as EKS calls it.")
+@click.option(
+    "-c",
+    "--cluster",
+    required=True,
+    metavar="NAME",
+    callback=eks_name,
+    help="The cluster, as EKS calls it.",
+)
 @aws_options
 @kube_options
 @get_output
@@ -208,7 +219,8 @@ def _show(read: Callable[[AccountApi], AwsListing], region: str, profile: str, o
         from karpenter.inspect.reading import NotThereError, plain_data  # noqa: PLC0415  loads the SDK
 
         try:
-            found = read(aws)
+            with said_if_slow("reading the account"):
+                found = read(aws)
         except NotThereError as error:
             raise ResourceMissingError(str(error)) from error
         finally:
@@ -232,7 +244,9 @@ def _table(found: AwsListing) -> str:
 def _cluster(aws: AccountApi, name: str) -> dict[str, Any]:
     told = aws.find("eks", "DescribeCluster", name=name)
     if told is None:
-        raise ResourceMissingError(f'cluster "{name}" not found')
+        from karpenter.install.account import clusters_there_are  # noqa: PLC0415  loads the SDK
+
+        raise CommandError(f'cluster "{name}" not found', hint=clusters_there_are(aws))
     found: dict[str, Any] = told["cluster"]
     return found
 

@@ -14,9 +14,11 @@ from karpenter.cli.aws_options import (
     aws_options,
     cluster_api,
     connect_aws,
+    eks_name,
     in_our_words,
     kube_options,
     run_quietly,
+    said_if_slow,
 )
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.files import read_texts
@@ -48,7 +50,14 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _PLAN_OPTIONS = (
-    click.option("-c", "--cluster", required=True, metavar="NAME", help="The cluster, as EKS calls it."),
+    click.option(
+        "-c",
+        "--cluster",
+        required=True,
+        metavar="NAME",
+        callback=eks_name,
+        help="The cluster, as EKS calls it.",
+    ),
     click.option(
         "-n",
         "--namespace",
@@ -189,7 +198,8 @@ def install(
     asked = options.pop("yes"), options.pop("no_wait"), options.pop("wait_seconds"), options.pop("no_helm")
     with in_our_words():
         aws, region = connect_aws(region, profile)
-        plan = plan_for(aws, region, options)
+        with said_if_slow(f"reading the account, {region}, cluster {options['cluster']}"):
+            plan = plan_for(aws, region, options)
         if output.form in {"aws-cli", "cloudformation"}:
             click.echo(_printed(plan, output.form), nl=False)
             return
@@ -222,7 +232,9 @@ def plan_for(aws: AccountApi, region: str, options: dict[str, Any]) -> Installat
     facts = read_facts(
         aws, asked, region=region, subnets=options["subnets"], security_groups=options["security_groups"]
     )
-    return make_plan(asked, facts)
+    plan = make_plan(asked, facts)
+    _check_objects(plan)
+    return plan
 
 
 def options_of(options: dict[str, Any]) -> InstallationOptions:
@@ -268,6 +280,24 @@ def options_of(options: dict[str, Any]) -> InstallationOptions:
     )
 
 
+def _check_objects(plan: InstallationPlan) -> None:
+    """Refuse a NodePool or EC2NodeClass that the cluster would refuse, before anything is made."""
+    from karpenter.api.manifests import Document  # noqa: PLC0415  loads the rules of schemas
+    from karpenter.api.validation.documents import Finding, check_document  # noqa: PLC0415  likewise
+    from karpenter.install.resources import KubernetesObject  # noqa: PLC0415  likewise
+
+    bodies = [each.body for each in plan.resources if isinstance(each, KubernetesObject) and each.once]
+    problems = [
+        str(found)
+        for body in bodies
+        for found in check_document(Document("", dict(body)))
+        if isinstance(found, Finding)
+    ]
+    if problems:
+        options = "--ami-alias, --ami-family, --expire-after and --consolidate-after"
+        raise CommandError(*problems, hint=f"these fields come from {options}")
+
+
 def note_about_chart(plan: InstallationPlan) -> None:
     """Say that a repository that is printed is not where the chart comes from."""
     if plan.chart.repository:
@@ -291,12 +321,14 @@ async def _look(
 
     try:
         async with cluster_api(**where) as cluster:
-            seen = await survey(plan, aws, cluster)
+            with said_if_slow("comparing the account and the cluster with the plan"):
+                seen = await survey(plan, aws, cluster)
     except KubeError as error:
         if check:
             raise
         note(f"note: {error}; what is in the cluster is taken for missing")
-        seen = await survey(plan, aws, None)
+        with said_if_slow("comparing the account with the plan"):
+            seen = await survey(plan, aws, None)
     drift = any(each.state != "exists" for _, resource, each in seen if not getattr(resource, "once", False))
     drift = drift or any(not each.present for _, _, each in seen)
     if output.form == "json":
@@ -321,8 +353,11 @@ async def _install(
 
     try:
         async with cluster_api(**where) as cluster:
+            await cluster.client.server_version()  # a cluster that refuses us leaves the account as it is
             if not yes:
-                click.echo(dry_run_text(plan, await survey(plan, aws, cluster)), err=output.form == "json")
+                with said_if_slow("comparing the account and the cluster with the plan"):
+                    seen = await survey(plan, aws, cluster)
+                click.echo(dry_run_text(plan, seen), err=output.form == "json")
                 click.confirm("Install this?", abort=True, err=True)
             clock = SystemClock()
             log: Any = InstallationLog(plan)

@@ -13,9 +13,11 @@ from karpenter.cli.aws_options import (
     aws_options,
     cluster_api,
     connect_aws,
+    eks_name,
     in_our_words,
     kube_options,
     run_quietly,
+    said_if_slow,
 )
 from karpenter.cli.errors import note
 from karpenter.cli.output import output_option_with, render
@@ -36,7 +38,14 @@ _WIDTH = 80
     "  karpenter uninstall -c blue --keep-nodes --yes\n\n"
     "  karpenter uninstall -c blue --naming eksdemo -n karpenter --yes -o json"
 )
-@click.option("-c", "--cluster", required=True, metavar="NAME", help="The cluster, as EKS calls it.")
+@click.option(
+    "-c",
+    "--cluster",
+    required=True,
+    metavar="NAME",
+    callback=eks_name,
+    help="The cluster, as EKS calls it.",
+)
 @click.option(
     "-n", "--namespace", default="", metavar="NAME", help="Where the operator runs.  [default: found]"
 )
@@ -109,7 +118,10 @@ async def _run(
 
     endpoint = _endpoint(aws, asked[0])
     if not endpoint:
-        note(f"note: EKS has no cluster {asked[0]}; what is left of it in the account goes")
+        from karpenter.install.account import clusters_there_are  # noqa: PLC0415  loads the SDK
+
+        note(f"note: EKS has no cluster {asked[0]} in {region} ({clusters_there_are(aws)})")
+        note("note: what is left of it in the account goes")
         return await _take_away(aws, region, asked, None, choices, yes=yes, output=output)
     try:
         async with cluster_api(**where, endpoint=endpoint) as cluster:
@@ -135,7 +147,8 @@ async def _take_away(
 ) -> int:
     from karpenter.install.uninstall import Uninstaller  # noqa: PLC0415  loads much
 
-    plan = await _plan(aws, region, asked, cluster)
+    with said_if_slow(f"reading the account, {region}, cluster {asked[0]}"):
+        plan = await _plan(aws, region, asked, cluster)
     if not yes:
         machines = "its machines stay" if choices["keep_nodes"] else "its machines end"
         click.confirm(
@@ -187,7 +200,8 @@ async def _follow(work: Uninstaller, output: Output) -> int:
             break_on_hyphens=False,
         ):
             click.echo(line, err=quiet)
-    left, kept = await work.left()
+    with said_if_slow("asking AWS and the cluster what is left"):
+        left, kept = await work.left()
     if quiet:
         click.echo(render({"done": events, "left": left, "kept": kept}, "json"), nl=False)
         return 1 if left else 0

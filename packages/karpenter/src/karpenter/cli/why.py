@@ -59,7 +59,7 @@ _PATIENCE: Final = 2.0
     "  karpenter why node/ip-10-0-1-7 --context production\n\n"
     "  karpenter why pod/web-1 --record flight.jsonl --at 2026-01-31T09:00:00Z"
 )
-@click.argument("target", metavar="KIND/NAME")
+@click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
 @files_option(required=False, text="The cluster, or what would be applied to a live one")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod.")
 @click.option(
@@ -86,7 +86,7 @@ _PATIENCE: Final = 2.0
 )
 @output_option_with("text", "json")
 def why(  # noqa: PLR0917  click hands over options by name
-    target: str,
+    words: tuple[str, ...],
     paths: tuple[str, ...],
     namespace: str,
     context: str,
@@ -101,15 +101,15 @@ def why(  # noqa: PLR0917  click hands over options by name
     """
     Say why a pod, node, NodePool or NodeClaim is as it is.
 
-    KIND/NAME is pod/NAME, node/NAME, nodepool/NAME or nodeclaim/NAME; pod/NAMESPACE/NAME names the
-    namespace too. The cluster is read from manifests, a live cluster, both, or a flight record, and
-    nothing is changed. Of a pod without a place it says what keeps each NodePool from serving it, the
-    nearest miss, and every single change that was tried and lets it in.
+    KIND/NAME is pod/NAME, node/NAME, nodepool/NAME or nodeclaim/NAME, also in two words;
+    pod/NAMESPACE/NAME names the namespace too. The cluster is read from manifests, a live cluster,
+    both, or a flight record, and nothing is changed. Of a pod without a place it says what keeps each
+    NodePool from serving it, the nearest miss, and every single change that was tried and lets it in.
 
     Exits 0 when the pod has a place (the NodePool is used, the NodeClaim is initialized, the node is
     there), 1 when not, and 2 when the input cannot be used.
     """
-    kind, name = target_of(target)
+    kind, name = target_of("/".join(words))
     if record is not None and (paths or context or kubeconfig):
         raise CommandError("--record: cannot be combined with -f, --context or --kubeconfig")
     if at is not None and record is None:

@@ -3,7 +3,8 @@ Facts from files and from a live cluster.
 
 Files hold Kubernetes objects, values of the chart, IAM policies, and the objects of GitOps tools that state a
 chart. A live cluster is read once, kind by kind; a kind that it does not serve has no objects, and one that
-may not be read is named, so that the rules about it say nothing wrong. Nothing is changed.
+may not be read is named, so that the rules about it say nothing wrong. The last lines of the logs of the
+operator's pods are read, too. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from karpenter.api.manifests import Document, documents_or_refusals, read_documents
 from karpenter.api.meta import InvalidObject
-from karpenter.doctor.facts import HelmChart, PolicyText, UnreadableText, at, list_at, mapping_at
-from karpenter.kube.errors import Forbidden, NotFound
+from karpenter.doctor.facts import (
+    HelmChart,
+    LogText,
+    PolicyText,
+    UnreadableText,
+    at,
+    list_at,
+    mapping_at,
+    number_at,
+)
+from karpenter.kube.errors import Forbidden, NotFound, StatusError
 from karpenter.kube.rest import Selection, untyped
 
 if TYPE_CHECKING:
@@ -64,6 +74,14 @@ KINDS: Final = tuple(
 )
 _CONFIG_MAPS: Final = untyped("v1", "configmaps", kind="ConfigMap", namespaced=True)
 _SECRETS: Final = untyped("v1", "secrets", kind="Secret", namespaced=True)
+_PODS: Final = untyped("v1", "pods", kind="Pod", namespaced=True)
+_OPERATOR: Final = "app.kubernetes.io/name=karpenter"
+"""The label that the chart gives the operator's pods, upstream's and ours."""
+
+LOG_LINES: Final = 1000
+"""Lines of each pod that are read where no other number is asked for."""
+
+_MOST_PODS: Final = 5
 
 
 class Gathered(NamedTuple):
@@ -76,6 +94,8 @@ class Gathered(NamedTuple):
     kubernetes: str | None = None
     unread: tuple[str, ...] = ()
     """Which kinds of a cluster could not be read, and why."""
+
+    logs: tuple[LogText, ...] = ()
 
 
 def read_manifests(texts: Iterable[tuple[str, str]]) -> Gathered:
@@ -217,9 +237,9 @@ def _values(text: str) -> Plain:
     return found[0] if found and isinstance(found[0], dict) else {}
 
 
-async def read_cluster(client: Client) -> Gathered:
+async def read_cluster(client: Client, *, lines: int = LOG_LINES) -> Gathered:
     """
-    Return what a live cluster holds, as far as it may be read.
+    Return what a live cluster holds, as far as it may be read, with the last lines of the operator's logs.
 
     Raises:
         KubeError: the cluster does not answer.
@@ -233,7 +253,40 @@ async def read_cluster(client: Client) -> Gathered:
     objects += await _listed(client, _CONFIG_MAPS, named, unread)
     secrets = await _listed(client, _SECRETS, Selection(labels=f"owner=helm,name={_CHART}"), unread)
     charts = [chart for each in secrets if (chart := release_of(each.plain)) is not None]
-    return Gathered(tuple(objects), (*charts, *charts_of(objects)), kubernetes=version, unread=tuple(unread))
+    logs = await _logs(client, lines, unread) if lines else ()
+    return Gathered(
+        tuple(objects),
+        (*charts, *charts_of(objects)),
+        kubernetes=version,
+        unread=tuple(unread),
+        logs=tuple(logs),
+    )
+
+
+async def _logs(client: Client, lines: int, unread: list[str]) -> list[LogText]:
+    """Return the last lines of the operator's pods; of one that was started again, also those before."""
+    found: list[LogText] = []
+    pods = await _listed(client, _PODS, Selection(labels=_OPERATOR), unread)
+    for pod in [each.plain for each in pods][:_MOST_PODS]:
+        meta = mapping_at(pod, "metadata")
+        name, namespace = str(meta.get("name", "")), str(meta.get("namespace", ""))
+        container = str(next(iter(list_at(pod, "spec.containers")), {}).get("name", ""))
+        status = next((each for each in list_at(pod, "status.containerStatuses")), {})
+        for previous in (True, False) if number_at(status, "restartCount", 0) else (False,):
+            source = f"pod/{name}{' (before its last start)' if previous else ''}"
+            try:
+                text = await client.log(
+                    name, namespace=namespace, lines=lines, container=container, previous=previous
+                )
+            except Forbidden as error:
+                unread.append(f"the logs of the operator's pods: {error.message}")
+                return found
+            except StatusError as error:
+                # A container that has not begun, a kubelet that does not answer.
+                unread.append(f"the log of {source}: {error.message or error.reason}")
+            else:
+                found.append(LogText(source=source, text=text))
+    return found
 
 
 async def _listed(client: Client, kind: Untyped, selection: Selection, unread: list[str]) -> list[Document]:

@@ -64,6 +64,8 @@ class AccountReader:
         }  # made here, because making them in threads is not safe
         self._region, self._cluster = region, cluster
         self.unread: dict[str, str] = {}
+        self.missing = False
+        """Whether EKS says that there is no such cluster."""
 
     def read(self, facts: DoctorFacts) -> AwsFacts:
         """Return what the account holds, as far as rules will look at it."""
@@ -156,8 +158,17 @@ class AccountReader:
         found = self._call("iam", "list_open_id_connect_providers")["OpenIDConnectProviderList"]
         return tuple(each["Arn"].partition(":oidc-provider/")[2] for each in found)
 
+    def clusters(self) -> list[str]:
+        """Return the names of the clusters that there are; none, where EKS does not say."""
+        listed = self._guarded("clusters", lambda: list(self._every("eks", "list_clusters", "clusters")))
+        return sorted(listed or ())
+
     def _eks(self) -> EksFacts:
-        found = self._call("eks", "describe_cluster", name=self._cluster)["cluster"]
+        try:
+            found = self._call("eks", "describe_cluster", name=self._cluster)["cluster"]
+        except ClientError as error:
+            self.missing = error.response["Error"]["Code"] in _NOT_THERE
+            raise
         return EksFacts(
             name=self._cluster,
             version=str(found.get("version", "")),

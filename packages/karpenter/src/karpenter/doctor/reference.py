@@ -43,7 +43,14 @@ _SOURCES: Final = (
         ),
     ),
     ("policies", "`--policy FILE`, `-f`", "IAM policies, and those of the operator's role"),
-    ("logs", "`--log FILE`", "any text"),
+    (
+        "logs",
+        "`--log FILE`, `--context`",
+        (
+            "any text, and the last 1000 lines (`--log-lines`) of each of the operator's pods, also before "
+            "its last start; needs `get` on `pods/log`"
+        ),
+    ),
     (
         "terraform",
         "`--terraform DIR`",

@@ -14,16 +14,29 @@ import boto3
 import msgspec
 from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    ParamValidationError,
+    PartialCredentialsError,
+)
 
 from karpenter import __version__
-from karpenter.cloud.aws.errors import NoCredentials, NoResponse, ResourceNotFound, error_from_response
+from karpenter.cloud.aws.errors import (
+    AwsApiError,
+    NoCredentials,
+    NoResponse,
+    ResourceNotFound,
+    error_from_response,
+)
 from karpenter.install.documents import image_parameters
 from karpenter.install.options import DISCOVERY, InstallationError, InstallationFacts, ami_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from karpenter.cloud.errors import CloudError
     from karpenter.install.options import InstallationOptions
 
 CONNECT_SECONDS: Final = 5
@@ -59,12 +72,8 @@ class AccountApi:
         action = f"{service}:{operation}"
         try:
             answer: dict[str, Any] = getattr(self._client(service), xform_name(operation))(**parameters)
-        except ClientError as error:
-            raise error_from_response(action, error.response) from error
-        except (NoCredentialsError, PartialCredentialsError) as error:
-            raise NoCredentials(action=action, because=error) from error
-        except BotoCoreError as error:
-            raise NoResponse(action=action, because=error) from error
+        except (ClientError, BotoCoreError) as error:
+            raise _failed(action, error) from error
         return answer
 
     def every(self, service: str, operation: str, field: str, /, **parameters: Any) -> Iterator[Any]:
@@ -76,10 +85,8 @@ class AccountApi:
         try:
             for page in client.get_paginator(xform_name(operation)).paginate(**parameters):
                 yield from page.get(field, ())
-        except ClientError as error:
-            raise error_from_response(f"{service}:{operation}", error.response) from error
-        except BotoCoreError as error:
-            raise NoResponse(action=f"{service}:{operation}", because=error) from error
+        except (ClientError, BotoCoreError) as error:
+            raise _failed(f"{service}:{operation}", error) from error
 
     def find(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any] | None:
         """Call an operation that reads one thing; None if it does not exist."""
@@ -106,6 +113,18 @@ class AccountApi:
         if service not in self._clients:
             self._clients[service] = self._make(service)
         return self._clients[service]
+
+
+def _failed(action: str, error: Exception) -> CloudError:
+    """Return what a failure of the SDK means."""
+    if isinstance(error, ClientError):
+        return error_from_response(action, error.response)
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return NoCredentials(action=action, because=error)
+    if isinstance(error, ParamValidationError):  # the SDK has not even asked
+        said = str(error).partition("\n")[2] or str(error)
+        return AwsApiError(action=action, code="ValidationError", message=said)
+    return NoResponse(action=action, because=error)
 
 
 def open_api(*, region: str = "", profile: str = "") -> tuple[AccountApi, str]:
@@ -158,10 +177,9 @@ def read_facts(
             exists=False,
         )
     if found is None:
-        known = sorted(aws.every("eks", "ListClusters", "clusters"))
         raise InstallationError(
             f"cluster {options.cluster} does not exist in {region}, account {caller.account}",
-            hint=f"there are: {', '.join(known)}" if known else "another --region or --profile?",
+            hint=clusters_there_are(aws),
         )
     cluster = found["cluster"]
     if cluster.get("status", "ACTIVE") != "ACTIVE":
@@ -186,9 +204,26 @@ def read_facts(
         return msgspec.structs.replace(facts, images=_images(aws, options, kubernetes))
     return msgspec.structs.replace(
         facts,
-        subnets=tuple(subnets) or _subnets(aws, options.cluster, network.get("subnetIds") or ()),
-        security_groups=tuple(security_groups) or _security_groups(aws, options.cluster, network),
+        subnets=_named(aws, "DescribeSubnets", "Subnets", subnets)
+        or _subnets(aws, options.cluster, network.get("subnetIds") or ()),
+        security_groups=_named(aws, "DescribeSecurityGroups", "SecurityGroups", security_groups)
+        or _security_groups(aws, options.cluster, network),
     )
+
+
+def clusters_there_are(aws: AccountApi) -> str:
+    """Return a hint for those who have named a cluster that does not exist."""
+    known = sorted(aws.every("eks", "ListClusters", "clusters"))
+    return f"there are: {', '.join(known)}" if known else "another --region or --profile?"
+
+
+def _named(aws: AccountApi, operation: str, field: str, ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of what was named, all of which must exist; AWS says which does not."""
+    asked = list(ids)
+    if asked:
+        name = "SubnetIds" if field == "Subnets" else "GroupIds"
+        aws.call("ec2", operation, **{name: asked})
+    return tuple(asked)
 
 
 def _subnets(aws: AccountApi, cluster: str, of_cluster: Iterable[str]) -> tuple[str, ...]:

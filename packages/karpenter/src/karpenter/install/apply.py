@@ -28,6 +28,7 @@ from karpenter.install.observe import (
     untagged,
 )
 from karpenter.install.options import InstallationError
+from karpenter.install.permissions import explain_access
 from karpenter.install.plan import InstallationStep
 from karpenter.install.resources import (
     MARKER,
@@ -252,11 +253,8 @@ class Installer:
         if isinstance(error, StepFailed):
             return error
         if isinstance(error, AccessDenied):
-            return StepFailed(
-                step,
-                f"you may not call {error.action}: {error.code}",
-                hint=f"let your role call {error.action}, then {again}",
-            )
+            problem, hint = explain_access(error)
+            return StepFailed(step, problem, hint=f"{hint}; then {again}")
         if isinstance(error, InstallationError):
             return StepFailed(step, str(error), hint=error.hint or again)
         return StepFailed(step, str(error), hint=again)

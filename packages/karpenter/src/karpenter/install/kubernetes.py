@@ -37,7 +37,7 @@ from karpenter.kube.errors import NotFound
 from karpenter.kube.rest import MergePatch, Selection, untyped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from karpenter.base.clock import Clock
@@ -73,6 +73,9 @@ _KINDS: Final = {
     (_RBAC, "RoleBinding"): ("rolebindings", True),
 }
 _MOST_DIFFERENCES: Final = 8
+_BUSY: Final = "another operation (install/upgrade/rollback) is in progress"
+"""What Helm says of a release that a run of it left in the middle."""
+
 _LEASE_SECONDS: Final = 15.0
 """How long a lease lasts that is not renewed."""
 
@@ -106,9 +109,9 @@ class HelmProgram:
         self.program = program
         self._options = tuple(options)
 
-    async def run(self, *arguments: str) -> str:
+    async def run(self, *arguments: str, hints: Mapping[str, str] | None = None) -> str:
         """
-        Run it and return what it printed.
+        Run it and return what it printed; `hints` say what helps when its error has some words.
 
         Raises:
             InstallationError: it failed; the message is its last line.
@@ -123,7 +126,9 @@ class HelmProgram:
         out, err = await process.communicate()
         if process.returncode:
             said = err.decode(errors="replace").strip().splitlines()
-            raise InstallationError(f"helm {arguments[0]}: {said[-1] if said else 'failed'}")
+            problem = said[-1] if said else "failed"
+            hint = next((text for words, text in (hints or {}).items() if words in problem), "")
+            raise InstallationError(f"helm {arguments[0]}: {problem.removeprefix('Error: ')}", hint=hint)
         return out.decode(errors="replace")
 
     async def upgrade(self, release: HelmRelease) -> None:
@@ -148,7 +153,16 @@ class HelmProgram:
                 "--values",
                 str(values),
                 *sets,
+                hints={_BUSY: _busy(release)},
             )
+
+
+def _busy(release: HelmRelease) -> str:
+    where = f"{release.name} -n {release.namespace}"
+    return (
+        f"if no other helm runs: helm rollback {where}, or helm uninstall {where} if there is no revision"
+        " before; then run the same command again"
+    )
 
 
 def stamped_chart(release: HelmRelease) -> dict[str, str]:

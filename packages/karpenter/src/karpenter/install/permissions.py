@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.cloud.aws.errors import NoCredentials
 from karpenter.install.resources import (
     Ec2Tags,
     EksAccessEntry,
@@ -28,6 +29,7 @@ from karpenter.install.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from karpenter.cloud.aws.errors import AccessDenied
     from karpenter.install.plan import InstallationPlan
 
 
@@ -145,3 +147,17 @@ def by_service(actions: Iterable[str]) -> dict[str, list[str]]:
         service, _, verb = each.partition(":")
         found.setdefault(service, []).append(verb)
     return found
+
+
+_WHO: Final = "aws sts get-caller-identity shows who you are"
+
+
+def explain_access(error: AccessDenied) -> tuple[str, str]:
+    """Return what a denial means to the person who calls, and what helps."""
+    if isinstance(error, NoCredentials):
+        return "no AWS credentials were found", f"aws configure, aws sso login, or set AWS_PROFILE; {_WHO}"
+    if error.by_credentials:
+        why = error.why.replace("its ", "your ", 1)
+        return f"AWS refused {error.action}: {why} ({error.code})", f"aws sso login, or new keys; {_WHO}"
+    why = error.why.replace("its ", "your ", 1)
+    return f"you may not call {error.action}: {why} ({error.code})", f"let your role call {error.action}"

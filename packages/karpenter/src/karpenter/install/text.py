@@ -42,6 +42,9 @@ _INDENT: Final = 6
 _STATE: Final = 13
 _BARE: Final = re.compile(r"[A-Za-z_/][\w./@:*-]*")
 _WORDS_OF_YAML: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_PLAIN: Final = re.compile(r"[\w ./@:*=+-]*")
+"""Texts that Helm's ``--set-string`` takes as they are."""
+
 _TYPED: Final = frozenset({"true", "false", "null"})
 WOULD: Final = {"missing": "would make", "differs": "would change", "exists": "exists"}
 
@@ -108,17 +111,18 @@ def _value_flags(values: Mapping[str, Any], above: str) -> Iterator[tuple[str, s
     """
     Yield the flags that state values.
 
-    Dots in keys and commas in texts are escaped; a text that Helm would take for a number or a boolean needs
-    ``--set-string``. https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
+    What is special in keys is escaped. A text that Helm would take for a number or a boolean needs
+    ``--set-string``, and one with commas, braces or the like is safe as JSON only: ``{a`` begins a list also
+    there. https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
     """
     for key, value in values.items():
-        path = above + re.sub(r"([.,=\[\]])", r"\\\1", key)
+        path = above + re.sub(r"([.,=\[\]\\])", r"\\\1", key)
         if isinstance(value, Mapping) and value:
             yield from _value_flags(value, f"{path}.")
-        elif isinstance(value, str):
+        elif isinstance(value, str) and _PLAIN.fullmatch(value):
             flag = "--set" if _BARE.fullmatch(value) and value.lower() not in _TYPED else "--set-string"
-            yield flag, f"{path}={value.replace(',', chr(92) + ',')}"
-        elif isinstance(value, bool | int | float):
+            yield flag, f"{path}={value}"
+        elif isinstance(value, bool | int):
             yield "--set", f"{path}={json.dumps(value)}"
         else:
             yield "--set-json", f"{path}={json.dumps(value)}"

@@ -226,6 +226,19 @@ class Client:
         target = target_of(kind)
         return await self._ask(target, rest.get(target, name, namespace=namespace, subresource=subresource))
 
+    async def log(
+        self, name: str, *, namespace: str, lines: int, container: str = "", previous: bool = False
+    ) -> str:
+        """
+        Read the last lines of a pod's container, or of its last run.
+
+        Raises:
+            BadRequest: it has not begun, or there was no such run.
+            Forbidden: this needs ``get`` on ``pods/log``.
+        """
+        request = rest.log(name, namespace=namespace, lines=lines, container=container, previous=previous)
+        return (await self.send(request)).body.decode(errors="replace")
+
     async def list(self, kind: Kind[T], selection: Selection = EVERYTHING, *, limit: int = PAGE) -> Page[T]:
         """Read a whole list, page by page."""
         pages = [page async for page in self.pages(kind, selection, limit=limit)]

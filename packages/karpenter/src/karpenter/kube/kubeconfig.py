@@ -131,6 +131,7 @@ async def from_kubeconfig(
     user: Mapping[str, Any] = {}
     try:
         merged = _merged(paths)
+        _check_context(merged, context)
         loader = KubeConfigLoader(merged, active_context=context or None, config_base_path=None)
         chosen: Any = loader.current_context
         user, user_file = _user(merged, chosen["context"].get("user", ""))
@@ -195,6 +196,14 @@ def _merged(paths: str) -> Any:
         raise NotConfigured(f"kubeconfig {error.filename} cannot be read: {error.strerror}") from error
     except (TypeError, AttributeError) as error:
         raise NotConfigured(f"{paths} is no kubeconfig with clusters, contexts and users") from error
+
+
+def _check_context(merged: Any, context: str) -> None:
+    """Refuse a context that is not there, and say which are."""
+    there = [str(each["name"]) for each in merged.value.get("contexts") or ()]
+    if context and context not in there:
+        listed = ", ".join(there) or "none"
+        raise NotConfigured(f"the kubeconfig has no context {context}; there are: {listed}")
 
 
 def _check(endpoint: Endpoint, credentials: Credentials) -> None:

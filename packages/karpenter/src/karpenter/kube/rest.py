@@ -153,6 +153,7 @@ Body: TypeAlias = Wire | Mapping[str, Any]
 
 _JSON = "application/json"
 _ACCEPT: Pairs = (("accept", _JSON),)
+_ANY: Pairs = (("accept", "*/*"),)  # a log is text, and a refusal of it is JSON
 _SENDS_JSON: Pairs = (("accept", _JSON), ("content-type", _JSON))
 
 
@@ -501,6 +502,13 @@ def get(target: Target[Any], name: str, *, namespace: str = "", subresource: str
     """Read one object."""
     path = target.path(namespace=namespace, name=name, subresource=subresource)
     return Request(method="GET", path=path, headers=_ACCEPT)
+
+
+def log(name: str, *, namespace: str, lines: int, container: str = "", previous: bool = False) -> Request:
+    """Read the last lines that a container of a pod has written, or that its last run wrote."""
+    query = _given(("container", container), ("previous", "true" if previous else ""))
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/log"
+    return Request(method="GET", path=path, query=(*query, ("tailLines", str(lines))), headers=_ANY)
 
 
 def list_page(

@@ -48,7 +48,7 @@ CHANGING = {
 class Life:
     """Everything that the provider does in the life of a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: str = CLUSTER) -> None:
         self.world = World()
         self.world.account.placement_groups["pg-1"] = {
             "GroupId": "pg-1",
@@ -57,10 +57,10 @@ class Life:
             "State": "available",
         }
         sqs = self.world.clients.by_name["sqs"]
-        self.url = sqs.create_queue(QueueName=CLUSTER)["QueueUrl"]
+        self.url = sqs.create_queue(QueueName=queue)["QueueUrl"]
         sqs.send_message(QueueUrl=self.url, MessageBody=json.dumps(of_state("running")))
         self.world.account.forget_calls()
-        self.world.run(self._live, given={"INTERRUPTION_QUEUE": CLUSTER})
+        self.world.run(self._live, given={"INTERRUPTION_QUEUE": queue})
 
     async def _live(self, provider: AwsProvider) -> None:
         await provider.services.instance_types.refresh()

@@ -8,7 +8,7 @@ from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.bodies import read
 from karpenter_local.apiserver.verbs.binding import bind
 from karpenter_local.apiserver.verbs.evicting import evict
-from karpenter_local.apiserver.verbs.logging import logs
+from karpenter_local.apiserver.verbs.logs import read_log
 from karpenter_local.apiserver.verbs.patching import patch
 from karpenter_local.apiserver.verbs.reading import get
 from karpenter_local.apiserver.verbs.refusing import refusal
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from karpenter.kube.rest import Response
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
-    from karpenter_local.apiserver.verbs.logging import LogStream
+    from karpenter_local.apiserver.verbs.logs import FollowedLog
     from karpenter_local.apiserver.views import ResponseView
 
 
-def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response | LogStream:
+def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response | FollowedLog:
     """Answer a request for a subresource."""
     match call.subresource:
         case "status" | "finalize" | "resize":
@@ -41,6 +41,6 @@ def answer(backend: Backend, call: RequestInfo, view: ResponseView) -> Response 
         case "token":
             return request_token(backend, call)
         case "log":
-            return logs(backend, call)
+            return read_log(backend, call)
         case _:
             raise refusal(backend, call)

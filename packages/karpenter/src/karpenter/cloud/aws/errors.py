@@ -110,7 +110,15 @@ class AccessDenied(AwsApiError):  # noqa: N818  AWS' own word
         why = explain_denial(message)
         if why == _NO_PERMISSION:
             why = _CREDENTIALS.get(code, why)
+        self.why = why
+        """Why AWS denies it, of the identity that calls: "its ..."."""
+
         self.args = (f"the controller is not allowed to call {action}: {why} ({code})",)
+
+    @property
+    def by_credentials(self) -> bool:
+        """Whether AWS did not get as far as permissions: it does not accept the credentials."""
+        return self.code in _CREDENTIALS
 
 
 class NoCredentials(AccessDenied):

@@ -19,11 +19,11 @@ OUR_BOUNDARY = "nested with our boundary"
 
 
 @pytest.mark.parametrize("family", ["AL2", "AL2023"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case["name"] != OUR_BOUNDARY], ids=lambda case: case["name"]
+)
 def test_merged_as_karpenter_merges(case: dict[str, Any], family: str) -> None:
     """Everything up to our own part, which is the last, is what Karpenter makes of it, or both refuse it."""
-    if case["name"] == OUR_BOUNDARY:
-        pytest.skip("Karpenter makes an archive of it that cannot be read")
     expected = case[family]
     if expected is None:
         with pytest.raises(BadUserData):
@@ -38,11 +38,17 @@ def test_merged_as_karpenter_merges(case: dict[str, Any], family: str) -> None:
 
 @pytest.mark.parametrize("family", ["AL2", "AL2023"])
 def test_an_archive_within_an_archive_keeps_its_boundary(family: str) -> None:
-    """A part may hold our own boundary; another one then parts the documents."""
+    """
+    A part may hold our own boundary; another one then parts the documents.
+
+    Karpenter takes the same boundary, and makes an archive whose inner parts are taken for outer ones.
+    """
     (nested,) = (case for case in CASES if case["name"] == OUR_BOUNDARY)
 
-    inner, own = parse_archive(rendered(family, custom=nested["text"]))
+    merged = rendered(family, custom=nested["text"])
+    inner, own = parse_archive(merged)
 
+    assert not merged.startswith(nested[family])
     assert inner.content_type == 'multipart/mixed; boundary="//"'
     assert [part.text for part in parse_archive(f"Content-Type: {inner.content_type}\n\n{inner.text}")] == [
         "#!/bin/bash\necho hi\n"

@@ -1,4 +1,4 @@
-"""Logs of pods that stand for a process with a log file."""
+"""Logs of the operator that runs with the cluster: its pod stands for a process with a log file."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from karpenter_local.apiserver.server import Server
-from karpenter_local.apiserver.verbs.logging import LogStream
+from karpenter_local.apiserver.verbs.logs import FollowedLog
 from tests.unit.local.apiserver.asking import PODS, Answer, ask, request
 
 NOW = datetime.now(UTC)
@@ -63,7 +63,7 @@ async def test_a_pod_without_a_log(server: Server) -> None:
 async def test_a_log_that_is_followed(server: Server, tmp_path: Path) -> None:
     """What is there comes first, and then what is written."""
     stream = await server.answer(request("GET", f"{PODS}/a/log", follow="true", tailLines=1))
-    assert isinstance(stream, LogStream)
+    assert isinstance(stream, FollowedLog)
     batches = stream.batches()
 
     first = await anext(batches)
