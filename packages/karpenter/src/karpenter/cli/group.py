@@ -38,6 +38,9 @@ class CommandEntry(msgspec.Struct, frozen=True):
 
 COMMANDS: dict[str, CommandEntry] = {
     "catalog": CommandEntry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
+    "changeover": CommandEntry(
+        "karpenter.cli.changeover:changeover", "Say what the switch from Karpenter would bring."
+    ),
     "completion": CommandEntry(
         "karpenter.cli.completion:completion", "Print the completion script for a shell."
     ),
