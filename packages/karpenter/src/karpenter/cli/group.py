@@ -62,6 +62,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "replay": CommandEntry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": CommandEntry("karpenter.cli.run:run", "Run the operator."),
+    "shadow": CommandEntry("karpenter.cli.shadow:shadow", "Sum up what a shadow would have done."),
     "simulate": CommandEntry("", "Run the operator through simulated days, with faults."),
     "top": CommandEntry("karpenter.cli.top:top", "Watch nodes: how full, what they cost, what would go."),
     "uninstall": CommandEntry(

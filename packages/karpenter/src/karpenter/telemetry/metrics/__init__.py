@@ -30,6 +30,7 @@ from karpenter.telemetry.metrics.table import (
     provider,
     runtime,
     scheduler,
+    shadow,
 )
 
 __all__ = [
@@ -53,4 +54,5 @@ __all__ = [
     "provider",
     "runtime",
     "scheduler",
+    "shadow",
 ]

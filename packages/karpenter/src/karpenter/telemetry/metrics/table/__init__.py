@@ -16,6 +16,7 @@ from karpenter.telemetry.metrics.table import (
     provider,
     runtime,
     scheduler,
+    shadow,
 )
 
 GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
@@ -27,6 +28,7 @@ GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
     ("Disruption", disruption.METRICS),
     ("Cloud provider", provider.METRICS),
     ("Conditions of objects", conditions.METRICS),
+    ("A shadow", shadow.METRICS),
     ("The process", runtime.METRICS),
 )
 """Metrics by what they are about, in the order in which they are documented."""
