@@ -84,17 +84,26 @@ _API: Final = f"{_GROUP}/v1"
 def roles() -> list[Tree]:
     """Return what is granted, and to whom."""
     cluster: list[Tree] = [each.rule() for each in permissions.CLUSTER]
+    reading: list[Tree] = [each.rule() for each in permissions.SHADOW]
+    name = metadata(namespaced=False)
+    lease: list[Tree] = [each.rule() for each in permissions.LEASE_NAMESPACE]
     return [
-        _role("ClusterRole", metadata(namespaced=False), [*cluster, ListItems("additionalClusterRoleRules")]),
-        _binding("ClusterRole", metadata(namespaced=False)),
-        _role("Role", _lease(), [each.rule() for each in permissions.LEASE_NAMESPACE]),
-        _binding("Role", _lease()),
+        When(
+            permissions.LEADS, _role("ClusterRole", name, [*cluster, ListItems("additionalClusterRoleRules")])
+        ),
+        When(permissions.IS_SHADOW, _role("ClusterRole", name, reading)),
+        _binding("ClusterRole", name),
+        When(permissions.LEADS, _role("Role", _lease(), lease)),
+        When(permissions.LEADS, _binding("Role", _lease())),
         When(permissions.ON_AWS, _role("Role", _system(), [each.rule() for each in permissions.SYSTEM])),
         When(permissions.ON_AWS, _binding("Role", _system())),
-        _role(
-            "ClusterRole",
-            metadata("-admin", namespaced=False, fixed={f"{_GROUP}/aggregate-to-admin": "true"}),
-            [each.rule() for each in permissions.ADMINISTRATION],
+        When(
+            permissions.LEADS,
+            _role(
+                "ClusterRole",
+                metadata("-admin", namespaced=False, fixed={f"{_GROUP}/aggregate-to-admin": "true"}),
+                [each.rule() for each in permissions.ADMINISTRATION],
+            ),
         ),
     ]
 
@@ -134,6 +143,7 @@ _GIVEN: Final = {
     "PRICE_FACTORS": "priceFactors",
     "COMMITMENTS": "commitments",
     "FLIGHT_RECORD": "flightRecord",
+    "SHADOW_RECORD": "shadowRecord",
 }
 _TEMPLATED: Final = {
     "BATCH_MAX_DURATION": "batchMaxDuration",
@@ -201,6 +211,7 @@ def variables() -> list[Tree]:
         is_set("settings.ignoreDRARequests", _template("IGNORE_DRA_REQUESTS", "ignoreDRARequests")),
         *(is_set(f"settings.{value}", _setting(name, value)) for name, value in _STATED.items()),
         When(ON_AWS, _on_aws()),
+        When(permissions.IS_SHADOW, _variable("SHADOW", "true")),
         ListItems("controller.env"),
     ]
 
@@ -357,8 +368,8 @@ def service_account() -> Tree:
 
 
 def budget() -> Tree:
-    """Return the budget that keeps a replica while nodes are drained."""
-    return {
+    """Return the budget that keeps a replica while nodes are drained; a shadow may be drained."""
+    body = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": metadata(name=TextValue("podDisruptionBudget.name")),
@@ -367,6 +378,7 @@ def budget() -> Tree:
             "selector": {"matchLabels": SELECTOR},
         },
     }
+    return When(permissions.LEADS, body)
 
 
 def service() -> Tree:

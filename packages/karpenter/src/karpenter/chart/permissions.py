@@ -42,6 +42,8 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 FOLLOW: Final = ("list", "watch")
 _KWOK: Final = Equals("settings.cloudProvider", "kwok", default="aws")
+LEADS: Final = Equals("mode", "operator", default="operator")
+IS_SHADOW: Final = Equals("mode", "shadow", default="operator")
 ON_AWS: Final = Equals("settings.cloudProvider", "aws", default="aws")
 _OVERLAYS: Final = Given(("settings.featureGates.nodeOverlay",))
 _BUFFERS: Final = Given(("settings.featureGates.capacityBuffer",))
@@ -106,6 +108,13 @@ CLUSTER: Final = (
     ),
 )
 """What is granted in the whole cluster."""
+
+SHADOW: Final = tuple(
+    msgspec.structs.replace(each, verbs=verbs)
+    for each in CLUSTER
+    if (verbs := tuple(verb for verb in each.verbs if verb in {"get", *FOLLOW}))
+)
+"""What a shadow is granted in the whole cluster: what an operator reads, and nothing that it writes."""
 
 LEASE_NAMESPACE: Final = (
     Permission(group="coordination.k8s.io", resources=("leases",), verbs=("create",)),

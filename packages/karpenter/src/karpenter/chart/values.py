@@ -108,6 +108,12 @@ SHARED: Final = {
 _OBJECTS: Final = (
     ChartValue("nameOverride", "", "Replaces the chart's name in labels."),
     ChartValue("fullnameOverride", "", "Replaces the name of every object."),
+    ChartValue(
+        "mode",
+        "operator",
+        "operator, or shadow: decide beside a running Karpenter, with read rights only. Ours.",
+        choices=("operator", "shadow"),
+    ),
     _free("additionalLabels", {}, "Labels for every object."),
     _free("additionalAnnotations", {}, "Annotations for every object."),
     ChartValue(
@@ -313,6 +319,11 @@ _SETTINGS: Final = (
     ),
     ChartValue(
         "settings.flightRecord", "", "File for what is seen, decided and done; mount a volume for it. Ours."
+    ),
+    ChartValue(
+        "settings.shadowRecord",
+        "",
+        "File for what a shadow and Karpenter cost and do; mount a volume for it. Ours.",
     ),
     ChartValue("settings.flightRecordSize", "268435456", "Bytes after which a new one is begun. Ours."),
     ChartValue("settings.featureGates.reservedCapacity", True, "Use capacity reservations. Beta."),

@@ -40,6 +40,9 @@ class CommandEntry(msgspec.Struct, frozen=True):
 
 COMMANDS: dict[str, CommandEntry] = {
     "catalog": CommandEntry("karpenter.cli.catalog:catalog", "Look at instance types and their prices."),
+    "changeover": CommandEntry(
+        "karpenter.cli.changeover:changeover", "Say what the switch from Karpenter would bring."
+    ),
     "completion": CommandEntry(
         "karpenter.cli.completion:completion", "Print the completion script for a shell."
     ),
@@ -66,6 +69,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "render": CommandEntry("karpenter.cli.render:render", "Print an installation as Terraform or the like."),
     "replay": CommandEntry("karpenter.cli.replay:replay", "Make recorded decisions again, and compare."),
     "run": CommandEntry("karpenter.cli.run:run", "Run the operator."),
+    "shadow": CommandEntry("karpenter.cli.shadow:shadow", "Sum up what a shadow would have done."),
     "simulate": CommandEntry("", "Run the operator through simulated days, with faults."),
     "top": CommandEntry("karpenter.cli.top:top", "Watch nodes: how full, what they cost, what would go."),
     "uninstall": CommandEntry(

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
+from karpenter import __version__
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
 from karpenter.base.batcher import BatchWindow
@@ -82,6 +83,7 @@ from karpenter.operator.options import (
     COMMON,
     EVICTION,
     LIFECYCLE,
+    SETTINGS,
     TERMINATION,
     SettingError,
     Settings,
@@ -89,6 +91,9 @@ from karpenter.operator.options import (
     provisioning_settings,
 )
 from karpenter.replay.recorder import FlightRecorder
+from karpenter.shadow.account import ShadowAccount
+from karpenter.shadow.cluster import ShadowCluster
+from karpenter.shadow.perform import ShadowPerformer, ShadowPods
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
 
 if TYPE_CHECKING:
@@ -173,6 +178,36 @@ async def _read(client: Client, path: str) -> dict[str, Any]:
     return found
 
 
+READING_CONTROLLERS: Final = frozenset(
+    {"providers.instancetype", "providers.pricing", "providers.ssm.invalidation", "providers.version"}
+)
+"""Controllers of providers that a shadow runs: they read prices, instance types and versions, no more."""
+
+
+def new_shadow(parts: OperatorDependencies) -> ShadowCluster | None:
+    """
+    Return the cluster of a shadow; None if the settings ask for an operator that leads.
+
+    Raises:
+        SettingError: its record cannot be written.
+    """
+    settings = parts.settings
+    if not settings.shadow:
+        return None
+    record = Path(settings.shadow_record) if settings.shadow_record else None
+    try:
+        if record is not None:
+            record.open("ab").close()
+    except OSError as error:
+        raise SettingError(f"setting shadow-record: {error.filename}: {error.strerror}") from error
+    return ShadowCluster(
+        parts.cloud,
+        clock=parts.clock,
+        account=ShadowAccount(record),
+        settings=provisioning_settings(settings),
+    )
+
+
 class OperatorDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator needs and does not create itself."""
 
@@ -195,9 +230,14 @@ class Operator:
     """Everything that runs while this replica is the leader."""
 
     def __init__(self, parts: OperatorDependencies) -> None:
+        self._provider = parts.cloud
+        self.shadow = new_shadow(parts)
+        if self.shadow is not None:
+            parts = msgspec.structs.replace(parts, cloud=self.shadow.cloud, fence=OPEN)
         self.parts = parts
-        clock, cloud, client, settings = parts.clock, parts.cloud, parts.client, parts.settings
-        self.store = ClusterState(serves=((each.group, each.kind) for each in cloud.node_classes))
+        clock, cloud, client, settings = parts.clock, self._provider, parts.client, parts.settings
+        served = ((each.group, each.kind) for each in cloud.node_classes)
+        self.store = self.shadow.store if self.shadow is not None else ClusterState(serves=served)
         self.metrics = Metrics(
             clock=clock,
             labels=ProviderLabels(
@@ -210,7 +250,7 @@ class Operator:
         # Events have a rate limit of their own, so that they do not delay other requests.
         event_bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.recorder = Recorder(client.with_bucket(event_bucket), clock=clock)
-        self.cloud = MeasuredProvider(cloud, metrics=self.metrics, clock=clock, fence=parts.fence)
+        self.cloud = MeasuredProvider(parts.cloud, metrics=self.metrics, clock=clock, fence=parts.fence)
         self.spot_interruptions = SpotInterruptions(self.parts.clock)
         self.catalogs = PoolCatalogs(self.cloud, self.spot_interruptions.rates)
         self.deciding = asyncio.Lock()
@@ -238,12 +278,13 @@ class Operator:
         parts, start = self.parts, self._supervisor.start
         self.watches = Watches(
             parts.client,
-            self.store,
+            self.store if self.shadow is None else self.shadow.real,
             kinds=self._kinds(),
             classes=await class_targets(parts.client, parts.cloud.node_classes),
             chance=parts.chance,
         )
-        self.performer = Performer(
+        performer = Performer if self.shadow is None else ShadowPerformer
+        self.performer = performer(
             client=parts.client,
             watches=self.watches,
             store=self.store,
@@ -260,9 +301,11 @@ class Operator:
         self._make_gated()
         self._make_metrics()
         self._add_provider_controllers()
-        start("events", self.recorder.run)
+        if self.shadow is None:
+            start("events", self.recorder.run)
         self.watches.start(self._supervisor)
         await self.watches.wait_synced()
+        self._begin_shadow()
         for controller in self._controllers:
             controller.start(self._supervisor)
         for each in self._singletons:
@@ -275,8 +318,23 @@ class Operator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._supervisor.stop()
+        if self.shadow is not None:
+            self.shadow.close()
         if self.flight is not None:
             self.flight.close()
+
+    def _begin_shadow(self) -> None:
+        """Begin to follow the real cluster, where this is a shadow."""
+        if self.shadow is None:
+            return
+        self.shadow.measure(self.catalogs, self.metrics)
+        settings = self.parts.settings
+        self.shadow.begin(
+            version=__version__,
+            settings={each.name: str(getattr(settings, each.field)) for each in SETTINGS if each.ours},
+        )
+        self._singletons.append(self.shadow)
+        self._tasks["shadow.binding"] = self.shadow.bind_pending
 
     @property
     def synced(self) -> bool:
@@ -371,7 +429,8 @@ class Operator:
                 store, performer, parts.cloud, clock, spot=self.spot_interruptions
             ).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
-        eviction = EvictionController(self.evictions, store, parts.client, performer, clock)
+        evictor: Any = parts.client if self.shadow is None else ShadowPods(self.shadow)
+        eviction = EvictionController(self.evictions, store, evictor, performer, clock)
         self._register(Controller(eviction, workers=EVICTION.at(cores), queue=self.evictions.queue), None)
 
     def _make_metrics(self) -> None:
@@ -424,10 +483,12 @@ class Operator:
 
     def _add_provider_controllers(self) -> None:
         """Add the controllers that the provider has of its own."""
-        cloud = self.parts.cloud
+        cloud = self._provider
         if not isinstance(cloud, HasControllers):
             return
         for controller in cloud.controllers(ControllerContext(view=self.store.view, metrics=self.metrics)):
+            if self.shadow is not None and controller.name not in READING_CONTROLLERS:
+                continue
             if isinstance(controller, SingletonController):
                 self._singletons.append(ProviderSingleton(controller, self.performer))
             else:

@@ -416,6 +416,20 @@ SETTINGS: Final = (
         ours=True,
     ),
     Setting(
+        "shadow",
+        "false",
+        "decide beside a running Karpenter, write nothing, and compare; see the guide on shadows",
+        _boolean,
+        ours=True,
+    ),
+    Setting(
+        "shadow-record",
+        "",
+        "file to which a shadow appends what both sides cost and do; empty means none",
+        str,
+        ours=True,
+    ),
+    Setting(
         "flight-record-size",
         "268435456",
         "bytes after which a new flight record is started; the one before is kept",

@@ -152,7 +152,11 @@ class OperatorProcess:
         await self.endpoints.start()
         try:
             async with _watched_memory(self._settings.memory_limit, self._clock):
-                if self._settings.disable_leader_election:
+                if self._settings.shadow:
+                    # Nothing that a shadow does is a write; a closed fence refuses what would be one.
+                    self._fence.close()
+                    await self._work()
+                elif self._settings.disable_leader_election:
                     await self._work()
                 else:
                     await self._lead()

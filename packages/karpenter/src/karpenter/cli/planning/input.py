@@ -44,12 +44,13 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from karpenter.api.kinds import Kind
     from karpenter.api.manifests import Document
     from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
+    from karpenter.cli.files import SourceText
 
 
 _COUNTING: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
@@ -93,15 +94,17 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def read_input(paths: Sequence[str], live: LiveCluster | None = None) -> PlanInput:
+def read_input(
+    paths: Sequence[str], live: LiveCluster | None = None, *, texts: Iterable[SourceText] = ()
+) -> PlanInput:
     """
     Return the cluster that files, folders or standard input (``-``) describe.
 
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
-    a workload that runs there keeps the pods that it has.
+    a workload that runs there keeps the pods that it has. `texts` are files that were read before.
     """
     reader = _ManifestReader()
-    for text in read_texts(paths):
+    for text in (*texts, *read_texts(paths)):
         for found in documents_or_refusals(text.content, text.source):
             if isinstance(found, InvalidObject):
                 reader.problems.append(str(found))

@@ -31,6 +31,7 @@ from karpenter.telemetry.metrics.table import (
     runtime,
     savings,
     scheduler,
+    shadow,
 )
 
 __all__ = [
@@ -55,4 +56,5 @@ __all__ = [
     "runtime",
     "savings",
     "scheduler",
+    "shadow",
 ]

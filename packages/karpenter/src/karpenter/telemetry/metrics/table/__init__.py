@@ -18,6 +18,7 @@ from karpenter.telemetry.metrics.table import (
     runtime,
     savings,
     scheduler,
+    shadow,
 )
 
 GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
@@ -30,6 +31,7 @@ GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
     ("Costs and savings", savings.METRICS),
     ("Cloud provider", provider.METRICS),
     ("Conditions of objects", conditions.METRICS),
+    ("A shadow", shadow.METRICS),
     ("The process", runtime.METRICS),
 )
 """Metrics by what they are about, in the order in which they are documented."""

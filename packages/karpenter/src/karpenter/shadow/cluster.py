@@ -1,0 +1,467 @@
+"""
+The cluster of a shadow: pods and workloads as they are, on machines of the shadow's own.
+
+It begins as a copy of the real cluster. From then on workloads, NodePools and nodes that no NodePool has
+launched follow the real cluster, and machines are those that the shadow has kept or launched. A pod is where
+the shadow would have it:
+
+- A pod that comes is bound by :mod:`.binding`, or waits until a machine of the shadow has joined.
+- A pod that the real operator evicts stays where it is in the shadow: the pod that its controller makes
+  instead takes its place.
+- A machine of the real operator that goes for another reason than a decision, such as an interruption or
+  `kubectl delete`, goes in the shadow, too.
+
+Both states are :class:`ClusterState`; what was read from the API server is in one, what controllers decide
+about is in the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, ZONE
+from karpenter.api.meta import find_status_condition, is_status_condition_true, status_condition_since
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod, PodCondition
+from karpenter.core.disruption.cost import price_of
+from karpenter.core.effects import CreateClaim, DeleteObject
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.core.state.pod import is_owned_by_daemonset, is_owned_by_node, is_terminal, is_unscheduled
+from karpenter.core.state.statenode import state_nodes
+from karpenter.shadow.account import ShadowAction, ShadowStarted
+from karpenter.shadow.binding import bind_pods
+from karpenter.shadow.cloud import SCHEME, ShadowCloud, node_of
+from karpenter.shadow.perform import delete
+from karpenter.telemetry.metrics import shadow as declared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from karpenter.api.meta import Resource
+    from karpenter.base.clock import Clock
+    from karpenter.cloud.cloudprovider import CloudProvider, Machine
+    from karpenter.controllers.controller import PoolCatalogs
+    from karpenter.core.effects import Effect
+    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.provisioning.provisioner import ProvisioningSettings
+    from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
+    from karpenter.core.state.statenode import StateNode
+    from karpenter.shadow.account import ShadowAccount, Side
+    from karpenter.telemetry.metrics import Metrics
+
+log = structlog.stdlib.get_logger(__name__)
+
+START_UP: Final = 60.0
+"""Seconds that a machine takes until its node joins, as long as none was observed."""
+
+_OBSERVED: Final = 50
+_PERIOD: Final = 5.0
+_BATCH: Final = 0.1
+"""Seconds in which pods are collected that are bound together."""
+
+_KEPT_SLOTS: Final = 300.0
+_SCHEDULED: Final = PodCondition(type="PodScheduled", status="True")
+_UNSCHEDULABLE: Final = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
+
+
+class _Slot(msgspec.Struct, frozen=True):
+    """The place of a pod that the real operator has evicted, for the next pod of its controller."""
+
+    node: str
+    until: float
+
+
+class ShadowCluster:
+    """A state to decide about, and how it follows the real cluster."""
+
+    name = "shadow"
+
+    def __init__(
+        self,
+        provider: CloudProvider,
+        *,
+        clock: Clock,
+        account: ShadowAccount,
+        settings: ProvisioningSettings,
+    ) -> None:
+        served = [(each.group, each.kind) for each in provider.node_classes]
+        self.real = ClusterState(serves=served)
+        self.store = ClusterState(serves=served)
+        self.cloud = ShadowCloud(provider, clock=clock, pool=self.store.pool, launched=self._launched)
+        self.account = account
+        self.start_up = START_UP
+        self._clock = clock
+        self._settings = settings
+        self._began: datetime | None = None
+        self._bound: dict[str, str] = {}  # the node of each pod, by its key
+        self._uids: dict[str, str] = {}
+        self._gone: set[str] = set()  # uids of pods that the real operator has evicted
+        self._slots: dict[str, list[_Slot]] = {}  # by the uid of the controller
+        self._inherited: set[str] = set()  # uids of pods that took a slot
+        self._waited: dict[str, set[str]] = {"real": set(), "shadow": set()}
+        self._joining: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._catalogs: PoolCatalogs | None = None
+        self._metrics: Metrics | None = None
+
+    def measure(self, catalogs: PoolCatalogs, metrics: Metrics) -> None:
+        """Take what prices are read from, and where sums are shown."""
+        self._catalogs, self._metrics = catalogs, metrics
+
+    # From the real cluster to the shadow
+
+    def begin(self, *, version: str = "", settings: dict[str, str] | None = None) -> None:
+        """Copy the real cluster, and follow it from now on."""
+        view, self._began = self.real.view(), self._clock.now()
+        self.account.begin(ShadowStarted(at=self._began, version=version, settings=settings or {}))
+        for field in view.__struct_fields__:
+            found = getattr(view, field)
+            if field != "marked":
+                for each in found.values():
+                    self._copy(each)
+        self._observe_start_up()
+        self.store.complete = True
+        self.real.subscribe(self._hear)
+        self.store.subscribe(self._hear_shadow)
+
+    def _copy(self, item: Resource | NodeClass) -> None:
+        if isinstance(item, NodeClaim) and item.status.provider_id:
+            self.cloud.adopt(item)
+        if isinstance(item, Pod):
+            if item.spec.node_name:
+                self._bound[item.key] = item.spec.node_name
+            self._uids[item.key] = item.metadata.uid
+            for side in self._waited.values():
+                side.add(item.metadata.uid)
+        self.store.apply(ObjectUpdated(item))
+
+    def _hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
+        """Follow one event of the real cluster."""
+        item = event.object
+        if isinstance(item, Pod):
+            if isinstance(event, ObjectDeleted):
+                self._pod_gone(item)
+            else:
+                self._pod(item)
+        elif isinstance(item, NodeClaim):
+            self._claim(item, before, gone=isinstance(event, ObjectDeleted))
+        elif isinstance(item, Node):
+            if not self._is_managed(item):
+                self.store.apply(event)
+        else:
+            self.store.apply(event)
+
+    def _claim(self, claim: NodeClaim, before: Resource | NodeClass | None, *, gone: bool) -> None:
+        now = self._clock.now()
+        known = isinstance(before, NodeClaim) and bool(before.status.provider_id)
+        if claim.status.provider_id and not known and not gone:
+            self._act(now, "real", "launch", claim, reason="provisioned")
+        left = isinstance(before, NodeClaim) and before.metadata.deletion_timestamp is None
+        leaves = gone or claim.metadata.deletion_timestamp is not None
+        if not left or not leaves:
+            return
+        told = find_status_condition(claim.status.conditions, "DisruptionReason")
+        reason = told.reason if told is not None else ""
+        self._act(now, "real", "remove", claim, reason=reason or "not disrupted")
+        ours = self.store.claim(claim.name)
+        if ours is not None and not reason and ours.metadata.deletion_timestamp is None:
+            log.info("shadow.machine_lost", nodeclaim=claim.name, because="it goes without a decision")
+            delete(self.store, ours, now)
+
+    def _pod(self, pod: Pod) -> None:
+        key, uid = pod.key, pod.metadata.uid
+        if uid in self._gone:
+            return
+        if is_owned_by_daemonset(pod) or is_owned_by_node(pod):
+            if self.store.node(pod.spec.node_name) is not None:
+                self.store.apply(ObjectUpdated(pod))
+            return
+        if self._uids.get(key, uid) != uid:
+            self._forget(key)  # a StatefulSet has made the pod anew
+        self._uids[key] = uid
+        self._note_real(pod)
+        if pod.metadata.deletion_timestamp is not None and self._is_leaving(pod.spec.node_name):
+            self._evicted_in_reality(pod)
+            return
+        if is_terminal(pod):
+            self._forget(key)
+            return
+        if key not in self._bound:
+            node = self._slot_of(pod) or self._unmanaged(pod.spec.node_name)
+            if node:
+                self._bind(pod, node)
+                return
+        self._show(pod)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        if pod.metadata.uid in self._gone:
+            self._gone.discard(pod.metadata.uid)
+            return
+        if pod.metadata.deletion_timestamp is None and self._is_leaving(pod.spec.node_name):
+            self._evicted_in_reality(pod)
+            self._gone.discard(pod.metadata.uid)
+            return
+        self._forget(pod.key)
+
+    def _evicted_in_reality(self, pod: Pod) -> None:
+        if not is_owned_by_daemonset(pod) and not is_owned_by_node(pod):
+            self.account.evicted("real")
+        node, owner = self._bound.get(pod.key, ""), _controller(pod)
+        if node and owner:
+            until = self._clock.monotonic() + _KEPT_SLOTS
+            self._slots.setdefault(owner, []).append(_Slot(node, until))
+        self._gone.add(pod.metadata.uid)
+        self._forget(pod.key)
+
+    def _slot_of(self, pod: Pod) -> str:
+        """Return the place of an evicted pod that this one replaces."""
+        slots = self._slots.get(_controller(pod), [])
+        while slots:
+            slot = slots.pop(0)
+            node = self.store.node(slot.node)
+            stays = node is not None and node.metadata.deletion_timestamp is None
+            if slot.until > self._clock.monotonic() and stays:
+                self._inherited.add(pod.metadata.uid)
+                return slot.node
+        return ""
+
+    def _unmanaged(self, name: str) -> str:
+        node = self.real.node(name) if name else None
+        return name if node is not None and not self._is_managed(node) else ""
+
+    def _forget(self, key: str) -> None:
+        self._bound.pop(key, None)
+        self._uids.pop(key, None)
+        pod = self.store.pod(key)
+        if pod is not None:
+            self.store.apply(ObjectDeleted(pod))
+
+    def _note_real(self, pod: Pod) -> None:
+        """Count how long a pod has waited for its node in the real cluster."""
+        uid, born = pod.metadata.uid, pod.metadata.creation_timestamp
+        if not pod.spec.node_name or uid in self._waited["real"] or born is None:
+            return
+        self._waited["real"].add(uid)
+        if uid not in self._inherited:
+            told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+            moment = told.last_transition_time if told is not None and told.status == "True" else None
+            self.account.placed("real", ((moment or self._clock.now()) - born).total_seconds())
+
+    def _is_managed(self, node: Node) -> bool:
+        return NODEPOOL in node.metadata.labels or bool(self.real.claims_of(node.spec.provider_id))
+
+    def _is_leaving(self, name: str) -> bool:
+        """Whether the real operator takes a node away."""
+        node = self.real.node(name) if name else None
+        if node is None or not self._is_managed(node):
+            return False
+        tainted = any(taint.key == DISRUPTED for taint in node.spec.taints)
+        claims = self.real.claims_of(node.spec.provider_id)
+        return (
+            tainted
+            or node.metadata.deletion_timestamp is not None
+            or any(each.metadata.deletion_timestamp is not None for each in claims)
+        )
+
+    # In the shadow
+
+    def evict(self, key: str) -> None:
+        """Let a pod leave its node in the shadow; it waits for another."""
+        pod = self.real.pod(key)
+        if self._bound.pop(key, None) is None:
+            return
+        self.account.evicted("shadow")
+        if pod is None or pod.metadata.uid in self._gone:
+            self._forget(key)
+        else:
+            self._show(pod)
+
+    def _bind(self, pod: Pod, node: str) -> None:
+        self._bound[pod.key] = node
+        uid, born = pod.metadata.uid, pod.metadata.creation_timestamp
+        if uid not in self._waited["shadow"]:
+            self._waited["shadow"].add(uid)
+            if uid not in self._inherited and born is not None:
+                self.account.placed("shadow", (self._clock.now() - born).total_seconds())
+        self._show(pod)
+
+    def _show(self, pod: Pod) -> None:
+        """Put a pod into the state as it is in the shadow."""
+        shown = _placed(pod, self._bound.get(pod.key, ""), self._clock.now())
+        self.store.apply(ObjectUpdated(shown))
+        if is_unscheduled(shown):
+            self._wake.set()
+
+    def _hear_shadow(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
+        """Follow an event of the shadow itself: a node that is gone leaves its pods behind."""
+        item = event.object
+        if isinstance(item, Node):
+            if isinstance(event, ObjectDeleted):
+                self._node_gone(item)
+            else:
+                self._wake.set()
+        elif isinstance(item, NodeClaim) and isinstance(event, ObjectUpdated):
+            was = before.metadata.deletion_timestamp if isinstance(before, NodeClaim) else None
+            if item.metadata.deletion_timestamp is not None and was is None:
+                told = find_status_condition(item.status.conditions, "DisruptionReason")
+                reason = told.reason if told is not None else "not disrupted"
+                self._act(self._clock.now(), "shadow", "remove", item, reason=reason)
+
+    def _node_gone(self, node: Node) -> None:
+        for pod in self.store.view().pods_by_node.get(node.name, ()):
+            if is_owned_by_daemonset(pod) or is_owned_by_node(pod):
+                self.store.apply(ObjectDeleted(pod))
+            else:
+                self.evict(pod.key)
+
+    def _launched(self, machine: Machine, claim: NodeClaim) -> None:
+        """Let the node of a machine join once it has started."""
+        labels = {**machine.labels, **claim.metadata.labels}
+        shown = msgspec.structs.replace(
+            claim, metadata=msgspec.structs.replace(claim.metadata, labels=labels)
+        )
+        self._act(self._clock.now(), "shadow", "launch", shown, reason="provisioned")
+
+        async def join() -> None:
+            await self._clock.sleep(self.start_up)
+            current = self.store.claim(claim.name)
+            if current is not None and current.metadata.deletion_timestamp is None:
+                self.store.apply(ObjectUpdated(node_of(machine, current, self._clock)))
+
+        task = asyncio.get_running_loop().create_task(join(), name=f"shadow/{claim.name}")
+        self._joining.add(task)
+        task.add_done_callback(self._joining.discard)
+
+    async def bind_pending(self) -> None:
+        """Bind pods as they come and as nodes become ready, for as long as the shadow runs."""
+        while True:
+            await self._wake.wait()
+            await self._clock.sleep(_BATCH)
+            self._wake.clear()
+            self._bind_all()
+
+    def _bind_all(self) -> None:
+        view = self.store.view()
+        pending = [pod for pod in view.pods.values() if is_unscheduled(pod)]
+        found = bind_pods(view, pending, self._clock.now(), self._settings) if pending else {}
+        for pod in pending:
+            real = self.real.pod(pod.key)
+            if real is None:
+                continue
+            if pod.key in found:
+                self._bind(real, found[pod.key])
+            elif not any(each.reason == _UNSCHEDULABLE.reason for each in pod.status.conditions):
+                self.store.apply(ObjectUpdated(_unschedulable(pod)))
+
+    # The sums
+
+    async def look(self) -> float:
+        """Add up what both sides cost; return after how many seconds to do so again."""
+        assert self._catalogs is not None
+        catalog = await self._catalogs.of(self.store.view().pools.values())
+        self._observe_start_up()
+        real, shadow = _bill(self.real.view(), catalog), _bill(self.store.view(), catalog)
+        self.account.integrate(self._clock.now(), real, shadow)
+        self._publish()
+        return _PERIOD
+
+    def close(self) -> None:
+        """End what waits, and write the sums of this moment."""
+        for task in self._joining:
+            task.cancel()
+        if self._began is not None:
+            now, account = self._clock.now(), self.account
+            account.integrate(
+                now,
+                (account.real.hourly, account.real.machines),
+                (account.shadow.hourly, account.shadow.machines),
+            )
+            account.sample(now)
+
+    def performed(self, effect: Effect) -> None:
+        """Log what the shadow would have done."""
+        if isinstance(effect, CreateClaim | DeleteObject):
+            log.debug("shadow.decided", effect=type(effect).__name__, because=effect.because)
+
+    def _publish(self) -> None:
+        if self._metrics is None:
+            return
+        for side in ("real", "shadow"):
+            totals = self.account.real if side == "real" else self.account.shadow
+            for metric, value in (
+                (declared.HOURLY, totals.hourly),
+                (declared.MACHINES, float(totals.machines)),
+                (declared.COST, totals.cost),
+                (declared.EVICTED, float(totals.evicted)),
+                (declared.PLACED, float(totals.placed)),
+                (declared.WAITED, totals.waited),
+            ):
+                self._metrics[metric].set(value, side=side)
+
+    def _act(self, now: datetime, side: Side, action: str, claim: NodeClaim, *, reason: str) -> None:
+        labels = claim.metadata.labels
+        offering = " ".join(labels[key] for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE) if key in labels)
+        self.account.acted(
+            ShadowAction(
+                at=now,
+                side=side,
+                action="launch" if action == "launch" else "remove",
+                machine=claim.name,
+                pool=labels.get(NODEPOOL, ""),
+                offering=offering,
+                reason=reason,
+            )
+        )
+
+    def _observe_start_up(self) -> None:
+        """Take the time that machines of the real operator took until their nodes were initialized."""
+        found = sorted(
+            (since, (since - born).total_seconds())
+            for claim in self.real.view().claims.values()
+            if is_status_condition_true(claim.status.conditions, "Initialized")
+            and (since := status_condition_since(claim.status.conditions, "Initialized")) is not None
+            and (born := claim.metadata.creation_timestamp) is not None
+            and not claim.status.provider_id.startswith(SCHEME)
+        )
+        if found:
+            self.start_up = max(0.0, median(seconds for _, seconds in found[-_OBSERVED:]))
+
+
+def _bill(view: ClusterView, catalog: Catalog) -> tuple[float, int]:
+    """Return the dollars an hour of the machines of NodePools, and how many there are."""
+    nodes: Iterable[StateNode] = [node for node in state_nodes(view) if node.is_managed]
+    prices = [price_of(node, catalog) or 0.0 for node in nodes]
+    return sum(prices), len(prices)
+
+
+def _controller(pod: Pod) -> str:
+    return next((each.uid for each in pod.metadata.owner_references if each.controller), "")
+
+
+def _placed(pod: Pod, node: str, now: datetime) -> Pod:
+    """Return a pod on the node that it has in the shadow, or waiting."""
+    status = pod.status
+    if node and not pod.spec.node_name:
+        ready = PodCondition(type="Ready", status="True", last_transition_time=now)
+        status = msgspec.structs.replace(
+            status, phase="Running", conditions=(_SCHEDULED, ready), start_time=now, nominated_node_name=""
+        )
+    elif not node:
+        status = msgspec.structs.replace(
+            status, phase="Pending", conditions=(), start_time=None, nominated_node_name=""
+        )
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    return msgspec.structs.replace(pod, spec=spec, status=status)
+
+
+def _unschedulable(pod: Pod) -> Pod:
+    """Return a pod as kube-scheduler marks what it finds no node for."""
+    status = msgspec.structs.replace(pod.status, conditions=(_UNSCHEDULABLE,))
+    return msgspec.structs.replace(pod, status=status)

@@ -1,0 +1,157 @@
+"""
+Carries out effects on the shadow's own state, as an API server would, and sends nothing.
+
+Objects that are deleted stay until their finalizers are gone; evicted pods become pending again at once.
+Announcements are dropped: they would be Events. Launches and terminations go to the shadow's cloud, because
+that is the provider that this performer has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from karpenter.api.labels import MIN_VALUES_RELAXED, NODEPOOL
+from karpenter.api.meta import convert, to_plain
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.controllers.perform import Performer
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.shadow.cloud import without_startup_taints
+from karpenter.telemetry.metrics import claims
+
+if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
+    from karpenter.core.effects import Amend, Announce, CreateClaim, DeleteObject
+    from karpenter.core.state.cluster import ClusterState
+    from karpenter.kube.rest import Preconditions
+    from karpenter.shadow.cluster import ShadowCluster
+
+log = structlog.stdlib.get_logger(__name__)
+
+_KINDS: Final[dict[str, type[Resource]]] = {each.kind: each for each in (Node, NodeClaim, NodePool, Pod)}
+
+
+class ShadowPerformer(Performer):
+    """Carries out effects on the state of a shadow."""
+
+    async def create_claim(self, effect: CreateClaim) -> NodeClaim:
+        """Create a claim in the state, with a name of the shadow's own."""
+        self._created = getattr(self, "_created", 0) + 1
+        pool = effect.claim.metadata.labels.get(NODEPOOL, "")
+        name = f"shadow-{pool}-{self._created}"
+        meta = msgspec.structs.replace(
+            effect.claim.metadata, name=name, generate_name="", uid=name, creation_timestamp=self._clock.now()
+        )
+        made = msgspec.structs.replace(effect.claim, metadata=meta)
+        self._store.apply(ObjectUpdated(made))
+        self._metrics[claims.CREATED].add(
+            reason=effect.reason,
+            nodepool=pool,
+            min_values_relaxed=meta.annotations.get(MIN_VALUES_RELAXED, "false"),
+        )
+        log.info("shadow.nodeclaim_created", nodeclaim=name, pods=len(effect.pods), because=effect.because)
+        self._tell(effect)
+        return made
+
+    def announce(self, effect: Announce) -> None:
+        """Say nothing: an Event is a write."""
+
+    async def _delete(self, effect: DeleteObject) -> bool:
+        found = _find(self._store, effect.kind, effect.name, effect.namespace)
+        if found is None or found.metadata.uid != effect.uid:
+            return True
+        delete(self._store, found, self._clock.now())
+        log.info("shadow.object_deleted", kind=effect.kind, name=effect.name, because=effect.because)
+        return True
+
+    async def _amend(self, effect: Amend) -> bool:
+        if effect.kind not in _KINDS:
+            return True  # the state of a shadow does not depend on it
+        found = _find(self._store, effect.kind, effect.name, effect.namespace)
+        if found is None:
+            return False
+        plain = _merged(to_plain(found), _plain(effect.changes))
+        if effect.status:
+            plain = _merged(plain, {"status": _plain(effect.status)})
+        changed = convert(plain, _KINDS[effect.kind])
+        if isinstance(changed, Node):
+            changed = without_startup_taints(changed, self._claim_of(changed))
+        if changed.metadata.deletion_timestamp is not None and not changed.metadata.finalizers:
+            self._store.apply(ObjectDeleted(changed))
+        else:
+            self._store.apply(ObjectUpdated(changed))
+        return True
+
+    def _claim_of(self, node: Node) -> NodeClaim | None:
+        found = self._store.claims_of(node.spec.provider_id)
+        return found[0] if found else None
+
+
+class ShadowPods:
+    """What an eviction asks of the API server, answered by the shadow."""
+
+    def __init__(self, cluster: ShadowCluster) -> None:
+        self._cluster = cluster
+
+    async def evict(self, name: str, *, namespace: str, only_if: Preconditions | None = None) -> None:
+        """Let a pod leave its node."""
+        del only_if
+        self._cluster.evict(f"{namespace}/{name}")
+
+    async def delete(
+        self,
+        kind: type[Resource],
+        name: str,
+        *,
+        namespace: str = "",
+        only_if: Preconditions | None = None,
+        grace: int | None = None,
+    ) -> None:
+        """Let a pod leave its node, though it would rather not."""
+        del kind, only_if, grace
+        self._cluster.evict(f"{namespace}/{name}")
+
+
+def delete(store: ClusterState, found: Resource, now: Any) -> None:
+    """Delete an object as an API server does: it stays until its finalizers are gone."""
+    if not found.metadata.finalizers:
+        store.apply(ObjectDeleted(found))
+    elif found.metadata.deletion_timestamp is None:
+        meta = msgspec.structs.replace(found.metadata, deletion_timestamp=now)
+        store.apply(ObjectUpdated(msgspec.structs.replace(found, metadata=meta)))
+
+
+def _find(store: ClusterState, kind: str, name: str, namespace: str) -> Resource | None:
+    match kind:
+        case "NodeClaim":
+            return store.claim(name)
+        case "Node":
+            return store.node(name)
+        case "NodePool":
+            return store.pool(name)
+        case "Pod":
+            return store.pod(f"{namespace}/{name}")
+        case _:
+            return None
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """Return a JSON merge patch applied (RFC 7396)."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _merged(found.get(key), value)
+    return found

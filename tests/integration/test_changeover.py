@@ -1,0 +1,137 @@
+"""
+A cluster of Karpenter 1.14.1 on the embedded AWS switches to this operator and back.
+
+The hashes are those that Karpenter's own Go code gives for these specs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.manifests import render_documents
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
+from karpenter.cli import main
+from karpenter.kube.rest import MergePatch, untyped
+from tests.integration.sandboxes import in_aws
+from tests.integration.test_aws import REFERENCE, apply, scale
+from tests.unit.changeover.objects import deployment, secret
+
+if TYPE_CHECKING:
+    from karpenter_local.sandbox.sandbox import Sandbox
+
+POOL = {"karpenter.sh/nodepool-hash": "17369979337536258260", "karpenter.sh/nodepool-hash-version": "v3"}
+CLASS = {
+    "karpenter.k8s.aws/ec2nodeclass-hash": "3391433241522982533",
+    "karpenter.k8s.aws/ec2nodeclass-hash-version": "v5",
+}
+TRUSTED = "dGVzdA=="
+"""What the embedded AWS says that the API server of a cluster called test is trusted by."""
+
+KINDS = (NodePool, NodeClaim, Node, Pod, EC2NodeClass)
+
+
+async def stamp(sandbox: Sandbox) -> None:
+    """Write what Karpenter has written: its hashes, on pool, class and claims."""
+    client = sandbox.client
+    await client.patch(NodePool, "default", MergePatch({"metadata": {"annotations": POOL}}))
+    await client.patch(EC2NodeClass, "default", MergePatch({"metadata": {"annotations": CLASS}}))
+    for claim in await sandbox.node_claims():
+        await client.patch(
+            NodeClaim, claim.name, MergePatch({"metadata": {"annotations": {**POOL, **CLASS}}})
+        )
+
+
+async def report(sandbox: Sandbox, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Return the exit code and the report of ``karpenter changeover`` about the objects of the cluster."""
+    objects = [deployment(), secret({"settings": {"clusterName": "test"}})]
+    for kind in KINDS:
+        plural = f"{kind.kind.lower()}{'es' if kind is EC2NodeClass else 's'}"
+        target = untyped(kind.api_version, plural, kind=kind.kind, namespaced=kind is Pod)
+        found = await sandbox.client.list(target)
+        objects += [{"apiVersion": kind.api_version, "kind": kind.kind, **each} for each in found.items]
+    moment = sandbox.clock.now().isoformat()
+    result = CliRunner().invoke(
+        main,
+        ["changeover", "-f", "-", "--ca-bundle", TRUSTED, "--now", moment, "-o", "json", *arguments],
+        input=render_documents(objects),
+    )
+    assert result.exit_code < 2, result.output
+    return result.exit_code, json.loads(result.stdout)
+
+
+def names(claims: list[NodeClaim]) -> set[str]:
+    """Return the names of claims."""
+    return {each.name for each in claims}
+
+
+@in_aws()
+async def test_there_and_back(sandbox: Sandbox) -> None:
+    """Live claims stay; what is under way is carried to its end, once; Karpenter finds its own hashes."""
+    await apply(sandbox)
+    for replicas in (2, 4, 6):
+        await scale(sandbox, replicas)
+        await sandbox.until_running(replicas)
+    await sandbox.stop_operator()
+    await stamp(sandbox)
+    assert (await report(sandbox, "--check"))[0] == 0
+
+    alive = names(await sandbox.node_claims())
+    drifted, leaving, *others = sorted(alive)
+    mark = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "message": "AMIDrift"}
+    conditions = [
+        *(
+            each
+            for each in (await plain(sandbox, drifted))["status"]["conditions"]
+            if each["type"] != "Drifted"
+        ),
+        {**mark, "lastTransitionTime": sandbox.clock.now().isoformat().replace("+00:00", "Z")},
+    ]
+    await sandbox.client.patch(
+        NodeClaim, drifted, MergePatch({"status": {"conditions": conditions}}), subresource="status"
+    )
+    await sandbox.client.delete(NodeClaim, leaving)
+    template = (await plain(sandbox, others[0]))["spec"]
+    launching = {
+        "metadata": {
+            "name": "default-mid",
+            "labels": {"karpenter.sh/nodepool": "default"},
+            "annotations": {**POOL, **CLASS},
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {**template, "nodeClassRef": REFERENCE},
+    }
+    await sandbox.client.create(NodeClaim, launching)
+    code, found = await report(sandbox, "--check")
+    assert code == 1
+    assert found["claims"] == {"running": len(others) + 1, "launching": 1, "terminating": 1}
+    assert [(each["claim"], each["already"]) for each in found["drifted"]] == [(drifted, True)]
+    assert not [each for each in found["differences"] if each["blocks"]]
+
+    await sandbox.start_operator()
+    await asyncio.sleep(300)
+    await sandbox.stop_operator()
+
+    after = await sandbox.node_claims()
+    assert set(others) | {"default-mid"} <= names(after)
+    assert leaving not in names(after)
+    assert len(sandbox.aws.control.instances()) == len(after)
+    for claim in after:
+        kept = {key: claim.metadata.annotations[key] for key in (*POOL, *CLASS)}
+        assert kept == {**POOL, **CLASS}
+    assert (await sandbox.client.get(NodePool, "default")).metadata.annotations.items() >= POOL.items()
+    assert (await sandbox.client.get(EC2NodeClass, "default")).metadata.annotations.items() >= CLASS.items()
+
+
+async def plain(sandbox: Sandbox, claim: str) -> dict[str, Any]:
+    """Return a claim as the API server holds it."""
+    target = untyped("karpenter.sh/v1", "nodeclaims", kind="NodeClaim", namespaced=False)
+    found: dict[str, Any] = await sandbox.client.get(target, claim)
+    return found
