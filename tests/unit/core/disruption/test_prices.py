@@ -12,7 +12,7 @@ from karpenter.api.labels import CAPACITY_TYPE, NODE_PRICE, ON_DEMAND, ON_DEMAND
 from karpenter.api.meta import ObjectMeta
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.catalog import VolumePrice
-from karpenter.core.model.pricing import Commitment, PricePolicy, Volume
+from karpenter.core.model.pricing import Commitment, NodeVolume, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
@@ -76,7 +76,8 @@ def test_floors_hold_over_several_machines() -> None:
     pods = [pod(f"web-{number}", f"node-{number}") for number in range(3)]
     roomy = [machine("node-9", "xlarge", bought=SPOT), pod("big-0", "node-9", cpu="11")]
     for floor, most in (("0", 2), ("2", 1), ("3", 0)):
-        view = cluster(annotated({ON_DEMAND_FLOOR: floor}, ways=BOTH), *machines, *roomy, *pods)
+        own = annotated({ON_DEMAND_FLOOR: floor}, ways=BOTH)
+        view = cluster(own, *machines, *roomy, *pods, machine("stray", pool="gone"))
         found = decided(view)
         bought = [n.purchase.capacity_type for each in found.commands for n in each.replacements]
         gone = [name for each in found.commands for name in each.candidates]
@@ -116,7 +117,7 @@ def test_commitments_pay_for_so_many_machines() -> None:
 def test_volumes_count_for_machines_that_run() -> None:
     """What the node class adds is part of the price of a machine, paid or not."""
     ref = CLASS
-    volumes = (Volume(type="gp3", gib=73),)
+    volumes = (NodeVolume(type="gp3", gib=73),)
     node_class = NodeClass(group=ref.group, kind=ref.kind, name=ref.name, volumes=volumes, public_ipv4=True)
     view = msgspec.structs.replace(
         cluster(pool(), machine("node-1", "large"), machine("node-2", "small")),

@@ -16,9 +16,9 @@ from karpenter.core.model.pricing import (
     Additions,
     Commitment,
     Floor,
+    NodeVolume,
     PricedNode,
     PricePolicy,
-    Volume,
     additions,
     annotated_floor,
     billed,
@@ -76,13 +76,13 @@ def test_equal_additions_make_one_object() -> None:
 @pytest.mark.parametrize(
     ("volume", "monthly"),
     [
-        pytest.param(Volume(type="gp3", gib=20), 1.6, id="size"),
-        pytest.param(Volume(type="gp3", gib=20, iops=3000, throughput=125), 1.6, id="included"),
-        pytest.param(Volume(type="gp3", gib=100, iops=4000, throughput=225), 8 + 5 + 4, id="provisioned"),
-        pytest.param(Volume(type="new", gib=100), 0, id="unknown type"),
+        pytest.param(NodeVolume(type="gp3", gib=20), 1.6, id="size"),
+        pytest.param(NodeVolume(type="gp3", gib=20, iops=3000, throughput=125), 1.6, id="included"),
+        pytest.param(NodeVolume(type="gp3", gib=100, iops=4000, throughput=225), 8 + 5 + 4, id="provisioned"),
+        pytest.param(NodeVolume(type="new", gib=100), 0, id="unknown type"),
     ],
 )
-def test_volumes_cost_by_the_month(volume: Volume, monthly: float) -> None:
+def test_volumes_cost_by_the_month(volume: NodeVolume, monthly: float) -> None:
     """A volume costs its size, and what is provisioned beyond what is included, over 730 hours."""
     extra, problems = additions(PricePolicy(), SOLD, {}, volumes=[volume])
 
@@ -96,7 +96,7 @@ def test_parts_add_up() -> None:
         PricePolicy(node=0.01, vcpu=0.002, factors={"m5": 0.9, "*": 0.5}),
         SOLD,
         {},
-        volumes=[Volume(type="gp3", gib=73)],
+        volumes=[NodeVolume(type="gp3", gib=73)],
         public_ipv4=True,
     )
     on_demand, spot = priced(extra)

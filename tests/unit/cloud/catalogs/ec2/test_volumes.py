@@ -8,7 +8,7 @@ import pytest
 
 from karpenter.cloud.catalogs.ec2.volumes import class_volumes, has_public_ipv4, volume_prices
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.core.model.pricing import Volume
+from karpenter.core.model.pricing import NodeVolume
 
 
 def mapping(**ebs: Any) -> dict[str, Any]:
@@ -42,7 +42,9 @@ def mapping(**ebs: Any) -> dict[str, Any]:
 )
 def test_volumes_of_a_class(spec: dict[str, Any], expected: list[tuple[str, int, int, int]]) -> None:
     """Stated volumes count; without any, those that the image family has by default."""
-    wanted = [Volume(type=kind, gib=gib, iops=iops, throughput=rate) for kind, gib, iops, rate in expected]
+    wanted = [
+        NodeVolume(type=kind, gib=gib, iops=iops, throughput=rate) for kind, gib, iops, rate in expected
+    ]
 
     assert list(class_volumes(spec)) == wanted
 

@@ -21,11 +21,11 @@ def bound(floor: str, *, running: tuple[str, ...] = (), pending: int = 4, **spec
     notes = {ON_DEMAND_FLOOR: floor}
     machines = [machine(f"node-{way}", bought=way) for way in (ON_DEMAND, SPOT)]
     there = [pod(f"web-{number}", f"node-{way}", annotations=notes) for number, way in enumerate(running)]
-    waiting = [pod(f"web-{len(there) + number}", annotations=notes) for number in range(pending)]
-    if spec:
-        waiting = [
-            msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, **spec)) for each in waiting
-        ]
+    one = msgspec.structs.replace(pod("web").spec, **spec)
+    waiting = [
+        msgspec.structs.replace(pod(f"web-{len(there) + number}", annotations=notes), spec=one)
+        for number in range(pending)
+    ]
     view = cluster(pool(), *machines, *there, *waiting, pod("other-0"))
     found, problems = with_workload_floors([*waiting, pod("other-0")], view, state_nodes(view))
     assert [each.key for each in found] == [each.key for each in (*waiting, pod("other-0"))]

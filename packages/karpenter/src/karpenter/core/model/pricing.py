@@ -66,7 +66,7 @@ _EVERY: Final = "*"
 _ROUNDING: Final = 1e-9
 
 
-class Volume(msgspec.Struct, frozen=True, kw_only=True):
+class NodeVolume(msgspec.Struct, frozen=True, kw_only=True):
     """A volume that every machine of a node class has."""
 
     type: str
@@ -194,7 +194,7 @@ def family_of(instance_type: str) -> str:
     return instance_type.partition(".")[0]
 
 
-def volume_hourly(volumes: Iterable[Volume], catalog: Catalog) -> float:
+def volume_hourly(volumes: Iterable[NodeVolume], catalog: Catalog) -> float:
     """Return what volumes cost per hour; those whose price is not known cost nothing."""
     monthly = 0.0
     for each in volumes:
@@ -231,7 +231,7 @@ def additions(
     catalog: Catalog,
     annotations: Mapping[str, str],
     *,
-    volumes: Iterable[Volume] = (),
+    volumes: Iterable[NodeVolume] = (),
     public_ipv4: bool = False,
     left: tuple[tuple[Commitment, float], ...] = (),
 ) -> tuple[Additions, tuple[str, ...]]:

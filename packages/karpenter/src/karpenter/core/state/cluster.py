@@ -42,7 +42,7 @@ from karpenter.api.storage import (
     VolumeAttachment,
 )
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
-from karpenter.core.model.pricing import Volume
+from karpenter.core.model.pricing import NodeVolume
 from karpenter.core.state.pod import is_terminal, is_terminating
 from karpenter.core.state.statenode import join, set_state_nodes, state_nodes
 
@@ -106,7 +106,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     deleting: bool = False
     generation: int = 0
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[NodeVolume, ...] = ()
     """The volumes that its machines have."""
 
     public_ipv4: bool = False

@@ -18,7 +18,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.core.model.catalog import VolumePrice
-from karpenter.core.model.pricing import Volume
+from karpenter.core.model.pricing import NodeVolume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -85,7 +85,7 @@ def volume_prices(region: str) -> Mapping[str, VolumePrice]:
     }
 
 
-def class_volumes(spec: Mapping[str, Any]) -> tuple[Volume, ...]:
+def class_volumes(spec: Mapping[str, Any]) -> tuple[NodeVolume, ...]:
     """Return the volumes that machines of an EC2NodeClass have, from its spec as plain data."""
     stated = spec.get("blockDeviceMappings")
     if not stated:
@@ -109,7 +109,7 @@ def _family(spec: Mapping[str, Any]) -> str:
     return str(spec.get("amiFamily") or FAMILY_OF_ALIAS.get(alias.partition("@")[0], CUSTOM))
 
 
-def _volumes(mappings: Iterable[BlockDeviceMapping]) -> Iterator[Volume]:
+def _volumes(mappings: Iterable[BlockDeviceMapping]) -> Iterator[NodeVolume]:
     for each in mappings:
         if each.ebs is None or not each.ebs.volume_size[:1].isdigit():
             continue
@@ -117,7 +117,7 @@ def _volumes(mappings: Iterable[BlockDeviceMapping]) -> Iterator[Volume]:
             size = parse_quantity(each.ebs.volume_size).value
         except QuantityError:
             continue  # it is refused elsewhere, with a sentence
-        yield Volume(
+        yield NodeVolume(
             type=each.ebs.volume_type or _DEFAULT_TYPE,
             gib=-(-size // _GIB),
             iops=each.ebs.iops or 0,

@@ -564,11 +564,7 @@ def overlaid_catalog(view: ClusterView, catalog: Catalog, policy: SchedulingPoli
     if not covered.nodes and all(types is catalog.types_of(name) for name, types in by_pool.items()):
         return catalog
     priced = msgspec.structs.replace(catalog, by_pool=by_pool)
-    paid = {
-        node.name: price
-        for node in nodes
-        if node.name in covered.nodes and (price := _paid(node, priced)) is not None
-    }
+    paid = {node.name: _paid(node, priced) for node in nodes if node.name in covered.nodes}
     return msgspec.structs.replace(priced, node_prices=paid)
 
 
@@ -616,11 +612,10 @@ def _offering_of(node: StateNode, catalog: Catalog) -> Offering | None:
     return next((each for each in mine if each.capacity_type == bought), None)
 
 
-def _paid(node: StateNode, catalog: Catalog) -> float | None:
+def _paid(node: StateNode, catalog: Catalog) -> float:
     """Return what a node costs whose list price a commitment pays."""
     offering = _offering_of(node, catalog)
-    if offering is None:
-        return None
+    assert offering is not None, "a node without an offering has no list price to pay"
     paid = part(offering.parts, LIST) + part(offering.parts, DISCOUNT) or offering.price
     return offering.price - paid + paid_price(paid)
 
