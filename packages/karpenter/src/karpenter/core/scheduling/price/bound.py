@@ -116,6 +116,23 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
     )
 
 
+def with_caps(market: Market) -> Market:
+    """
+    Return a market in which room on a machine for pods that keep apart is a resource.
+
+    Only for the items that need most machines, as the program grows with the number of resources.
+    """
+    machines = np.where(np.isfinite(market.cap), market.count / market.cap, 0.0)
+    items = np.argsort(-machines, kind="stable")[:_CAPS]
+    items = items[machines[items] > 1]
+    taken = np.zeros((len(market.count), len(items)))
+    taken[items, np.arange(len(items))] = 1.0
+    room = np.repeat(market.cap[items][None], len(market.room), axis=0)
+    return msgspec.structs.replace(
+        market, want=np.concatenate([market.want, taken], axis=1), room=np.concatenate([market.room, room], axis=1)
+    )
+
+
 def _undominated(
     room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
@@ -144,6 +161,9 @@ _KINDS: Final = 80
 
 _MACHINES: Final = 96
 """Machines that the program begins with."""
+
+_CAPS: Final = 8
+"""Items for which room on a machine for pods that keep apart counts as a resource."""
 
 _EACH: Final = 3
 """Machines for every group of items that may use the same ones."""
@@ -529,23 +549,28 @@ def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, s
     return proof.bound, proof.method
 
 
-def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
+def few_masks(items: Sequence[Item], counts: Sequence[int]) -> list[Item]:
     """
-    Return a demand that costs no more to serve, with few different sets of offerings.
+    Return items that cost no more to serve, with few different sets of offerings.
 
     Apart from the sets that most pods have, every pod may use what any of the others may.
     """
     pods: Counter[tuple[Bits, ...]] = Counter()
-    for item, count in demand.items():
+    for item, count in zip(items, counts, strict=True):
         pods[item.bits] += count
     if len(pods) <= _MASKS:
-        return demand
+        return list(items)
     own = {mask for mask, _ in pods.most_common(_MASKS)}
     rest = [mask for mask in pods if mask not in own]
     union = tuple(reduce(or_, column) for column in zip(*rest, strict=True))
+    return [item if item.bits in own else Item(item.want, union, item.cap) for item in items]
+
+
+def _with_few_masks(demand: Counter[Item]) -> Counter[Item]:
+    """Return a demand that costs no more to serve, with few different sets of offerings."""
     found: Counter[Item] = Counter()
-    for item, count in demand.items():
-        found[item if item.bits in own else Item(item.want, union, item.cap)] += count
+    for item, count in zip(few_masks(list(demand), list(demand.values())), demand.values(), strict=True):
+        found[item] += count
     return found
 
 

@@ -195,13 +195,13 @@ def served_rows(
     return placed
 
 
-def worth_of_pods(given: PatternProblem, value: NDArray[np.float64]) -> float:
+def worth_of_pods(
+    count: Sequence[int], splits: Sequence[DomainSplit], value: NDArray[np.float64]
+) -> float:
     """Return what all pods are worth at least, however the pods of splits are divided."""
-    parts = {item for each in given.splits for item in each.items}
-    alone = sum(float(value[item]) * count for item, count in enumerate(given.count) if item not in parts)
-    return alone + sum(
-        least_divided(each, [float(value[item]) for item in each.items]) for each in given.splits
-    )
+    parts = {item for each in splits for item in each.items}
+    alone = sum(float(value[item]) * pods for item, pods in enumerate(count) if item not in parts)
+    return alone + sum(least_divided(each, [float(value[item]) for item in each.items]) for each in splits)
 
 
 def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
@@ -229,7 +229,9 @@ def least_in_each(split: DomainSplit) -> tuple[int, ...]:
 
 def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
     """Yield for each count that the emptiest domain may have a division that fills domains in some order."""
-    for level in range(1 if split.from_zero else split.count + max(split.already) + 1):
+    total, domains = split.count + sum(split.already), len(split.items)
+    first = max(0, -(-total // domains) - split.max_skew, max(split.already) - split.max_skew)
+    for level in range(1) if split.from_zero else range(first, total // domains + 1):
         counts = [0 if split.from_zero else max(0, level - already) for already in split.already]
         rest = split.count - sum(counts)
         for domain in order:
@@ -362,7 +364,7 @@ class ColumnProgram:
         capped = (solved.group < 0) & np.isfinite(self.high)
         capped[: len(once)] &= ~once
         limits[capped] = solved.group[capped] * self.high[capped]
-        worth = worth_of_pods(self._given, solved.value) + float(limits.sum()) - float(upper[once].sum())
+        worth = worth_of_pods(self._given.count, self._given.splits, solved.value) + float(limits.sum()) - float(upper[once].sum())
         # A machine that may be worth more than its price adds at most that share to the cost of a plan.
         more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
         return max(0.0, worth / (1 + float(more[~once].max(initial=0.0))))

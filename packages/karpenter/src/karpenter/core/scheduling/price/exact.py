@@ -30,7 +30,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import Item, dual_values, item_of, library, market
+from karpenter.core.scheduling.price.bound import Item, dual_values, few_masks, item_of, library, market, with_caps
 from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
@@ -40,6 +40,7 @@ from karpenter.core.scheduling.price.columns import (
     PatternProblem,
     most_divided,
     served_rows,
+    worth_of_pods,
 )
 from karpenter.core.scheduling.price.patterns import Packing
 from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
@@ -184,11 +185,46 @@ def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) 
     )
 
 
+def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> float:
+    """
+    Return the lower bound of divisible pods that are divided over domains as their spread demands; 0 without one.
+
+    The values of pods in each domain come from a linear program with even shares; whatever the values are, no
+    division costs less than the cheapest that maxSkew allows.
+    """
+    counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in placed.encoded.classes}
+    demand = _divided_demand(Scheduler(placed.encoded), {number: count for number, count in counts.items() if count})
+    if placed.nodes.count or not (demand.splits or any(item.cap for item in demand.items)):
+        return 0.0
+    items = few_masks(demand.items, demand.sizes)
+    value = dual_values(with_caps(market(items, demand.shares, placed.templates))).pod
+    return worth_of_pods(demand.sizes, demand.splits, value)
+
+
+class _DividedDemand(msgspec.Struct, frozen=True):
+    """Items, of which some are parts of a class that is divided over domains."""
+
+    items: list[Item]
+    sizes: list[int]
+    """Pods per item; of a part of a split the most that it can have."""
+
+    shares: list[float]
+    """Pods per item when splits are even."""
+
+    where: list[tuple[tuple[int, ...], str, str]]
+    splits: tuple[DomainSplit, ...]
+
+
 def pattern_problem(
     placed: Scheduler, counts: Mapping[int, int]
 ) -> tuple[PatternProblem, NDArray[np.float64]]:
     """Return the pods of some classes, what may serve them before anything is placed, and first values of pods."""
     scheduler = Scheduler(placed.encoded)
+    return _with_supply(scheduler, _divided_demand(scheduler, counts))
+
+
+def _divided_demand(scheduler: Scheduler, counts: Mapping[int, int]) -> _DividedDemand:
+    """Return the pods of some classes as items, one for each domain of a spread of their own."""
     whole: Counter[tuple[Item, int]] = Counter()
     users: dict[tuple[Item, int], list[int]] = {}
     split: list[tuple[int, TopologyGroup, tuple[str, ...], int, Item]] = []
@@ -228,18 +264,12 @@ def pattern_problem(
             sizes.append(most)
             shares.append(count / len(domains))
             where.append(((number,), group.key, domain))
-    return _with_supply(scheduler, items, sizes, shares, where, tuple(splits))
+    return _DividedDemand(items, sizes, shares, where, tuple(splits))
 
 
-def _with_supply(  # noqa: PLR0917  the lists of one item each
-    scheduler: Scheduler,
-    items: list[Item],
-    sizes: list[int],
-    shares: list[float],
-    where: list[tuple[tuple[int, ...], str, str]],
-    splits: tuple[DomainSplit, ...],
-) -> tuple[PatternProblem, NDArray[np.float64]]:
-    supply = market(items, shares, scheduler.templates)
+def _with_supply(scheduler: Scheduler, demand: _DividedDemand) -> tuple[PatternProblem, NDArray[np.float64]]:
+    items, sizes, where = demand.items, demand.sizes, demand.where
+    supply = market(items, demand.shares, scheduler.templates)
     bins = [
         Bin(tuple(map(int, room)), float(price), tuple(np.flatnonzero(fits).tolist()))
         for room, price, fits in zip(supply.room, supply.price, supply.fits, strict=True)
@@ -261,7 +291,7 @@ def _with_supply(  # noqa: PLR0917  the lists of one item each
         want=tuple(item.want for item in items),
         cap=cap,
         bins=tuple(bins),
-        splits=splits,
+        splits=demand.splits,
         supply=supply,
         where=tuple(where),
     )
