@@ -8,7 +8,7 @@ RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
 
-.PHONY: help demo test lint types imports unit coverage tour long browser cdk prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -54,7 +54,7 @@ coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
 tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
 	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py tests/integration/test_docs_aws.py
 
-browser prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, Prometheus or tmux
+browser helm prometheus terminal: $(VENV)/.ready ## Run the tests that need Chromium, helm, Prometheus or tmux
 	$(BIN)/pytest -n 0 -m $@ tests
 
 $(VENV)/.cdk: requirements/cdk.txt $(VENV)/.ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import yaml
 from botocore.loaders import create_loader
 from click.testing import CliRunner
 
+from karpenter.cli.get import ALIASES
 from karpenter.cli.group import main
 from karpenter.install.account import AccountApi, read_facts
 from karpenter.install.apply import make
@@ -431,10 +433,28 @@ def test_nothing_found(run: Callable[..., Result]) -> None:
     assert run("get", "event-rule", "no-such-prefix").stdout == "No resources found.\n"
 
 
-@pytest.mark.parametrize("command", ["install", "uninstall", "get", "get ec2-instance", "example inflate"])
+GROUPS = ("get", "example", "definition")
+COMMANDS = (
+    *("install", "uninstall", "doctor", "example inflate", "convert", "definition render", "hash", "why"),
+    *(f"get {name}" for name in ALIASES),
+)
+
+
+@pytest.mark.parametrize("command", [*GROUPS, *COMMANDS])
 def test_help(run: Callable[..., Result], command: str) -> None:
-    """Help has an example and fits 80 columns."""
+    """Help has an example and fits 80 columns, and every command can print data."""
     text = run(*command.split(), "--help").stdout
 
     assert "Example" in text
+    assert re.search(r"^ +karpenter ", text.partition("Example")[2], re.MULTILINE)
     assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert (command in GROUPS) or re.search(r"-o, --output \[\S*json", text)
+
+
+def test_options_of_install_are_in_order(run: Callable[..., Result]) -> None:
+    """There are so many that they are looked up by their letters."""
+    text = run("install", "-h").stdout
+    names = re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.MULTILINE)
+
+    assert len(names) > 25
+    assert names == sorted(names)

@@ -156,7 +156,18 @@ _PLAN_OPTIONS = (
 )
 
 
-@click.command(epilog=_EXAMPLES)
+class _SortedCommand(click.Command):
+    """A command with so many options that people look them up by their letters."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in the order of their names."""
+        options = sorted(self.get_params(ctx), key=lambda each: max(each.opts, key=len))
+        rows = [row for each in options if (row := each.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(rows)
+
+
+@click.command(cls=_SortedCommand, epilog=_EXAMPLES)
 @plan_options
 @aws_options
 @kube_options
