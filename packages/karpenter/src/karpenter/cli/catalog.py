@@ -267,6 +267,8 @@ def refresh(region: str, path: Path | None) -> None:
     Needs credentials that may describe instance types, their offerings, zones and spot prices, and
     read the price list. The result is for `karpenter plan --catalog FILE`.
     """
+    if not region:
+        raise CommandError("--region is empty", hint="name one, such as --region eu-west-1")
     from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed  # noqa: PLC0415  as above
     from karpenter.cloud.catalogs.ec2.refresh import refresh as ask  # noqa: PLC0415  only who asks AWS loads it
 
