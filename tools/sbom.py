@@ -85,10 +85,11 @@ def licence_of(name: str) -> dict[str, Any]:
         return {"license": {"name": "unknown: not installed here"}}
     every = said.get_all("Classifier") or ()
     classified = [each.rpartition(" :: ")[2] for each in every if each.startswith("License ::")]
-    stated = said.get("License-Expression") or said.get("License") or ""
+    (expression,) = said.get_all("License-Expression") or ("",)
+    stated = (said.get_all("License") or ("",))[0]
     known = [_OF_CLASSIFIER[each] for each in classified if each in _OF_CLASSIFIER]
-    if said.get("License-Expression"):
-        return {"expression": stated}
+    if expression:
+        return {"expression": expression}
     if len(classified) == len(known) == 1:
         return {"license": {"id": known[0]}}
     if _SPDX.fullmatch(stated):

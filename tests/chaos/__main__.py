@@ -76,8 +76,10 @@ async def chaos(server: str, faults: list[ChaosFault], *, ends: float, directory
             final.violations.append(f"end: {str(error) or type(error).__name__}")
         codes = await world.replicas.stop()
         final.violations += [f"end: a replica exited with {code}" for code in codes if code]
-        looks = world.observer.looks
-    _print(server, rows, time.monotonic() - began, looks)
+        looks, broken = world.observer.looks, world.proxy.broken
+    _print(server, rows, time.monotonic() - began)
+    click.echo(f"{looks:,} looks at the cluster, {broken:,} answers broken by the proxy")
+    _print_violations(rows)
     return sum(len(row.violations) for row in rows.values())
 
 
@@ -98,7 +100,7 @@ async def _round(world: ChaosWorld, fault: ChaosFault, row: FaultRow) -> None:
     row.files = max(row.files, observer.worst_files)
 
 
-def _print(server: str, rows: dict[str, FaultRow], seconds: float, looks: int) -> None:
+def _print(server: str, rows: dict[str, FaultRow], seconds: float) -> None:
     headers = ("fault", "times", "violations", "worst RSS", "worst fds", "recovery s, median", "worst")
     table = [headers]
     for name, row in rows.items():
@@ -115,12 +117,15 @@ def _print(server: str, rows: dict[str, FaultRow], seconds: float, looks: int) -
             )
         )
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    click.echo(f"\nchaos on the {server} control plane, {seconds / 60:.1f} minutes, {looks:,} looks\n")
+    click.echo(f"\nchaos on the {server} control plane, {seconds / 60:.1f} minutes\n")
     for line in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     total = sum(row.times for name, row in rows.items() if name.startswith("kill -9,"))
     faults = sum(row.times for row in rows.values()) - 1  # the end is none
     click.echo(f"\n{total} kills of a leading replica, {faults} faults in all")
+
+
+def _print_violations(rows: dict[str, FaultRow]) -> None:
     for row in rows.values():
         for each in row.violations:
             click.echo(f"VIOLATION {each}")

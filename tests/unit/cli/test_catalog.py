@@ -251,6 +251,18 @@ def test_refresh_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("region", ["", "evil.example/#", "a@evil.example", "../x", "eu-west-1.evil.example"])
+def test_refresh_asks_no_other_host(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no name of a region is refused before anything is asked: it would be a part of an address."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("an address was looked up"))
+    result = run("refresh", "--region", region)
+
+    assert result.exit_code == 2
+    assert "region" in result.stderr
+
+
 def test_refresh_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
     """A file that cannot be written is a sentence."""
     path = tmp_path / "nowhere" / "types.json"

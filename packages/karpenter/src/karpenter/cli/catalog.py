@@ -275,6 +275,8 @@ def refresh(region: str, path: Path | None, committed: Path | None) -> None:
     read the price list. The result is for `karpenter plan --catalog FILE`; commitments are for
     `--set commitments=FILE`.
     """
+    if not region:
+        raise CommandError("--region is empty", hint="name one, such as --region eu-west-1")
     from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed  # noqa: PLC0415  as above
     from karpenter.cloud.catalogs.ec2.refresh import refresh as ask  # noqa: PLC0415  only who asks AWS loads it
 

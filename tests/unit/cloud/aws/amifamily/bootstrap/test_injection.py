@@ -42,7 +42,7 @@ HOSTILE = {
 
 def with_value(place: str, value: str) -> Bootstrap:
     """Return a bootstrap with a hostile value somewhere."""
-    kubelets = {
+    kubelets: dict[str, dict[str, Any]] = {
         "clusterDNS": {"cluster_dns": (value,)},
         "systemReserved": {"system_reserved": {"cpu": value}},
         "kubeReserved": {"kube_reserved": {value: "1"}},
