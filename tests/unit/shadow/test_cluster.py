@@ -44,7 +44,7 @@ def read(plain: dict[str, Any]) -> Any:
 def begun(*plain: dict[str, Any]) -> ShadowCluster:
     """Return a shadow of a cluster of these objects."""
     cluster = ShadowCluster(
-        _Sells(),  # type: ignore[arg-type]
+        _Sells(),
         clock=SystemClock(),
         account=ShadowAccount(),
         settings=ProvisioningSettings(),

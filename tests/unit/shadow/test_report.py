@@ -67,7 +67,7 @@ def test_money_is_the_price_over_time(tmp_path: Path) -> None:
     """Prices are integrated between looks: two dollars an hour, and one from half time on."""
     account = an_hour(tmp_path / "record")
 
-    assert (account.real.cost, account.shadow.cost) == (pytest.approx(2.0), pytest.approx(1.5))
+    assert [account.real.cost, account.shadow.cost] == pytest.approx([2.0, 1.5])
 
 
 def test_the_report_of_an_hour(tmp_path: Path) -> None:
@@ -94,8 +94,9 @@ def test_starts_are_added_up(tmp_path: Path) -> None:
 
     found = sum_up(read_record([*lines[: len(lines) // 2], *moved]))
 
-    assert (found.starts, found.hours) == (2, pytest.approx(2.0))
-    assert (found.real.cost, found.shadow.cost) == (pytest.approx(4.0), pytest.approx(3.0))
+    assert [found.starts, found.hours, found.real.cost, found.shadow.cost] == pytest.approx(
+        [2, 2.0, 4.0, 3.0]
+    )
 
 
 @pytest.mark.parametrize(

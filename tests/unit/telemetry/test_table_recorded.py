@@ -18,6 +18,7 @@ from karpenter.telemetry.metrics.table import (
     provider,
     runtime,
     scheduler,
+    shadow,
 )
 
 SOURCE = Path(karpenter.__file__).parent
@@ -30,6 +31,7 @@ TABLES = {
     "provider": provider,
     "runtime": runtime,
     "scheduler": scheduler,
+    "shadow": shadow,
 }
 ELSEWHERE = {"karpenter_build_info": "the registry sets it when it is made"}
 """Metrics that no code outside of telemetry feeds, and who does."""
