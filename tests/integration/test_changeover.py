@@ -22,9 +22,12 @@ from karpenter.cli import main
 from karpenter.kube.rest import MergePatch, untyped
 from tests.integration.sandboxes import in_aws
 from tests.integration.test_aws import REFERENCE, apply, scale
+from tests.integration.test_plan_live import config  # noqa: F401  a fixture
 from tests.unit.changeover.objects import deployment, secret
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from karpenter_local.sandbox.sandbox import Sandbox
 
 POOL = {"karpenter.sh/nodepool-hash": "17369979337536258260", "karpenter.sh/nodepool-hash-version": "v3"}
@@ -135,3 +138,12 @@ async def plain(sandbox: Sandbox, claim: str) -> dict[str, Any]:
     target = untyped("karpenter.sh/v1", "nodeclaims", kind="NodeClaim", namespaced=False)
     found: dict[str, Any] = await sandbox.client.get(target, claim)
     return found
+
+
+def test_a_live_cluster_is_read(config: Path) -> None:  # noqa: F811  the fixture
+    """Over HTTP: the machine is too large for its pod, and the commands name the kubeconfig."""
+    result = CliRunner().invoke(main, ["changeover", "--kubeconfig", str(config), "--check"])
+
+    assert result.exit_code == 1, result.output
+    assert "Underutilized: replace one by" in " ".join(result.stdout.split())
+    assert f"kubectl --kubeconfig {config} get nodeclaims" in result.stdout

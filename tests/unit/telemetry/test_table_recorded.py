@@ -19,6 +19,7 @@ from karpenter.telemetry.metrics.table import (
     runtime,
     savings,
     scheduler,
+    shadow,
 )
 
 SOURCE = Path(karpenter.__file__).parent
@@ -32,6 +33,7 @@ TABLES = {
     "runtime": runtime,
     "savings": savings,
     "scheduler": scheduler,
+    "shadow": shadow,
 }
 ELSEWHERE = {"karpenter_build_info": "the registry sets it when it is made"}
 """Metrics that no code outside of telemetry feeds, and who does."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.shadow.account import (
-    SIDES,
     RecordLine,
     ShadowAction,
     ShadowSample,
@@ -26,7 +25,7 @@ from karpenter.shadow.account import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _TOGETHER: Final = timedelta(seconds=90)
 """Machines that one side launches or removes within this time belong to one decision."""
@@ -277,20 +276,18 @@ def sentence(report: ShadowReport) -> str:
 
 def rows(report: ShadowReport) -> list[tuple[str, str, str]]:
     """Return the figures of both sides: what, Karpenter, this operator."""
+    figures: tuple[tuple[str, Callable[[SideTotals], str]], ...] = (
+        ("paid", lambda each: f"${each.cost:,.2f}"),
+        ("an hour, at the end", lambda each: f"${each.hourly:,.4f}"),
+        ("machines, at the end", lambda each: f"{each.machines:,}"),
+        ("launched", lambda each: f"{each.launched:,}"),
+        ("removed", lambda each: f"{each.removed:,}"),
+        ("pods evicted", lambda each: f"{each.evicted:,}"),
+        ("pods placed", lambda each: f"{each.placed:,}"),
+        ("seconds to a node", lambda each: f"{_mean(each):.1f}"),
+    )
     found = [("", _NAMES["real"], _NAMES["shadow"])]
-    sides = [report.real if side == "real" else report.shadow for side in SIDES]
-    for name, cells in (
-        ("paid", [f"${each.cost:,.2f}" for each in sides]),
-        ("an hour, at the end", [f"${each.hourly:,.4f}" for each in sides]),
-        ("machines, at the end", [f"{each.machines:,}" for each in sides]),
-        ("launched", [f"{each.launched:,}" for each in sides]),
-        ("removed", [f"{each.removed:,}" for each in sides]),
-        ("pods evicted", [f"{each.evicted:,}" for each in sides]),
-        ("pods placed", [f"{each.placed:,}" for each in sides]),
-        ("seconds to a node", [f"{_mean(each):.1f}" for each in sides]),
-    ):
-        found.append((name, *cells))
-    return found
+    return [*found, *((name, show(report.real), show(report.shadow)) for name, show in figures)]
 
 
 def case_lines(report: ShadowReport, most: int = _SHOWN) -> Iterator[str]:
@@ -337,16 +334,17 @@ def _picture(report: ShadowReport) -> str:
     span = (last - first).total_seconds() or 1.0
     top = max(max(real, shadow) for _, real, shadow in report.samples) or 1.0
 
-    def line(which: int, colour: str) -> str:
+    def line(prices: Iterable[float], colour: str) -> str:
         points = " ".join(
-            f"{_WIDTH * (each[0] - first).total_seconds() / span:.1f},{_HEIGHT * (1 - each[which] / top):.1f}"
-            for each in report.samples
+            f"{_WIDTH * (at - first).total_seconds() / span:.1f},{_HEIGHT * (1 - price / top):.1f}"
+            for (at, *_), price in zip(report.samples, prices, strict=True)
         )
         return f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{points}"/>'
 
+    real, shadow = [each[1] for each in report.samples], [each[2] for each in report.samples]
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="dollars an hour">'
-        f"{line(1, '#888')}{line(2, '#06c')}"
+        f"{line(real, '#888')}{line(shadow, '#06c')}"
         f'<text x="4" y="12" font-size="11">${top:,.2f} an hour; grey: Karpenter, blue: this operator</text>'
         "</svg>"
     )
