@@ -129,7 +129,9 @@ def with_caps(market: Market) -> Market:
     taken[items, np.arange(len(items))] = 1.0
     room = np.repeat(market.cap[items][None], len(market.room), axis=0)
     return msgspec.structs.replace(
-        market, want=np.concatenate([market.want, taken], axis=1), room=np.concatenate([market.room, room], axis=1)
+        market,
+        want=np.concatenate([market.want, taken], axis=1),
+        room=np.concatenate([market.room, room], axis=1),
     )
 
 

@@ -195,9 +195,7 @@ def served_rows(
     return placed
 
 
-def worth_of_pods(
-    count: Sequence[int], splits: Sequence[DomainSplit], value: NDArray[np.float64]
-) -> float:
+def worth_of_pods(count: Sequence[int], splits: Sequence[DomainSplit], value: NDArray[np.float64]) -> float:
     """Return what all pods are worth at least, however the pods of splits are divided."""
     parts = {item for each in splits for item in each.items}
     alone = sum(float(value[item]) * pods for item, pods in enumerate(count) if item not in parts)
@@ -364,7 +362,11 @@ class ColumnProgram:
         capped = (solved.group < 0) & np.isfinite(self.high)
         capped[: len(once)] &= ~once
         limits[capped] = solved.group[capped] * self.high[capped]
-        worth = worth_of_pods(self._given.count, self._given.splits, solved.value) + float(limits.sum()) - float(upper[once].sum())
+        worth = (
+            worth_of_pods(self._given.count, self._given.splits, solved.value)
+            + float(limits.sum())
+            - float(upper[once].sum())
+        )
         # A machine that may be worth more than its price adds at most that share to the cost of a plan.
         more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
         return max(0.0, worth / (1 + float(more[~once].max(initial=0.0))))

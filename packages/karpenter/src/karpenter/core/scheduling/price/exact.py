@@ -30,7 +30,15 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import Item, dual_values, few_masks, item_of, library, market, with_caps
+from karpenter.core.scheduling.price.bound import (
+    Item,
+    dual_values,
+    few_masks,
+    item_of,
+    library,
+    market,
+    with_caps,
+)
 from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
@@ -193,7 +201,9 @@ def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> float:
     division costs less than the cheapest that maxSkew allows.
     """
     counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in placed.encoded.classes}
-    demand = _divided_demand(Scheduler(placed.encoded), {number: count for number, count in counts.items() if count})
+    demand = _divided_demand(
+        Scheduler(placed.encoded), {number: count for number, count in counts.items() if count}
+    )
     if placed.nodes.count or not (demand.splits or any(item.cap for item in demand.items)):
         return 0.0
     items = few_masks(demand.items, demand.sizes)
