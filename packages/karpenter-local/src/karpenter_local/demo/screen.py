@@ -14,7 +14,8 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from karpenter.cli.planning.page import HOURS_A_MONTH, money
+from karpenter.cli.planning.page import money
+from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.top.snapshot import TopOptions
 from karpenter.top.table import FittedColumn, fitted
 from karpenter.top.text import node_table

@@ -19,6 +19,7 @@ from karpenter.changeover.drift import DriftedMachine
 from karpenter.changeover.facts import Installation
 from karpenter.changeover.hour import FirstHour
 from karpenter.changeover.settings import ChangeoverDifference, setting_differences, value_differences
+from karpenter.core.model.pricing import HOURS_A_MONTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 WIDTH: Final = 80
-HOURS_A_MONTH: Final = 730
 _LISTED: Final = 20
 _NAMED: Final = 3
 """Nodes of a command that are named in text."""

@@ -10,7 +10,8 @@ import msgspec
 
 from karpenter.cli.output import table
 from karpenter.cli.planning.page import counted, money
-from karpenter.definition.check import ADDED, CHANGED, HOURS_A_MONTH, REMOVED, UNCHANGED
+from karpenter.core.model.pricing import HOURS_A_MONTH
+from karpenter.definition.check import ADDED, CHANGED, REMOVED, UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -34,6 +34,7 @@ from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.lifecycle.disruption_conditions import drift_reason
 from karpenter.core.model.nodepool_hash import pool_hash_annotations, with_pool_hash
+from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.scheduling.build.build import as_pool
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     Planner = Callable[[ClusterView, Catalog], Plan]
     """What the operator would do with the pods that wait in a cluster."""
 
-HOURS_A_MONTH: Final = 730
 ADDED, REMOVED, CHANGED, UNCHANGED = "added", "removed", "changed", "unchanged"
 MOST_STEPS: Final = 100
 """How many passes are made; whatever drifts beyond them is counted and not ordered."""

@@ -25,6 +25,7 @@ from karpenter.api.labels import (
     SPOT,
     ZONE,
 )
+from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import PODS, merge, pod_requests
 from karpenter.core.model.selectors import Selector, SelectorCondition, SelectorError
 from karpenter.core.state.pod import is_active
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     Priced: TypeAlias = Callable[["NodeRow"], float | None]
 
-HOURS_A_MONTH: Final = 365 * 24 / 12
 FARGATE: Final = "fargate"
 GPU: Final = "gpu"
 """Stands for every resource of GPUs, such as ``nvidia.com/gpu``."""

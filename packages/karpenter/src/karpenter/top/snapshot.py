@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import render_resources
 from karpenter.core.model.selectors import EVERYTHING, Selector
 from karpenter.top.advice import Advice, LastDecision, PendingPod, pending_pods
 from karpenter.top.model import (
-    HOURS_A_MONTH,
     ClusterTotals,
     NodeRow,
     NodeSort,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
+from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.model.resources import MEMORY, PODS, human_amount
-from karpenter.top.model import GPU, HOURS_A_MONTH, age, amount_of, label_text
+from karpenter.top.model import GPU, age, amount_of, label_text
 from karpenter.top.table import FittedColumn, TableData, UsageBar, fit, fitted, share_style
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
     from karpenter.core.state.statenode import StateNode
-
-HOURS_A_MONTH: Final = 730
 
 Provision: TypeAlias = Callable[[ClusterView], ProvisioningDecision]
 Disrupt: TypeAlias = Callable[[ClusterView], DisruptionDecision]

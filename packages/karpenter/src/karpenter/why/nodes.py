@@ -18,9 +18,10 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.effects import CreateClaim
 from karpenter.core.lifecycle.conditions import INITIALIZED, LAUNCHED, REGISTERED
 from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
+from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
-from karpenter.why.answer import HOURS_A_MONTH, Explanation, PoolMiss, place_of, with_pools
+from karpenter.why.answer import Explanation, PoolMiss, place_of, with_pools
 from karpenter.why.pods import limit_sentence, pool_sentence
 
 if TYPE_CHECKING:
