@@ -51,7 +51,6 @@ _QUIET: Final = timedelta(minutes=5)
 _STEP: Final = timedelta(seconds=10)
 MOST_PASSES: Final = 60
 _DONE: Final = ("Launched", "Registered", "Initialized", "Consolidatable")
-_LISTED: Final = 5
 
 
 class HourCommand(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,9 +13,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+import structlog
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+log = structlog.stdlib.get_logger(__name__)
 
 Side = Literal["real", "shadow"]
 SIDES: Final[tuple[Side, Side]] = ("real", "shadow")
@@ -71,7 +74,6 @@ class ShadowAction(msgspec.Struct, frozen=True, kw_only=True, tag="action", tag_
     """Instance type, zone and capacity type, where they are known."""
 
     reason: str = ""
-    because: str = ""
 
 
 RecordLine = ShadowStarted | ShadowSample | ShadowAction
@@ -134,6 +136,11 @@ class ShadowAccount:
         totals.waited += max(seconds, 0.0)
 
     def _write(self, line: RecordLine) -> None:
-        if self._record is not None:
+        if self._record is None:
+            return
+        try:
             with self._record.open("ab") as file:
                 file.write(msgspec.json.encode(line) + b"\n")
+        except OSError as error:  # a full disk must not end the comparison, which metrics show too
+            log.warning("shadow.record_ended", file=str(self._record), error=str(error))
+            self._record = None

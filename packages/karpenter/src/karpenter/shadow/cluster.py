@@ -30,7 +30,6 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod, PodCondition
 from karpenter.core.disruption.cost import price_of
-from karpenter.core.effects import CreateClaim, DeleteObject
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pod import is_owned_by_daemonset, is_owned_by_node, is_terminal, is_unscheduled
 from karpenter.core.state.statenode import state_nodes
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Machine
     from karpenter.controllers.controller import PoolCatalogs
-    from karpenter.core.effects import Effect
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.provisioning.provisioner import ProvisioningSettings
     from karpenter.core.state.cluster import ClusterView, NodeClass, StateEvent
@@ -201,12 +199,15 @@ class ShadowCluster:
         self._show(pod)
 
     def _pod_gone(self, pod: Pod) -> None:
-        if pod.metadata.uid in self._gone:
-            self._gone.discard(pod.metadata.uid)
+        uid = pod.metadata.uid
+        for seen in (self._inherited, *self._waited.values()):
+            seen.discard(uid)
+        if uid in self._gone:
+            self._gone.discard(uid)
             return
         if pod.metadata.deletion_timestamp is None and self._is_leaving(pod.spec.node_name):
             self._evicted_in_reality(pod)
-            self._gone.discard(pod.metadata.uid)
+            self._gone.discard(uid)
             return
         self._forget(pod.key)
 
@@ -384,11 +385,6 @@ class ShadowCluster:
                 (account.shadow.hourly, account.shadow.machines),
             )
             account.sample(now)
-
-    def performed(self, effect: Effect) -> None:
-        """Log what the shadow would have done."""
-        if isinstance(effect, CreateClaim | DeleteObject):
-            log.debug("shadow.decided", effect=type(effect).__name__, because=effect.because)
 
     def _publish(self) -> None:
         if self._metrics is None:

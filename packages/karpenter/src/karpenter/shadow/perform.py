@@ -39,9 +39,11 @@ _KINDS: Final[dict[str, type[Resource]]] = {each.kind: each for each in (Node, N
 class ShadowPerformer(Performer):
     """Carries out effects on the state of a shadow."""
 
+    _created = 0
+
     async def create_claim(self, effect: CreateClaim) -> NodeClaim:
         """Create a claim in the state, with a name of the shadow's own."""
-        self._created = getattr(self, "_created", 0) + 1
+        self._created += 1
         pool = effect.claim.metadata.labels.get(NODEPOOL, "")
         name = f"shadow-{pool}-{self._created}"
         meta = msgspec.structs.replace(
