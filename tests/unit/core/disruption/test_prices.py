@@ -19,6 +19,7 @@ from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import CLASS, MARKET, NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
+    from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
 
 BOTH = (ON_DEMAND, SPOT)
@@ -57,7 +58,7 @@ def test_a_floor_keeps_machines_on_demand(floor: str, kept: bool) -> None:
 
 def test_pods_do_not_leave_the_last_machine_on_demand() -> None:
     """A machine on demand stays though its pod has room on spot; without a floor it goes."""
-    rest = [
+    rest: list[Resource | list[Resource]] = [
         machine("node-1", "small"),
         machine("node-2", "large", bought=SPOT),
         pod("web-0", "node-1"),
@@ -74,7 +75,10 @@ def test_floors_hold_over_several_machines() -> None:
     """Of three machines on demand whose pods have room elsewhere, as many stay as the floor says."""
     machines = [machine(f"node-{number}", "small") for number in range(3)]
     pods = [pod(f"web-{number}", f"node-{number}") for number in range(3)]
-    roomy = [machine("node-9", "xlarge", bought=SPOT), pod("big-0", "node-9", cpu="11")]
+    roomy: list[Resource | list[Resource]] = [
+        machine("node-9", "xlarge", bought=SPOT),
+        pod("big-0", "node-9", cpu="11"),
+    ]
     for floor, most in (("0", 2), ("2", 1), ("3", 0)):
         own = annotated({ON_DEMAND_FLOOR: floor}, ways=BOTH)
         view = cluster(own, *machines, *roomy, *pods, machine("stray", pool="gone"))
