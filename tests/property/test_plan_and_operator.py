@@ -31,13 +31,12 @@ from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import DisruptionController, DisruptionQueue
-from karpenter.controllers.informer import node_class
 from karpenter.controllers.nodeclaim import Expiration
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.core.disruption.command import EXPIRED
 from karpenter.core.disruption.disrupt import DisruptionDecision
 from karpenter.core.effects import CreateClaim, DeleteObject, Nominate
-from karpenter.core.state.cluster import ClusterState, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, ObjectUpdated, node_class
 from karpenter.operator.options import (
     disruption_context,
     parse_settings,

@@ -25,8 +25,8 @@ from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import SPOT
 from karpenter.base.queue import Supervisor
 from karpenter.cloud.catalogs.load import AWS, load_catalog
-from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS, node_class
-from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated, node_class
 from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.informer import Informer, InformerUpdate
 from karpenter.kube.rest import Selection

@@ -160,9 +160,7 @@ _COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def builtin_problems(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the fields of a Kubernetes object that an API server would refuse, and why."""
-    metadata, kind = document.plain.get("metadata"), document.identity[1]
-    held = metadata if isinstance(metadata, dict) else {}
-    name, namespace = held.get("name"), held.get("namespace")
+    (namespace, name), kind = document.names, document.identity[1]
     if isinstance(name, str) and name:
         if kind in _NAMED_BY_LABELS and not _LABEL.fullmatch(name):
             yield "metadata.name", f"{excerpt(name)} {_LABEL_RULE}"
@@ -170,9 +168,11 @@ def builtin_problems(document: Document) -> Iterator[tuple[str, str]]:
             yield "metadata.name", f"{excerpt(name)} {SUBDOMAIN_RULE}"
     if isinstance(namespace, str) and namespace and not _LABEL.fullmatch(namespace):
         yield "metadata.namespace", f"{excerpt(namespace)} {_LABEL_RULE}"
+    if kind not in _COUNTS:
+        return
     given = document.plain.get("spec")
     spec = given if isinstance(given, dict) else {}
-    for field in _COUNTS.get(kind, ()):
+    for field in _COUNTS[kind]:
         count = spec.get(field)
         if isinstance(count, int) and count < 0:
             yield f"spec.{field}", f"{excerpt(count)} is negative, must be 0 or more"
