@@ -1,5 +1,5 @@
 """
-Days of a cluster whose load follows the sun, in virtual time, with the whole operator.
+Days of a cluster in virtual time, with the whole operator: the load follows the sun, a week or a batch queue.
 
 One process holds everything: API server, kube-scheduler, ReplicaSets, kubelets, a cloud in memory that sells
 EC2 machines at their prices, and the operator as it is shipped, which sees all that over the API. What
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.fleets import loose
-from benchmarks.workloads.sun import DAY, EVERY, NIGHT, SHIFT, market, script
+from benchmarks.workloads.sun import DAY, EVERY, LOADS, NIGHT, SHIFT, market, script
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karpenter.kube.rest import Request, Response
+    from karpenter_local.simulation.actions import Action
 
 PODS: Final = 300
 """About how many pods there are at noon."""
@@ -55,6 +56,12 @@ STRATEGIES: Final[Mapping[str, Mapping[str, str]]] = {
     "global, steering": {"steer-scale-down": "true"},
 }
 """What the rows are called, and the settings that are not as shipped."""
+
+_LOADS: Final[Mapping[str, str]] = {
+    "sun": f"the load follows the sun: {NIGHT:.0%} of the pods at midnight",
+    "week": "the load is a web site's week: peaks at 10 and 20 o'clock, half as high on days 6 and 7",
+    "batch": "the load is a batch queue's: all pods for an hour of every five, a tenth else",
+}
 
 _BASE: Final = "classic"
 _SAMPLE: Final = 120
@@ -100,29 +107,34 @@ class Day(NamedTuple):
 
 
 def suite(
-    pods: int = PODS, days: int = DAYS, seeds: Sequence[int] = SEEDS, only: Sequence[str] = tuple(STRATEGIES)
+    pods: int = PODS,
+    days: int = DAYS,
+    seeds: Sequence[int] = SEEDS,
+    only: Sequence[str] = tuple(STRATEGIES),
+    load: str = "sun",
 ) -> Table:
     """Return what a day costs, in money and in evictions."""
     found = {
-        name: _together([day(STRATEGIES[name], pods=pods, days=days, seed=seed) for seed in seeds])
+        name: _together([day(STRATEGIES[name], pods=pods, days=days, seed=seed, load=load) for seed in seeds])
         for name in only
     }
     notes = (
-        f"clusters: {len(seeds)}, of about {pods:,} pods at noon, {NIGHT:.0%} at midnight; day {days} counts",
+        f"clusters: {len(seeds)}, of about {pods:,} pods at most; day {days} counts",
+        _LOADS[load],
         f"workloads change their size every {EVERY} minutes, their noon is up to {SHIFT} hours early or late",
         "evicted, bill and launched are added up; waiting are pod-minutes per cluster, seen every minute",
         f"above the cheapest: above machines all chosen anew, every {_SAMPLE // 60} hours, on average",
         *(f"{name}: {each.errors} errors were logged" for name, each in found.items() if each.errors),
     )
     rows = tuple(_row(name, each, found.get(_BASE)) for name, each in found.items())
-    return Table("a day of a cluster that follows the sun", _HEADERS, rows, notes)
+    return Table(f"a day of a cluster: {load}", _HEADERS, rows, notes)
 
 
-def day(settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> Day:
+def day(settings: Mapping[str, str], *, pods: int, days: int, seed: int, load: str = "sun") -> Day:
     """Return what happens to a cluster on the last of some days."""
 
     async def main() -> Day:
-        run = _Run(settings, pods=pods, days=days, seed=seed)
+        run = _Run(settings, days=days, seed=seed, steps=script(pods, days, seed, load))
         with capture_logs(run.logged):
             return await run.run()
 
@@ -163,7 +175,7 @@ def _row(name: str, found: Day, base: Day | None) -> tuple[str, ...]:
 class _Run:
     """A cluster, minute by minute."""
 
-    def __init__(self, settings: Mapping[str, str], *, pods: int, days: int, seed: int) -> None:
+    def __init__(self, settings: Mapping[str, str], *, days: int, seed: int, steps: list[Action]) -> None:
         self._simulated = SimulatedCluster(
             seed=seed,
             machines=_MACHINES,
@@ -172,7 +184,7 @@ class _Run:
             cloud=kwok_options(market()),
         )
         self._timeline = Timeline(self._simulated, enabled=False)
-        self._steps = script(pods, days, seed)
+        self._steps = steps
         self._begins, self._ends = (days - 1) * DAY, days * DAY
         self._prices = {
             (kind.name, each.zone, each.capacity_type): each.price
@@ -251,6 +263,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--only", choices=STRATEGIES, metavar="ROW", action="append", help=f"{names}; may be repeated"
     )
+    parser.add_argument("--load", choices=LOADS, default="sun", help="when workloads are how large")
     chosen = parser.parse_args()
     rows = tuple(chosen.only or STRATEGIES)
-    print(suite(chosen.pods, chosen.days, tuple(chosen.seed or SEEDS), rows))
+    print(suite(chosen.pods, chosen.days, tuple(chosen.seed or SEEDS), rows, chosen.load))

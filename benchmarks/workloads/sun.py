@@ -1,16 +1,17 @@
 """
-Days whose load follows the sun: which workloads there are, what size each has when, and what is for sale.
+Days of workloads: which there are, what size each has when, and what is for sale.
 
 Workloads have a few pods or dozens, small ones or large ones; of a hundred, twelve are spread over zones and
-up to eight keep their few pods on different machines. All are largest around noon, each some hours early or
-late, and each changes its own size every half hour, at minutes of its own. Every script comes from its
-own seed and is the same under every strategy.
+up to eight keep their few pods on different machines. The load follows the sun, a week of a web site or
+a batch queue (:data:`LOADS`), for each some hours early or late, and each changes its own size every half
+hour, at minutes of its own. Every script comes from its own seed and is the same under every strategy.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,7 +25,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter_local.simulation.actions import AddPool, Deploy, Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from karpenter.core.model.catalog import Catalog
     from karpenter_local.simulation.actions import Action
@@ -57,6 +58,31 @@ _ASKED: Final = Requirements.of(
 )
 
 
+def sun(hour: float) -> float:
+    """Return the share of pods at an hour: all of them at noon, :data:`NIGHT` at midnight."""
+    return NIGHT + (1 - NIGHT) * (1 + math.cos(2 * math.pi * (hour - 12) / 24)) / 2
+
+
+def week(hour: float) -> float:
+    """Return the share of pods of a web site: peaks in the morning and the evening, quiet weekends."""
+    day, time = divmod(hour % (7 * 24), 24)
+    peak = max(math.exp(-(((time - 10) / 2.5) ** 2)), 0.85 * math.exp(-(((time - 20) / 2) ** 2)))
+    return 0.3 + 0.7 * peak * (0.5 if day >= _WEEKEND else 1.0)
+
+
+def batch(hour: float) -> float:
+    """Return the share of pods of a batch cluster: a little all day, everything for an hour every five."""
+    return 1.0 if hour % 5 < 1 else 0.1
+
+
+Load = Callable[[float], float]
+LOADS: Final[Mapping[str, Load]] = {"sun": sun, "week": week, "batch": batch}
+"""Which share of its pods a workload has at which hour, by the name of the load."""
+
+_WEEKEND: Final = 5
+"""The first day of a week that is quiet."""
+
+
 class Workload(NamedTuple):
     """A Deployment, and when it is how large."""
 
@@ -75,15 +101,13 @@ class Workload(NamedTuple):
     kind: float
     """From 0 to 1: what its pods ask for beside room."""
 
-    def size(self, minute: float) -> int:
+    def size(self, minute: float, load: Load) -> int:
         """Return how many pods it has."""
-        hour = minute / 60 - 12 + self.shift
-        share = NIGHT + (1 - NIGHT) * (1 + math.cos(2 * math.pi * hour / 24)) / 2
-        return max(1, round(share * self.most))
+        return max(1, round(load(minute / 60 + self.shift) * self.most))
 
-    def wishes(self, days: int) -> Iterator[Action]:
+    def wishes(self, days: int, load: Load) -> Iterator[Action]:
         """Yield what its owner does."""
-        size = self.size(0)
+        size = self.size(0, load)
         yield Deploy(
             at=1.0 + self.offset / 60,  # one after the other
             name=self.name,
@@ -95,7 +119,7 @@ class Workload(NamedTuple):
         )
         for turn in range(math.ceil((days * DAY - self.offset) / EVERY)):
             minute = self.offset + turn * EVERY
-            before, size = size, self.size(minute)
+            before, size = size, self.size(minute, load)
             if size != before:
                 yield Scale(at=minute * 60 + 5, name=self.name, replicas=size)
 
@@ -113,10 +137,10 @@ def workloads(pods: int, seed: int) -> list[Workload]:
     return found
 
 
-def script(pods: int, days: int, seed: int) -> list[Action]:
+def script(pods: int, days: int, seed: int, load: str = "sun") -> list[Action]:
     """Return everything that users do, in order."""
     pool = AddPool(at=0.0, name="default", consolidate_after="0s", budgets=("10%",))
-    every = [wish for each in workloads(pods, seed) for wish in each.wishes(days)]
+    every = [wish for each in workloads(pods, seed) for wish in each.wishes(days, LOADS[load])]
     return [pool, *sorted(every, key=lambda wish: wish.at)]
 
 

@@ -29,9 +29,9 @@ from karpenter.api.pod import (
 from karpenter.base.batcher import BatchWindow
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
+from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.controllers.controller import InlineExecutor
 from karpenter.controllers.disruption import DisruptionController, DisruptionQueue
-from karpenter.controllers.informer import node_class
 from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.controllers.nodeclaim import Expiration
 from karpenter.controllers.provisioner import Provisioner
@@ -229,7 +229,7 @@ class Operator:
         self.clock = HandClock()
         self.clock.seconds = (NOW - NOON).total_seconds()
         self.store = ClusterState(serves=[(GROUP, KIND)])
-        found = node_class(convert(cluster.node_class, EC2NodeClass), GROUP, KIND)
+        found = node_class_of(convert(cluster.node_class, EC2NodeClass), GROUP, KIND)
         pods = (isinstance(each, Pod) and not each.spec.node_name for each in cluster.objects)
         objects = [
             _marked(o) if is_pending else o for o, is_pending in zip(cluster.objects, pods, strict=True)

@@ -11,7 +11,7 @@ from benchmarks.workloads.draws import STORED, Draws, stream
 from benchmarks.workloads.ec2 import distinct_pods, picky_pods
 from benchmarks.workloads.fake import fake_types
 from benchmarks.workloads.reference import LABEL, diverse_pods, preference_pods
-from benchmarks.workloads.sun import DAY, NIGHT, Workload, market, script, workloads
+from benchmarks.workloads.sun import DAY, LOADS, NIGHT, Workload, market, script, sun, workloads
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter_local.simulation.actions import AddPool, Deploy, Scale
@@ -107,7 +107,7 @@ def test_workloads_that_follow_the_sun_are_largest_at_noon() -> None:
     """At noon all pods are there, at midnight a share is left, and a day later all is the same."""
     steady = Workload("app", most=100, milli=100, mebi=100, shift=0.0, offset=0.0, kind=1.0)
 
-    assert [steady.size(hour * 60) for hour in (0, 12, 24, 36)] == [100 * NIGHT, 100, 100 * NIGHT, 100]
+    assert [steady.size(hour * 60, sun) for hour in (0, 12, 24, 36)] == [100 * NIGHT, 100, 100 * NIGHT, 100]
 
 
 def test_a_script_that_follows_the_sun_is_told_once_and_in_order() -> None:
@@ -128,3 +128,15 @@ def test_under_the_sun_only_ordinary_machines_are_sold() -> None:
     assert {min(kind.requirements[ARCH].values) for kind in market().types} == {"amd64"}
     assert "m5.8xlarge" in market().by_name
     assert not {"m4.large", "m5.12xlarge", "m7g.large"} & set(market().by_name)
+
+
+@pytest.mark.parametrize(
+    ("load", "shares"),
+    [
+        ("week", {3: 30, 10: 100, 15: 31, 20: 90, 24 * 5 + 10: 65, 24 * 7 + 10: 100}),
+        ("batch", {0: 100, 1: 10, 4.9: 10, 5: 100}),
+    ],
+)
+def test_loads_of_a_week_and_of_a_batch_queue(load: str, shares: dict[float, int]) -> None:
+    """A web site has two peaks on a working day and quiet weekends; a batch queue is empty or full."""
+    assert {hour: round(100 * LOADS[load](hour)) for hour in shares} == shares

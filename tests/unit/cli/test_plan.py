@@ -322,7 +322,7 @@ def test_a_cluster_that_does_not_answer_leaves_standard_output_alone(monkeypatch
         structlog.stdlib.get_logger().warning("request.repeated", kubeconfig=kubeconfig, context=context)
         raise Unreachable("connection refused", request=Request(method="GET", path="/"))
 
-    monkeypatch.setattr("karpenter.cli.planning.input._read", read)
+    monkeypatch.setattr("karpenter.cli.planning.live._read", read)
     result = CliRunner().invoke(main, ["plan", "--context", "far-away", "-o", "json"])
 
     assert (result.exit_code, result.stdout) == (2, "")

@@ -12,9 +12,9 @@ from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
 from karpenter.controllers.controller import InlineExecutor, PoolCatalogs, ThreadExecutor, call_cloud
-from karpenter.controllers.informer import node_class
 from karpenter.controllers.interruption import InterruptionReconciler
 from karpenter.core.model.catalog import Catalog
+from karpenter.core.state.cluster import node_class
 from karpenter_local.testing.builders import instance_type
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.harness import Shell

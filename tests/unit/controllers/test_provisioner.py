@@ -134,6 +134,33 @@ def test_a_claim_without_a_machine_holds_up_the_next_decision() -> None:
     assert len(harness.decided) == 1
 
 
+def test_a_batch_that_waited_for_machines_waits_no_longer_than_for_them() -> None:
+    """A batch that was complete before the last claim had its machine is decided as soon as it has."""
+
+    async def happens(harness: Harness) -> None:
+        await asyncio.sleep(2.3)
+        harness.put(launched())
+        await asyncio.sleep(1)
+
+    harness = play(happens, pool(Ready="True"), claim(), waiting(**ASKS))
+
+    assert harness.decided == [(2.3, 1)]
+
+
+def test_a_batch_waits_until_every_kind_was_listed() -> None:
+    """That the state is complete is no change of an object; it is noticed within a second all the same."""
+
+    async def happens(harness: Harness) -> None:
+        harness.store.complete = False
+        await asyncio.sleep(2.3)
+        harness.store.complete = True
+        await asyncio.sleep(2)
+
+    harness = play(happens, pool(Ready="True"), waiting(**ASKS))
+
+    assert harness.decided == [(3.0, 1)]
+
+
 def test_whatever_still_waits_is_looked_at_again() -> None:
     """A pod without a place is looked at every ten seconds, until it is gone."""
 

@@ -178,7 +178,7 @@ def _from_files(paths: tuple[str, ...]) -> tuple[ClusterView, ReadObjects, str |
 
 def _from_cluster(kubeconfig: str, context: str) -> tuple[ClusterView, ReadObjects, str | None]:
     """Return a live cluster, and what its API server is trusted by."""
-    from karpenter.cli.planning.input import read_cluster  # noqa: PLC0415  files need no client
+    from karpenter.cli.planning.live import read_cluster  # noqa: PLC0415  files need no client
     from karpenter.kube.errors import KubeError  # noqa: PLC0415  as above
 
     note(f"reading the cluster of {f'context {context}' if context else 'the current context'} ...")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
-_LARGEST = 256 * 1024 * 1024
+_LARGEST = 1024 * 1024 * 1024
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, PodDisruptionBudget, Service
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.meta import to_plain
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -27,8 +25,8 @@ from karpenter.api.storage import (
     VolumeAttachment,
 )
 from karpenter.api.workloads import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
-from karpenter.cloud.catalogs.ec2.volumes import class_volumes, has_public_ipv4
-from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter.cloud.catalogs.ec2.volumes import node_class_of
+from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.kube.informer import Informer, InformerUpdate
 from karpenter.kube.rest import target_of
 
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterState
     from karpenter.kube.client import Client, Kind
     from karpenter.kube.informer import InformerEvent
-    from karpenter.kube.rest import Plain
 
 ALWAYS: tuple[type[Resource], ...] = (
     Node,
@@ -86,7 +83,7 @@ class Watches:
             self._informers[kind.kind] = Informer(client, kind, chance=chance)
         for (group, name), target in classes.items():
             self._informers[name] = Informer(
-                client, target, narrow=partial(node_class, group=group, kind=name), chance=chance
+                client, target, narrow=partial(node_class_of, group=group, kind=name), chance=chance
             )
 
     def start(self, supervisor: Supervisor) -> None:
@@ -118,30 +115,3 @@ class Watches:
         self._store.apply(
             ObjectUpdated(event.object) if isinstance(event, InformerUpdate) else ObjectDeleted(event.object)
         )
-
-
-def node_class(item: Any, group: str, kind: str) -> NodeClass:
-    """Return the fields of a node class that the core reads, from a struct or a dictionary."""
-    plain: Plain = item if isinstance(item, dict) else to_plain(item)
-    meta = plain.get("metadata", {})
-    ready = _ready(plain.get("status", {}).get("conditions") or [])
-    if not isinstance(item, dict):
-        ready = _ready([{"status": "Unknown", **to_plain(each)} for each in item.status.conditions])
-    status = ready.get("status", "Unknown")
-    spec = plain.get("spec") if kind == EC2NodeClass.kind else None
-    return NodeClass(
-        group=group,
-        kind=kind,
-        name=meta.get("name", ""),
-        ready=None if status == "Unknown" else status == "True",
-        reason=ready.get("reason", ""),
-        message=ready.get("message", ""),
-        deleting="deletionTimestamp" in meta,
-        generation=meta.get("generation", 0),
-        volumes=class_volumes(spec) if isinstance(spec, dict) else (),
-        public_ipv4=isinstance(spec, dict) and has_public_ipv4(spec),
-    )
-
-
-def _ready(conditions: list[Plain]) -> Plain:
-    return next((each for each in conditions if each.get("type") == "Ready"), {})

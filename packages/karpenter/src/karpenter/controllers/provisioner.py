@@ -3,13 +3,14 @@ The provisioner: collects triggers in batches, decides, creates claims.
 
 Pods and disrupted nodes trigger when they are seen, and again every ten seconds for as long as they wait,
 so that nothing depends on a single event. A decision is made only from a state in which every earlier claim
-has its instance; until then the triggers are kept. The decision is
+has its instance; a batch that is complete waits for that, and then no longer. The decision is
 ``core.provisioning.provisioner.provision``.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +54,10 @@ BUDGET: Final = 60.0
 """Seconds that one decision may take; what was found by then is carried out."""
 
 
+_LOOK: Final = 1.0
+"""Seconds between two looks at whether a decision may be made, while nothing changes."""
+
+
 class Search(msgspec.Struct, frozen=True):
     """A decision that is being computed."""
 
@@ -89,6 +94,7 @@ class Provisioner:
         self._deciding = deciding
         self._batcher: Batcher[str] = Batcher(window)
         self._waiting: dict[tuple[type, str], str] = {}
+        self._changed = asyncio.Event()
         self.memory = ProvisioningMemory()
         """What the next decision is made with."""
 
@@ -111,6 +117,7 @@ class Provisioner:
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of what waits for capacity."""
         del before
+        self._changed.set()
         item = event.object
         if isinstance(item, Pod | Node):
             self._note(item, isinstance(event, ObjectUpdated) and is_trigger(item))
@@ -132,12 +139,18 @@ class Provisioner:
             if not keys:
                 continue
             # An unlaunched claim has no capacity yet, so its pods would be given another node.
-            if not self._store.synced:
-                for key in keys:
-                    self._batcher.trigger(key)
-                continue
+            await self._until_synced()
             async with self._deciding:
                 await self._decide()
+
+    async def _until_synced(self) -> None:
+        """Wait until every claim has its instance: the batch is complete, so it does not wait longer."""
+        while not self._store.synced:
+            self._changed.clear()
+            # That every kind was listed is no change of an object, so it is looked for once in a while.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._changed.wait()
 
     def _note(self, item: Pod | Node, waits: bool) -> None:
         key = (type(item), item.key)

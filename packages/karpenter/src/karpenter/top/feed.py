@@ -24,8 +24,9 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import SPOT
 from karpenter.base.queue import Supervisor
+from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.cloud.catalogs.load import AWS, load_catalog
-from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS, node_class
+from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Forbidden, NotFound
 from karpenter.kube.informer import Informer, InformerUpdate
@@ -181,7 +182,7 @@ class LiveFeed:
             )
         if kind in _CLASSES:
             group = next(each.group for each in ALL_KINDS if each.struct is kind)
-            narrow = partial(node_class, group=group, kind=kind.kind)
+            narrow = partial(node_class_of, group=group, kind=kind.kind)
             return Informer(self._client, kind, narrow=narrow, chance=self._chance)
         return Informer(self._client, kind, chance=self._chance)
 

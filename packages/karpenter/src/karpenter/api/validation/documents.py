@@ -168,9 +168,7 @@ _COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def builtin_problems(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the fields of a Kubernetes object that an API server would refuse, and why."""
-    metadata, kind = document.plain.get("metadata"), document.identity[1]
-    held = metadata if isinstance(metadata, dict) else {}
-    name, namespace = held.get("name"), held.get("namespace")
+    (namespace, name), kind = document.names, document.identity[1]
     if isinstance(name, str) and name:
         if kind in _NAMED_BY_LABELS and not _LABEL.fullmatch(name):
             yield "metadata.name", f"{excerpt(name)} {_LABEL_RULE}"

@@ -4,49 +4,33 @@ Reads what ``karpenter plan`` is asked about: objects of a cluster, as an API se
 Every problem is collected before any is reported, one line each with file, object and field. What users
 write themselves (NodePools, overlays, buffers) is validated in full, and amounts that no API server would
 store are refused in any kind; kinds that no decision reads are named and left out.
-
-A live cluster is read once, and nothing is changed. Of kinds that it does not serve there are none; those
-that may not be read are named and left out, and the plan is then made without them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-from random import Random
+import re
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import structlog
 
 from karpenter.api.cluster import PriorityClass
-from karpenter.api.ec2nodeclass import EC2NodeClass
-from karpenter.api.kinds import ALL_KINDS
-from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, to_plain
 from karpenter.api.pod import Pod
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal
-from karpenter.base.clock import SystemClock
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
-from karpenter.cli.errors import CommandError
 from karpenter.cli.files import read_texts
-from karpenter.controllers.informer import node_class
+from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
 from karpenter.core.state.apps import expand_workloads, with_priority
-from karpenter.core.state.cluster import ClusterView, NodeClass, view_field, view_of
-from karpenter.kube.client import Client
-from karpenter.kube.errors import Forbidden, KubeError, NotFound
-from karpenter.kube.http import HttpTransport
-from karpenter.kube.kubeconfig import find_cluster
+from karpenter.core.state.cluster import ClusterView, NodeClass, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from karpenter.api.kinds import Kind
     from karpenter.api.manifests import Document
     from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodePool
@@ -55,6 +39,65 @@ if TYPE_CHECKING:
 
 _COUNTING: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
 """Fields that hold quantities by resource name."""
+
+
+_AMOUNTS: Final = re.compile(rb'"(?:%s)"\s*:\s*(\{[^{}]*(?:\}|\{))' % "|".join(sorted(_COUNTING)).encode())
+"""Quantities by resource name in JSON, or the beginning of something else that goes by the same name."""
+
+
+class AmountReader:
+    """Finds amounts that cannot be; what it has seen to be right it does not parse again."""
+
+    def __init__(self) -> None:
+        self._right: set[object] = set()
+
+    def problems(self, document: Document) -> Iterator[tuple[str, str]]:
+        """Yield the field of every amount that cannot be, and what is wrong with it."""
+        if not self._is_right(document):
+            yield from bad_amounts(document.plain)
+
+    def _is_right(self, document: Document) -> bool:
+        if document.raw is None:
+            return all(map(self._are_right, _amounts(document.plain)))
+        content = bytes(document.raw)
+        if b"\\" in content and b"\\u" in content:  # a name may be spelled in another way
+            return all(map(self._are_right, _amounts(document.plain)))
+        return all(text in self._right or self._read(text) for text in _AMOUNTS.findall(content))
+
+    def _read(self, text: bytes) -> bool:
+        try:
+            amounts = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return False  # nested: an object of another kind uses the word for something else
+        right = not any(_bad(amounts, ""))
+        if right:
+            self._right.add(text)
+        return right
+
+    def _are_right(self, amounts: dict[str, Any]) -> bool:
+        written = tuple(each for each in amounts.values() if isinstance(each, str | int | float))
+        if written in self._right:
+            return True
+        right = not any(_bad(amounts, ""))
+        if right:
+            self._right.add(written)
+        return right
+
+
+def _amounts(plain: object) -> Iterator[dict[str, Any]]:
+    """Yield the quantities by resource name, wherever they are."""
+    todo = [plain]
+    while todo:
+        found = todo.pop()
+        if type(found) is dict:
+            for key, value in found.items():
+                kind = type(value)
+                if kind is dict and key in _COUNTING:
+                    yield value
+                elif kind is dict or kind is list:
+                    todo.append(value)
+        elif type(found) is list:
+            todo += found
 
 
 def bad_amounts(plain: object, place: str = "") -> Iterator[tuple[str, str]]:
@@ -86,6 +129,13 @@ _NODE_CLASS: Final = "NodeClass"
 _WRITTEN_BY_USERS: Final = frozenset({"NodePool", "NodeOverlay", "CapacityBuffer"})
 
 
+_PATIENCE: Final = 2.0
+"""Seconds after which people want to know how far a command is."""
+
+_STRIDE: Final = 500
+"""After how many objects the clock is looked at."""
+
+
 class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     """What was read, what is wrong with it, and what was left out."""
 
@@ -94,18 +144,40 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
+class _Progress:
+    """Says how far reading is, every other second."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._next = monotonic() + _PATIENCE
+        self.count = 0
+
+    def step(self, source: str) -> None:
+        """Count one more object."""
+        self.count += 1
+        if self.count % _STRIDE == 0 and monotonic() >= self._next:
+            self._tell(f"reading {source}: {self.count:,} objects so far")
+            self._next = monotonic() + _PATIENCE
+
+
 def read_input(
-    paths: Sequence[str], live: LiveCluster | None = None, *, texts: Iterable[SourceText] = ()
+    paths: Sequence[str],
+    live: LiveCluster | None = None,
+    *,
+    texts: Iterable[SourceText] = (),
+    tell: Callable[[str], None] | None = None,
 ) -> PlanInput:
     """
     Return the cluster that files, folders or standard input (``-``) describe.
 
     With a `live` cluster they are what would be applied to it: what it has already is replaced, and
     a workload that runs there keeps the pods that it has. `texts` are files that were read before.
+    Reading that takes long tells how far it is.
     """
-    reader = _ManifestReader()
+    reader, progress = _ManifestReader(), _Progress(tell or (lambda _: None))
     for text in (*texts, *read_texts(paths)):
         for found in documents_or_refusals(text.content, text.source):
+            progress.step(text.source)
             if isinstance(found, InvalidObject):
                 reader.problems.append(str(found))
             else:
@@ -134,6 +206,7 @@ class _ManifestReader:
         self.problems: list[str] = []
         self.skipped: list[str] = []
         self._seen: dict[tuple[str, str], str] = {}
+        self._amounts = AmountReader()
 
     def read(self, document: Document) -> None:
         """Take in one object."""
@@ -160,7 +233,7 @@ class _ManifestReader:
             self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
 
     def _weigh(self, document: Document) -> None:
-        for field, problem in (*bad_amounts(document.plain), *builtin_problems(document)):
+        for field, problem in (*self._amounts.problems(document), *builtin_problems(document)):
             self.problems.append(f"{document.source}: {document.subject}: {field}: {problem}")
 
     def _add(self, found: Resource, document: Document) -> None:
@@ -192,10 +265,7 @@ def _node_class(document: Document) -> NodeClass | None:
         problem = str(error)
         raise InvalidObject(subject=document.subject, field="status.conditions", problem=problem) from None
     plain = {**document.plain, "status": {"conditions": [to_plain(each) for each in conditions]}}
-    return node_class(plain, version.partition("/")[0], kind)
-
-
-_CLASSES = (EC2NodeClass, KWOKNodeClass)
+    return node_class_of(plain, version.partition("/")[0], kind)
 
 
 class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,50 +274,3 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     objects: tuple[Any, ...] = ()
     classes: tuple[NodeClass, ...] = ()
     skipped: tuple[str, ...] = ()
-
-
-def read_cluster(*, kubeconfig: str, context: str) -> LiveCluster:
-    """
-    Return what the cluster of a kubeconfig's context holds.
-
-    Raises:
-        CommandError: there is no such cluster, or it does not answer.
-    """
-    # What goes wrong on the way is told in the end, in one sentence; a log would be taken for the plan.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        return asyncio.run(_read(kubeconfig, context))
-    except KubeError as error:
-        raise CommandError(str(error)) from error
-
-
-async def _read(kubeconfig: str, context: str) -> LiveCluster:
-    cluster = await find_cluster(
-        environ=os.environ, clock=SystemClock(), kubeconfig=kubeconfig, context=context
-    )
-    client = Client(HttpTransport(cluster.endpoint, cluster.credentials), chance=Random())  # noqa: S311  retries
-    try:
-        wanted = [each for each in ALL_KINDS if view_field(each.struct) or each.struct in _CLASSES]
-        found = [await _listed(client, each) for each in wanted]
-    finally:
-        await client.close()
-    objects: list[Resource] = []
-    classes: list[NodeClass] = []
-    for kind, (items, _) in zip(wanted, found, strict=True):
-        if kind.struct in _CLASSES:
-            classes += [node_class(item, kind.group, kind.name) for item in items]
-        else:
-            objects += items
-    skipped = tuple(problem for _, problems in found for problem in problems)
-    return LiveCluster(objects=tuple(objects), classes=tuple(classes), skipped=skipped)
-
-
-async def _listed(client: Client, kind: Kind) -> tuple[tuple[Any, ...], list[str]]:
-    """Return the objects of one kind, and what is wrong with the others."""
-    try:
-        page = await client.list(kind.struct)
-    except NotFound:
-        return (), []  # its definition is not installed, so there are none
-    except Forbidden as error:
-        return (), [f"{kind.name} is left out: {error}"]
-    return page.items, [f"{error} (left out)" for error in page.broken]

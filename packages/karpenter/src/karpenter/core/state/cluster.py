@@ -28,7 +28,7 @@ from karpenter.api.capacitybuffer import CapacityBuffer
 from karpenter.api.cluster import Namespace, PodDisruptionBudget, PriorityClass, Service
 from karpenter.api.dra import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from karpenter.api.labels import DO_NOT_DISRUPT
-from karpenter.api.meta import Resource, is_status_condition_true
+from karpenter.api.meta import Resource, is_status_condition_true, to_plain
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodeoverlay import NodeOverlay
@@ -111,6 +111,30 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
 
     public_ipv4: bool = False
     """Whether its machines have a public address."""
+
+
+def node_class(item: Any, group: str, kind: str) -> NodeClass:
+    """Return the fields of a node class that the core reads, from a struct or a dictionary."""
+    plain: dict[str, Any] = item if isinstance(item, dict) else to_plain(item)
+    meta = plain.get("metadata", {})
+    ready = _ready(plain.get("status", {}).get("conditions") or [])
+    if not isinstance(item, dict):
+        ready = _ready([{"status": "Unknown", **to_plain(each)} for each in item.status.conditions])
+    status = ready.get("status", "Unknown")
+    return NodeClass(
+        group=group,
+        kind=kind,
+        name=meta.get("name", ""),
+        ready=None if status == "Unknown" else status == "True",
+        reason=ready.get("reason", ""),
+        message=ready.get("message", ""),
+        deleting="deletionTimestamp" in meta,
+        generation=meta.get("generation", 0),
+    )
+
+
+def _ready(conditions: list[dict[str, Any]]) -> dict[str, Any]:
+    return next((each for each in conditions if each.get("type") == "Ready"), {})
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True, dict=True):

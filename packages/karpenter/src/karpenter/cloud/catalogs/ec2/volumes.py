@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, BlockDeviceMapping
+from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, BlockDeviceMapping, EC2NodeClass
+from karpenter.api.meta import to_plain
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.catalogs.ec2.data import load_data
 from karpenter.core.model.catalog import VolumePrice
 from karpenter.core.model.pricing import NodeVolume
+from karpenter.core.state.cluster import node_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from karpenter.core.state.cluster import NodeClass
 
 PUBLIC_IPV4: Final = 0.005
 """Dollars per hour, the same in every region: https://aws.amazon.com/vpc/pricing/."""
@@ -123,3 +127,13 @@ def _volumes(mappings: Iterable[BlockDeviceMapping]) -> Iterator[NodeVolume]:
             iops=each.ebs.iops or 0,
             throughput=each.ebs.throughput or 0,
         )
+
+
+def node_class_of(item: Any, group: str, kind: str) -> NodeClass:
+    """Return the fields of a node class that the core reads, with the volumes of an EC2NodeClass."""
+    found = node_class(item, group, kind)
+    plain: Mapping[str, Any] = item if isinstance(item, dict) else to_plain(item)
+    spec = plain.get("spec")
+    if kind != EC2NodeClass.kind or not isinstance(spec, dict):
+        return found
+    return msgspec.structs.replace(found, volumes=class_volumes(spec), public_ipv4=has_public_ipv4(spec))

@@ -12,7 +12,7 @@ Works on a `Market`; knows nothing of pods, labels or topology. Deterministic fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from karpenter.core.scheduling.encode.nodeclaimtemplate import packed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karpenter.core.scheduling.price.bound import DualValues, Market
 
 _WORTH_A_LOOK: Final = 1.06
@@ -34,6 +36,12 @@ _BUY_SHARE: Final = 0.85
 """The share of the possible number of equal machines that is bought at once."""
 
 _STEPS: Final = 600
+_TIDY: Final = 4
+"""After how many steps full machines, and items that fit nowhere, are left out."""
+
+_SIDE_BY_SIDE: Final = 8
+"""How many demands are covered side by side, at most."""
+
 _ROUNDING: Final = 1 + 1e-15
 """Makes up for the rounding error of a division and no more: a machine that lacks one byte is too small."""
 
@@ -88,9 +96,45 @@ def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int)
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
     # No fill rule wins on every demand, and covering is fast, so all are tried.
-    tried = [packer.priced(packer.cover(market.count, values.pod, rule)) for rule in _FILL_RULES]
-    found = min(tried, key=lambda each: each.cost)
+    tried = [_Cover(market.count, values.pod, rule) for rule in _FILL_RULES]
+    packer.cover(tried)
+    found = min((packer.priced(each.holds) for each in tried), key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
+
+
+class _Cover:
+    """A demand that is being covered: what is left of it, and what was bought for the rest."""
+
+    def __init__(self, demand: NDArray[np.float64], worth: NDArray[np.float64], rule: FillRule) -> None:
+        self.left = demand.copy()
+        self.worth = worth
+        self.rule = rule
+        self.active = np.flatnonzero(self.left > 0)
+        self.machines = self.active
+        self._bought: list[NDArray[np.float64]] = []
+
+    @property
+    def holds(self) -> NDArray[np.float64]:
+        """What the machines that were bought hold."""
+        return np.concatenate(self._bought)
+
+    def buy(self, holds: NDArray[np.float64]) -> None:
+        """Buy a machine that holds this as often as the demand allows."""
+        held = holds > 0
+        times = max(1, int((self.left[held] // holds[held]).min()))
+        if times > 3:  # noqa: PLR2004  small lots are bought whole
+            times = int(times * _BUY_SHARE)
+        self.left -= times * holds
+        self.active = np.flatnonzero(self.left > 0)
+        self._bought.append(np.repeat(holds[None], times, axis=0))
+
+
+class _Trial(NamedTuple):
+    """Some machines whose pods are covered again, and where the draws stood afterwards."""
+
+    some: NDArray[np.int64]
+    cover: _Cover
+    drawn: Any
 
 
 class _Packer:
@@ -134,108 +178,85 @@ class _Packer:
         """
         reach = self._market.fits[machines] @ value
         order = np.lexsort((-reach, self._shape[machines]))
-        first = order[np.unique(self._shape[machines[order]], return_index=True)[1]]
-        return machines[first[np.argsort(self._ratio[machines[first]], kind="stable")][:_SHAPES]]
+        shape = self._shape[machines[order]]
+        first = order[np.append(True, shape[1:] != shape[:-1])]
+        few: NDArray[np.int64] = machines[
+            first[np.argsort(self._ratio[machines[first]], kind="stable")][:_SHAPES]
+        ]
+        return few
 
-    def cover(
-        self, demand: NDArray[np.float64], worth: NDArray[np.float64], rule: FillRule
-    ) -> NDArray[np.float64]:
-        """Return what machines hold that together serve `demand`."""
-        left = demand.copy()
-        bought = []
-        price = self._market.price
-        while left.sum() > 0:
-            active = np.flatnonzero(left > 0)
-            offered = left * worth
-            value = float(offered.sum())
-            if len(active) > _ITEMS:
-                active = np.sort(active[np.argsort(-offered[active], kind="stable")[:_ITEMS]])
-            machines = self._main
-            if (
-                value <= 3 * price[machines].max()
-            ):  # the tail of the demand: no machine much larger than what is left
-                machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
-            machines = self._few(machines, offered)
-            if not self._market.fits[np.ix_(machines, active)].any():  # no pod that is left may use them
-                heaviest = active[int(offered[active].argmax())]
-                machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
-            holds = self._best(left, worth, active, machines, rule)
-            held = holds > 0
-            times = max(1, int((left[held] // holds[held]).min()))
-            if times > 3:  # noqa: PLR2004  small lots are bought whole
-                times = int(times * _BUY_SHARE)
-            left -= times * holds
-            bought.append(np.repeat(holds[None], times, axis=0))
-        return np.concatenate(bought)
+    def cover(self, covers: Sequence[_Cover]) -> None:
+        """
+        Buy machines that serve each of some demands.
 
-    def _best(
-        self,
-        left: NDArray[np.float64],
-        worth: NDArray[np.float64],
-        active: NDArray[np.int64],
-        machines: NDArray[np.int64],
-        rule: FillRule,
-    ) -> NDArray[np.float64]:
+        Demands have nothing to do with each other. They are covered side by side because numpy spends as
+        long on a few hundred numbers as on a few thousand.
+        """
+        while running := [each for each in covers if len(each.active)]:
+            for each in running:
+                self._consider(each)
+            for each, filled in zip(running, self._fill(running), strict=True):
+                each.buy(self._best(each, filled))
+
+    def _consider(self, cover: _Cover) -> None:
+        """Decide which items and which machines are considered next."""
+        price, offered = self._market.price, cover.left * cover.worth
+        value = float(offered.sum())
+        active = cover.active
+        if len(active) > _ITEMS:
+            active = np.sort(active[np.argsort(-offered[active], kind="stable")[:_ITEMS]])
+        machines = self._main
+        if value <= 3 * price[machines].max():  # the tail: no machine much larger than what is left
+            machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
+        machines = self._few(machines, offered)
+        if not self._market.fits[np.ix_(machines, active)].any():  # no pod that is left may use them
+            heaviest = active[int(offered[active].argmax())]
+            machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
+        cover.active, cover.machines = active, machines
+
+    def _best(self, cover: _Cover, filled: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what the filled machine with the lowest price per value holds, if any takes a pod."""
-        filled = self._fill(left, worth, active, machines, rule)
-        value = filled @ worth[active]
-        present = np.zeros((len(filled), len(left)), bool)
+        active = cover.active
+        value = filled @ cover.worth[active]
+        present = np.zeros((len(filled), len(cover.left)), bool)
         present[:, active] = filled > 0
         cost = self._cheapest(filled @ self._market.want[active], present)[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(value > 0, cost / value, np.inf)
         if not np.isfinite(ratio).any():  # pods without value go to the cheapest machine
             ratio = np.where(filled.any(axis=1), cost, np.inf)
-        holds = np.zeros(len(left))
+        holds = np.zeros(len(cover.left))
         holds[active] = filled[int(ratio.argmin())]
         return holds
 
-    def _fill(
-        self,
-        left: NDArray[np.float64],
-        worth: NDArray[np.float64],
-        active: NDArray[np.int64],
-        machines: NDArray[np.int64],
-        rule: FillRule,
-    ) -> NDArray[np.float64]:
-        """Fill one of each machine; return ``held[machine, item]``."""
+    def _fill(self, covers: Sequence[_Cover]) -> list[NDArray[np.float64]]:
+        """Fill one of each machine that is considered; return ``held[machine, item]`` for each cover."""
         market = self._market
-        want, room = market.want[active], market.room[machines].T
-        open_ = np.where(
-            market.fits[np.ix_(machines, active)], np.minimum(left[active], market.cap[active])[None], 0.0
-        )
-        # A tiny amount of room lets pods that do not request a resource onto machines that lack it.
-        spare = room[:, :, None] + 1e-6
+        sizes = [len(each.machines) for each in covers]
+        ends = np.cumsum(sizes).tolist()
+        rows = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        machines = np.concatenate([each.machines for each in covers])
+        # Each row has a machine and the items that its cover considers; a row that has fewer ends with
+        # items of which there are none.
+        items = np.zeros((len(machines), max(len(each.active) for each in covers)), np.int64)
+        open_, worth = np.zeros(items.shape), np.zeros(items.shape)
+        for each, own in zip(covers, rows, strict=True):
+            width = len(each.active)
+            items[own, :width] = each.active
+            worth[own, :width] = each.worth[each.active]
+            open_[own, :width] = np.minimum(each.left[each.active], market.cap[each.active])
+        open_ *= market.fits[machines[:, None], items]
+        want, room = market.want.T[:, items], market.room[machines].T[:, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            pull = np.where(room[:, :, None] > 0, want.T[:, None] / room[:, :, None], 0.0)
-            inverse = np.where(want > 0, 1 / want, _PLENTY).T[:, None]
-        pull *= self._weight[rule][machines].T[:, :, None]
-        if rule.value_exponent:
-            pull *= (worth[active] / np.maximum(pull.sum(axis=0), 1e-300)) ** rule.value_exponent
-        pull /= np.maximum(room[:, :, None], 1e-300)
-        held = np.zeros_like(open_)
-        rows = np.arange(len(machines))
-        terms, most, score = np.empty_like(pull), np.empty_like(open_), np.empty_like(open_)
-        for _ in range(_STEPS):
-            np.multiply(spare, inverse, out=terms)
-            _gather(np.minimum, terms, most)
-            np.multiply(pull, spare, out=terms)
-            _gather(np.add, terms, score)
-            np.multiply(most, _ROUNDING, out=most)
-            np.floor(most, out=most)
-            np.minimum(most, open_, out=most)
-            score[most <= 0] = -1.0
-            choice = score.argmax(axis=1)
-            going = score[rows, choice] >= 0
-            if not going.any():
-                break
-            some, item = rows[going], choice[going]
-            fit = most[some, item]
-            bite = np.minimum(np.maximum(1.0, np.floor(fit * _FILL_SHARE)), fit)
-            held[some, item] += bite
-            open_[some, item] -= bite
-            spare[:, some, 0] -= bite * want[item].T
-        return held
+            pull = np.where(room > 0, want / room, 0.0)
+        for each, own in zip(covers, rows, strict=True):
+            pull[:, own] *= self._weight[each.rule][machines[own]].T[:, :, None]
+            if each.rule.value_exponent:
+                drawn = worth[own] / np.maximum(pull[:, own].sum(axis=0), 1e-300)
+                pull[:, own] *= drawn**each.rule.value_exponent
+        pull /= np.maximum(room, 1e-300)
+        held = _filled(want, room[:, :, 0], pull, open_)
+        return [held[own, : len(each.active)] for each, own in zip(covers, rows, strict=True)]
 
     def _cheapest(
         self, used: NDArray[np.float64], present: NDArray[np.bool_]
@@ -261,30 +282,41 @@ class _Packer:
         """Repack a few wasteful machines at a time, as long as that saves money."""
         # Large neighbourhood search: a few machines are emptied and their pods covered again with perturbed
         # values.
-        worth = self._values.pod
-        failures = 0
-        for _ in range(rounds):
-            if failures == _MAX_FAILURES or len(found.price) < 2:  # noqa: PLR2004  one machine cannot be rearranged
-                break
-            failures += 1
-            waste = found.price - found.holds @ worth
-            size = int(rng.integers(2, min(8, len(found.price) + 1)))
-            if rng.random() < _BUY_SHARE:
-                some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
-            else:
-                some = rng.choice(len(waste), size, replace=False)
-            demand = found.holds[some].sum(axis=0)
-            rule = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
-            again = self.priced(self.cover(demand, worth * rng.uniform(0.85, 1.15, len(worth)), rule))
-            if again.cost < float(found.price[some].sum()) - 1e-9:
-                failures = 0
-                rest = np.delete(np.arange(len(found.price)), some)
-                found = Packing(
-                    np.concatenate([found.holds[rest], again.holds]),
-                    np.concatenate([found.machine[rest], again.machine]),
-                    np.concatenate([found.price[rest], again.price]),
-                )
+        # The next trials are drawn as if none of them would save anything, which is how most end, and are
+        # covered side by side. After one that does save money the draws go on from there.
+        tried = failures = 0
+        while tried < rounds and failures < _MAX_FAILURES and len(found.price) > 1:
+            count = min(rounds - tried, _MAX_FAILURES - failures, _SIDE_BY_SIDE, 2 + failures)
+            trials = [self._trial(found, rng) for _ in range(count)]
+            self.cover([each.cover for each in trials])
+            for some, cover, drawn in trials:
+                tried, failures = tried + 1, failures + 1
+                again = self.priced(cover.holds)
+                if again.cost < float(found.price[some].sum()) - 1e-9:
+                    failures = 0
+                    rng.bit_generator.state = drawn
+                    rest = np.delete(np.arange(len(found.price)), some)
+                    found = Packing(
+                        np.concatenate([found.holds[rest], again.holds]),
+                        np.concatenate([found.machine[rest], again.machine]),
+                        np.concatenate([found.price[rest], again.price]),
+                    )
+                    break
         return found
+
+    def _trial(self, found: Packing, rng: np.random.Generator) -> _Trial:
+        """Draw some machines of a packing, mostly wasteful ones, and how their pods are covered again."""
+        worth = self._values.pod
+        waste = found.price - found.holds @ worth
+        size = int(rng.integers(2, min(8, len(found.price) + 1)))
+        if rng.random() < _BUY_SHARE:
+            some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
+        else:
+            some = rng.choice(len(waste), size, replace=False)
+        rule = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
+        perturbed = worth * rng.uniform(0.85, 1.15, len(worth))
+        cover = _Cover(found.holds[some].sum(axis=0), perturbed, rule)
+        return _Trial(some, cover, rng.bit_generator.state)
 
 
 def _shares(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -294,11 +326,56 @@ def _shares(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
     return shares
 
 
-def _gather(how: np.ufunc, terms: NDArray[np.float64], into: NDArray[np.float64]) -> None:
-    """Combine the layers of an array; on few layers this is several times as fast as reducing an axis."""
-    into[:] = terms[0]
-    for layer in terms[1:]:
-        how(into, layer, out=into)
+def _filled(
+    want: NDArray[np.float64],
+    room: NDArray[np.float64],
+    pull: NDArray[np.float64],
+    open_: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """
+    Add what its remaining room pulls most to each machine, until nothing fits.
+
+    Returns ``held[machine, item]``.
+
+    ``want[resource, machine, item]``, ``room[resource, machine]`` and ``pull[resource, machine, item]`` are
+    layers by resource: combining few layers is several times as fast as reducing an axis. What does not fit
+    any more never will again, so from time to time full machines, and items that fit nowhere, are left out.
+    """
+    # A tiny amount of room lets pods that do not request a resource onto machines that lack it.
+    spare = room + 1e-6
+    held, shut = np.zeros_like(open_), open_ <= 0
+    with np.errstate(divide="ignore"):
+        inverse = np.where(want > 0, 1 / want, _PLENTY)
+    machines, items = np.arange(len(open_)), np.arange(open_.shape[1])
+    for step in range(_STEPS):
+        for wanted, free in zip(want, spare, strict=True):
+            shut |= wanted > free[:, None]
+        if step % _TIDY == 0:
+            rows, columns = ~shut.all(axis=1), ~shut.all(axis=0)
+            machines, items = machines[rows], items[columns]
+            if not len(machines):
+                break
+            kept = np.ix_(rows, columns)
+            shut, open_, spare = shut[kept], open_[kept], spare[:, rows]
+            want, pull, inverse = (each[:, rows][:, :, columns] for each in (want, pull, inverse))
+            first = np.arange(len(machines)) * len(items)
+        score = pull[0] * spare[0][:, None]
+        for drawn, free in zip(pull[1:], spare[1:], strict=True):
+            score += drawn * free[:, None]
+        score[shut] = -1.0
+        item = score.argmax(axis=1)
+        chosen = first + item
+        asked = want.reshape(len(want), -1)[:, chosen]
+        most = np.floor((spare * inverse.reshape(len(want), -1)[:, chosen]).min(axis=0) * _ROUNDING)
+        # A machine that is full takes nothing until it is left out.
+        left = open_.take(chosen)
+        fit = np.minimum(most, left) * ~shut.take(chosen)
+        bite = np.minimum(np.maximum(1.0, np.floor(fit * _FILL_SHARE)), fit)
+        held[machines, items[item]] += bite
+        open_.put(chosen, left - bite)
+        shut.put(chosen, left <= bite)
+        spare = spare - bite * asked
+    return held
 
 
 def _mixes(market: Market, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
