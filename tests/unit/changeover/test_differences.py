@@ -130,7 +130,8 @@ def test_every_text_of_the_table_is_logged() -> None:
     """The table of log texts is what the source logs as summaries, no more and no less."""
     folder = Path(karpenter.__file__).parent
     found = set()
-    for path in folder.rglob("*.py"):
+    alerts = folder / "dashboards" / "rules.py"
+    for path in set(folder.rglob("*.py")) - {alerts}:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
                 isinstance(node, ast.keyword)

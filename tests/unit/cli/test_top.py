@@ -45,7 +45,7 @@ def run(home: Path, *arguments: str, objects: list[dict[str, Any]] | None = None
 def test_the_first_example_of_help_works_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first example of --help can be pasted in a checkout."""
     runner = CliRunner()
-    line = re.search(r"^  (karpenter top .*)$", runner.invoke(main, ["top", "--help"]).output, re.MULTILINE)
+    line = re.search(r"^ +(karpenter top .*)$", runner.invoke(main, ["top", "--help"]).output, re.MULTILINE)
     assert line is not None
     monkeypatch.chdir(ROOT)
     result = runner.invoke(main, shlex.split(line[1])[1:])

@@ -277,6 +277,9 @@ def refresh(region: str, path: Path | None, committed: Path | None) -> None:
     """
     if not region:
         raise CommandError("--region is empty", hint="name one, such as --region eu-west-1")
+    for option, file in (("--out", path), ("--commitments", committed)):
+        if file is not None and not file.parent.is_dir():  # said before AWS is asked for a minute
+            raise CommandError(f"{option}: {file} cannot be written: No such file or directory")
     from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed  # noqa: PLC0415  as above
     from karpenter.cloud.catalogs.ec2.refresh import refresh as ask  # noqa: PLC0415  only who asks AWS loads it
 

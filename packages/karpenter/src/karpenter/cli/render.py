@@ -20,9 +20,8 @@ _EXAMPLES = (
     "  karpenter render terraform -c blue --write blue\n\n"
     "  karpenter render cloudformation -c blue --identity pod-identity > blue.yaml\n\n"
     "  karpenter render helm-values -c blue --set replicas=1\n\n"
-    "\b\n"
-    "karpenter render terraform -c blue --identity pod-identity \\\n"
-    "  --account 111122223333 --region us-west-2 --subnet subnet-1 --security-group sg-1"
+    "  karpenter render terraform -c blue --identity pod-identity --account 111122223333 --region us-west-2 "
+    "--subnet subnet-1 --security-group sg-1"
 )
 _ACCOUNT = re.compile(r"[0-9]{12}")
 FORMS = ("terraform", "cloudformation", "helm-values")
