@@ -18,11 +18,12 @@ from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, NODEPOOL, ON_DEM
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.scheduling.problem import Options, Pool, Problem
+from karpenter.core.scheduling.problem import Options, Pool
 from karpenter_local.testing.builders import affinity_term, node, pod, problem, replicas, spread
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.problem import Problem
 
 Shape = Literal["tailed", "sidecars", "gpu", "zones", "spread", "apart", "arches", "limits", "nodes", "mixed"]
 SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
@@ -54,24 +55,24 @@ def batch(shape: Shape, seed: int, *, fewest: int = 3, most: int = 50, spot: boo
 
 def _deployment(rng: random.Random, shape: Shape, name: str, count: int) -> tuple[Pod, ...]:
     cpu = rng.lognormvariate(math.log(450), 1.1)
-    step = 50 if cpu < 1000 else 250  # noqa: PLR2004  as people round
+    step = 50 if cpu < 1000 else 250
     cores = int(min(15_000, max(50, round(cpu / step) * step)))
     memory = min(60_000, 64 * max(1, round(cores * rng.lognormvariate(math.log(3.5), 0.8) / 64)))
     rules: dict[str, Any] = {}
     draw = rng.random()
     if shape == "sidecars":
         cores, memory = cores + rng.choice((10, 100)), memory + rng.choice((40, 128))
-    elif shape == "gpu" and draw < 0.4:  # noqa: PLR2004
+    elif shape == "gpu" and draw < 0.4:
         rules["resources"] = {"nvidia.com/gpu": str(rng.choice((1, 1, 1, 2, 4)))}
-    elif shape == "arches" and draw < 0.6:  # noqa: PLR2004
+    elif shape == "arches" and draw < 0.6:
         rules["on"] = {ARCH: rng.choice(("arm64", "amd64"))}
-    if shape == "zones" and draw < 0.5 or shape == "mixed" and draw < 0.1:  # noqa: PLR2004
+    if (shape == "zones" and draw < 0.5) or (shape == "mixed" and draw < 0.1):
         rules["on"] = {ZONE: rng.choice(ZONES)}
-    elif shape == "spread" and draw < 0.6 or shape == "mixed" and draw < 0.35:  # noqa: PLR2004
+    elif (shape == "spread" and draw < 0.6) or (shape == "mixed" and draw < 0.35):
         rules["spreads"] = [spread(ZONE, app=name, skew=rng.choice((1, 1, 2)))]
-    elif shape == "apart" and draw < 0.5 or shape == "mixed" and draw < 0.5:  # noqa: PLR2004
+    elif (shape == "apart" and draw < 0.5) or (shape == "mixed" and draw < 0.5):
         rules["apart"] = [affinity_term(HOSTNAME, app=name)]
-    elif shape == "mixed" and draw < 0.6:  # noqa: PLR2004
+    elif shape == "mixed" and draw < 0.6:
         rules["on"] = {CAPACITY_TYPE: ON_DEMAND}
     return replicas(pod(name, cpu=f"{cores}m", memory=f"{memory}Mi", app=name, **rules), count)
 

@@ -91,7 +91,7 @@ def drawn(seed: int) -> PatternProblem:
 
 
 def assigned(given: PatternProblem) -> float:
-    """Return the cost of the cheapest plan: each pod of each item on one of as many machines as there are pods."""
+    """Return the cost of the cheapest plan, with as many machines of each kind as there are pods."""
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("mip_rel_gap", 0.0)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import exact
-from karpenter.core.scheduling.price.columns import Bin, DomainSplit, PatternProblem
+from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, DomainSplit, PatternProblem
 from karpenter.core.scheduling.price.exact import MachineSearch, on_machines
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
@@ -284,6 +285,13 @@ def test_a_stopped_search_proves_nothing_more() -> None:
     assert exact.cheapest_schedule(scheduler, left, 9.0) == (scheduler, None)
 
 
+def test_a_library_that_gives_up_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the linear program is neither solved nor without a solution, there is no bound."""
+    monkeypatch.setattr(ColumnProgram, "failed", property(lambda _: True, lambda *_: None), raising=False)
+
+    assert searched(APART, 9.0)[0] == 0.0
+
+
 def test_many_pods_are_not_solved_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem with many pods and many classes keeps the bound of the linear program."""
     monkeypatch.setattr(exact, "_PODS", 1)
@@ -445,6 +453,110 @@ def test_a_node_that_refuses_pods_keeps_the_plan(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(exact, "_on_node", lambda *_: False)
 
     assert solve(given).cost.hourly >= before
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 40))]
+)
+def test_a_search_that_ends_early_keeps_the_rules(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that is improved a few machines at a time keeps every rule, and its bound holds."""
+    monkeypatch.setattr(exact, "_WORK", 1)
+    rng = random.Random(seed)  # noqa: S311  as above
+    sizes = [
+        instance_type(f"t{size}", cpu=size, memory=4 * size, price=0.05 * size * rng.uniform(0.9, 1.1))
+        for size in (2, 4, 8)
+    ]
+    pods = [
+        replicas(
+            pod(
+                f"app-{number}",
+                cpu=f"{rng.randint(1, 30)}00m",
+                app=f"app-{number}",
+                spreads=[spread(ZONE, app=f"app-{number}")] if number % 3 == 0 else [],
+                apart=[affinity_term(HOSTNAME, app=f"app-{number}")] if number % 3 == 1 else [],
+            ),
+            rng.randint(1, 6),
+        )
+        for number in range(6)
+    ]
+    given = problem(
+        *pods, pools=[pool("p", *sizes)], nodes=[node("n", free={"cpu": "1"})] if seed % 2 else []
+    )
+
+    plan = solve(given)
+
+    assert problems_of(given, plan) == []
+    assert 0 < plan.cost.lower_bound <= plan.cost.hourly
+    monkeypatch.undo()
+    assert solve(given).cost.lower_bound <= plan.cost.hourly * (1 + 1e-6)
+
+
+def test_pods_of_several_domains_are_no_known_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that may still be in several zones is not taken for a pattern."""
+    given = stated([Group(2, 3, "spread"), Group(1, 2, "")], drawn(1)[1])
+    scheduler, _ = search(given)
+    found, _ = exact.pattern_problem(
+        scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes}
+    )
+    assert exact._known(scheduler, found) is not None
+    monkeypatch.setattr(type(scheduler.claims.states[0]), "domains", lambda *_: None)
+    assert exact._known(scheduler, found) is None
+
+
+def test_a_claim_that_no_machine_holds_is_no_known_plan() -> None:
+    """A schedule with more on a claim than any machine holds is not taken over."""
+    given = stated([Group(3, 2, "")], drawn(1)[1])
+    scheduler, _ = search(given)
+    found, _ = exact.pattern_problem(
+        scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes}
+    )
+    assert found.supply is not None
+    small = msgspec.structs.replace(found.supply, room=found.supply.room * 0)
+
+    assert exact._known(scheduler, msgspec.structs.replace(found, supply=small)) is None
+
+
+def test_a_node_that_does_not_take_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that an existing node refuses keeps the plan as it is."""
+    machine = instance_type("m", cpu=4, memory=64, sold=[offering("test-zone-a", "on-demand", 1.0)])
+    given = problem(
+        replicas(pod("a", cpu="3"), 2),
+        replicas(pod("b", cpu="2"), 2),
+        pools=[pool("p", machine)],
+        nodes=[node("n", free={"cpu": "4", "memory": "32Gi"})],
+    )
+    best = solve(given).cost.hourly
+    monkeypatch.setattr(Scheduler, "node_takes", lambda *_: False)
+
+    assert solve(given).cost.hourly >= best
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param({"spreads": [spread(ZONE, app="a")]}, id="spread over zones"),
+        pytest.param({"apart": [affinity_term(HOSTNAME, app="a")]}, id="kept apart"),
+    ],
+)
+def test_rules_raise_the_bound_of_large_problems(
+    rules: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a problem is too large to be solved exactly, spread and anti-affinity still count."""
+    monkeypatch.setattr(exact, "_PODS", 1)
+    monkeypatch.setattr(exact, "_CLASSES", 0)
+    dear = instance_type(
+        "m",
+        cpu=16,
+        memory=64,
+        sold=[offering("test-zone-a", "on-demand", 1.0), offering("test-zone-b", "on-demand", 3.0)],
+    )
+    plain = problem(replicas(pod("a", cpu="1", app="a"), 40), pools=[pool("p", dear)])
+    given = problem(replicas(pod("a", cpu="1", app="a", **rules), 40), pools=[pool("p", dear)])
+
+    found = solve(given).cost
+
+    assert found.lower_bound > solve(plain).cost.lower_bound * 1.3
+    assert found.lower_bound <= found.hourly
 
 
 def test_room_on_nodes_is_used_so_that_machines_are_saved() -> None:

@@ -96,7 +96,7 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
         table = template.table
         usable = np.array([table.flags(mask[number]) for mask in masks], bool)
         keep = np.flatnonzero(usable.any(axis=0) & (table.room[table.owner] >= 0).all(axis=1))
-        keep = keep[_undominated(table.room[table.owner[keep]], table.price[keep], usable[:, keep].T)]
+        keep = keep[undominated(table.room[table.owner[keep]], table.price[keep], usable[:, keep].T)]
         rooms.append(table.room[table.owner[keep]])
         prices.append(table.price[keep])
         allowed.append(usable[:, keep].T)
@@ -129,11 +129,13 @@ def with_caps(market: Market) -> Market:
     taken[items, np.arange(len(items))] = 1.0
     room = np.repeat(market.cap[items][None], len(market.room), axis=0)
     return msgspec.structs.replace(
-        market, want=np.concatenate([market.want, taken], axis=1), room=np.concatenate([market.room, room], axis=1)
+        market,
+        want=np.concatenate([market.want, taken], axis=1),
+        room=np.concatenate([market.room, room], axis=1),
     )
 
 
-def _undominated(
+def undominated(
     room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Return the positions of offerings that no other offering dominates, the first of equals."""
