@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
+from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import exact
-from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, DomainSplit, PatternProblem
+from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, DomainSplit, Pattern, PatternProblem
 from karpenter.core.scheduling.price.exact import MachineSearch, on_machines
+from karpenter.core.scheduling.price.planner import UnplacedPods
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -375,7 +378,9 @@ def searched(given: PatternProblem, most: float) -> tuple[float, float | None]:
 )
 def test_the_cheapest_machines_are_found(given: PatternProblem, cost: float) -> None:
     """The cheapest whole machines for whole pods are found, and nothing cheaper is possible."""
-    assert searched(given, 9.0) == (pytest.approx(cost, rel=2e-6), pytest.approx(cost))
+    least, found = searched(given, 9.0)
+    assert least == pytest.approx(cost, rel=2e-6)
+    assert found == pytest.approx(cost)
 
 
 def test_a_plan_that_is_the_cheapest_is_kept() -> None:
@@ -445,6 +450,33 @@ def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatc
     assert 2.0 <= least <= 2.6 * (1 + 1e-6)
 
 
+def test_machines_on_which_pods_do_not_fit_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When pods fit none of the machines that are cheaper, the plan at hand is the cheapest."""
+    monkeypatch.setattr(exact, "on_machines", lambda *_: exact.Solution(float("inf"), ()))
+
+    assert searched(APART, 2.7) == (pytest.approx(2.7), None)
+
+
+def test_a_pod_that_is_too_large_for_a_node() -> None:
+    """A solution that puts a pod where it has no room is refused."""
+    given = problem(pod("a", cpu="3"), pools=[pool("p", LARGE)], nodes=[node("n", free={"cpu": "1"})])
+    scheduler = Scheduler(search(given)[0].encoded)
+    part = scheduler.pod_data[0][0], NOTHING_REQUIRED
+    unplaced = UnplacedPods([[part]], Counter({part: 1}))
+
+    assert not exact._on_node(scheduler, unplaced, 0, Pattern((1,), 0.0, 0))
+
+
+def test_a_plan_that_is_not_known_as_patterns_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a search ends early and the plan at hand is not known as patterns, the bound still holds."""
+    monkeypatch.setattr(exact, "_WORK", 1)
+    monkeypatch.setattr(exact, "_known", lambda *_: None)
+
+    found = solve(varied(0)).cost
+
+    assert 0 < found.lower_bound <= found.hourly
+
+
 def test_a_node_that_refuses_pods_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solution that the scheduler refuses is not used."""
     groups, prices = drawn(IMPROVED[0])
@@ -455,12 +487,8 @@ def test_a_node_that_refuses_pods_keeps_the_plan(monkeypatch: pytest.MonkeyPatch
     assert solve(given).cost.hourly >= before
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 40))]
-)
-def test_a_search_that_ends_early_keeps_the_rules(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that is improved a few machines at a time keeps every rule, and its bound holds."""
-    monkeypatch.setattr(exact, "_WORK", 1)
+def varied(seed: int) -> Problem:
+    """Return a few deployments, of which some are spread over zones or kept apart."""
     rng = random.Random(seed)  # noqa: S311  as above
     sizes = [
         instance_type(f"t{size}", cpu=size, memory=4 * size, price=0.05 * size * rng.uniform(0.9, 1.1))
@@ -479,9 +507,16 @@ def test_a_search_that_ends_early_keeps_the_rules(seed: int, monkeypatch: pytest
         )
         for number in range(6)
     ]
-    given = problem(
-        *pods, pools=[pool("p", *sizes)], nodes=[node("n", free={"cpu": "1"})] if seed % 2 else []
-    )
+    return problem(*pods, pools=[pool("p", *sizes)], nodes=[node("n", free={"cpu": "1"})] if seed % 2 else [])
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 40))]
+)
+def test_a_search_that_ends_early_keeps_the_rules(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that is improved a few machines at a time keeps every rule, and its bound holds."""
+    monkeypatch.setattr(exact, "_WORK", 1)
+    given = varied(seed)
 
     plan = solve(given)
 
@@ -514,21 +549,6 @@ def test_a_claim_that_no_machine_holds_is_no_known_plan() -> None:
     small = msgspec.structs.replace(found.supply, room=found.supply.room * 0)
 
     assert exact._known(scheduler, msgspec.structs.replace(found, supply=small)) is None
-
-
-def test_a_node_that_does_not_take_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that an existing node refuses keeps the plan as it is."""
-    machine = instance_type("m", cpu=4, memory=64, sold=[offering("test-zone-a", "on-demand", 1.0)])
-    given = problem(
-        replicas(pod("a", cpu="3"), 2),
-        replicas(pod("b", cpu="2"), 2),
-        pools=[pool("p", machine)],
-        nodes=[node("n", free={"cpu": "4", "memory": "32Gi"})],
-    )
-    best = solve(given).cost.hourly
-    monkeypatch.setattr(Scheduler, "node_takes", lambda *_: False)
-
-    assert solve(given).cost.hourly >= best
 
 
 @pytest.mark.parametrize(
