@@ -65,11 +65,11 @@ def suite() -> Table:
     for fewest, most in _SIZES:
         found = results(fewest, most)
         dearer += sum(each.dearer for each in found)
-        for shape in SHAPES:
-            rows.append(
-                _row(f"{shape}, {fewest} to {most} pods", [each for each in found if each.shape == shape])
-            )
-        rows.append(_row(f"all, {fewest} to {most} pods", found))
+        size = f"{fewest} to {most} pods"
+        rows += [
+            _row(f"{shape}, {size}", [each for each in found if each.shape == shape]) for shape in SHAPES
+        ]
+        rows.append(_row(f"all, {size}", found))
     return Table(
         "small batches: is the cheapest plan proved",
         ("batches", "number", "proved", "gap median", "gap max", "below greedy", "cpu median", "cpu max"),

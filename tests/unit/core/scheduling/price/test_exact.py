@@ -471,6 +471,8 @@ def test_a_plan_that_is_not_known_as_patterns_is_kept(monkeypatch: pytest.Monkey
     """Where a search ends early and the plan at hand is not known as patterns, the bound still holds."""
     monkeypatch.setattr(exact, "_WORK", 1)
     monkeypatch.setattr(exact, "_known", lambda *_: None)
+    monkeypatch.setattr(MachineSearch, "_dive", lambda *_: None)
+    monkeypatch.setattr(MachineSearch, "_whole", lambda *_: None)
 
     found = solve(varied(0)).cost
 
