@@ -148,4 +148,18 @@ def test_what_was_proved_while_packing_is_not_proved_again(monkeypatch: pytest.M
 
     assert (bound_of(given), asked) == (plain, [])
     assert bound_of(there) < plain
-    assert asked == [20]
+    assert asked == [20, 17]  # all of them, and those that the node does not hold
+
+
+def test_pods_that_fit_no_node_are_bought_however_much_room_there_is() -> None:
+    """Room in pieces that are too small for a pod does not lower the bound."""
+    pods = replicas(pod("a", cpu="3"), 5)
+    pieces = [node(f"n{number}", free={"cpu": "2"}) for number in range(20)]
+    one = [*pieces, node("large", free={"cpu": "4"})]
+
+    alone = bound_of(problem(pods, pools=[pool("p", CHEAP)]))
+    beside = bound_of(problem(pods, pools=[pool("p", CHEAP)], nodes=pieces))
+    with_one = bound_of(problem(pods, pools=[pool("p", CHEAP)], nodes=one))
+
+    assert beside == pytest.approx(alone)
+    assert 0 < with_one < alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
+from karpenter.core.model.requirements import NOTHING_REQUIRED
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import exact
-from karpenter.core.scheduling.price.columns import Bin, DomainSplit, PatternProblem
+from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, DomainSplit, Pattern, PatternProblem
 from karpenter.core.scheduling.price.exact import MachineSearch, on_machines
+from karpenter.core.scheduling.price.planner import UnplacedPods
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -284,6 +288,13 @@ def test_a_stopped_search_proves_nothing_more() -> None:
     assert exact.cheapest_schedule(scheduler, left, 9.0) == (scheduler, None)
 
 
+def test_a_library_that_gives_up_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the linear program is neither solved nor without a solution, there is no bound."""
+    monkeypatch.setattr(ColumnProgram, "failed", property(lambda _: True, lambda *_: None), raising=False)
+
+    assert searched(APART, 9.0)[0] == 0.0
+
+
 def test_many_pods_are_not_solved_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem with many pods and many classes keeps the bound of the linear program."""
     monkeypatch.setattr(exact, "_PODS", 1)
@@ -367,7 +378,9 @@ def searched(given: PatternProblem, most: float) -> tuple[float, float | None]:
 )
 def test_the_cheapest_machines_are_found(given: PatternProblem, cost: float) -> None:
     """The cheapest whole machines for whole pods are found, and nothing cheaper is possible."""
-    assert searched(given, 9.0) == (pytest.approx(cost, rel=2e-6), pytest.approx(cost))
+    least, found = searched(given, 9.0)
+    assert least == pytest.approx(cost, rel=2e-6)
+    assert found == pytest.approx(cost)
 
 
 def test_a_plan_that_is_the_cheapest_is_kept() -> None:
@@ -437,6 +450,35 @@ def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatc
     assert 2.0 <= least <= 2.6 * (1 + 1e-6)
 
 
+def test_machines_on_which_pods_do_not_fit_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When pods fit none of the machines that are cheaper, the plan at hand is the cheapest."""
+    monkeypatch.setattr(exact, "on_machines", lambda *_: exact.Solution(float("inf"), ()))
+
+    assert searched(APART, 2.7) == (pytest.approx(2.7), None)
+
+
+def test_a_pod_that_is_too_large_for_a_node() -> None:
+    """A solution that puts a pod where it has no room is refused."""
+    given = problem(pod("a", cpu="3"), pools=[pool("p", LARGE)], nodes=[node("n", free={"cpu": "1"})])
+    scheduler = Scheduler(search(given)[0].encoded)
+    part = scheduler.pod_data[0][0], NOTHING_REQUIRED
+    unplaced = UnplacedPods([[part]], Counter({part: 1}))
+
+    assert not exact._on_node(scheduler, unplaced, 0, Pattern((1,), 0.0, 0))
+
+
+def test_a_plan_that_is_not_known_as_patterns_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a search ends early and the plan at hand is not known as patterns, the bound still holds."""
+    monkeypatch.setattr(exact, "_WORK", 1)
+    monkeypatch.setattr(exact, "_known", lambda *_: None)
+    monkeypatch.setattr(MachineSearch, "_dive", lambda *_: None)
+    monkeypatch.setattr(MachineSearch, "_whole", lambda *_: None)
+
+    found = solve(varied(0)).cost
+
+    assert 0 < found.lower_bound <= found.hourly
+
+
 def test_a_node_that_refuses_pods_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solution that the scheduler refuses is not used."""
     groups, prices = drawn(IMPROVED[0])
@@ -445,6 +487,98 @@ def test_a_node_that_refuses_pods_keeps_the_plan(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(exact, "_on_node", lambda *_: False)
 
     assert solve(given).cost.hourly >= before
+
+
+def varied(seed: int) -> Problem:
+    """Return a few deployments, of which some are spread over zones or kept apart."""
+    rng = random.Random(seed)  # noqa: S311  as above
+    sizes = [
+        instance_type(f"t{size}", cpu=size, memory=4 * size, price=0.05 * size * rng.uniform(0.9, 1.1))
+        for size in (2, 4, 8)
+    ]
+    pods = [
+        replicas(
+            pod(
+                f"app-{number}",
+                cpu=f"{rng.randint(1, 30)}00m",
+                app=f"app-{number}",
+                spreads=[spread(ZONE, app=f"app-{number}")] if number % 3 == 0 else [],
+                apart=[affinity_term(HOSTNAME, app=f"app-{number}")] if number % 3 == 1 else [],
+            ),
+            rng.randint(1, 6),
+        )
+        for number in range(6)
+    ]
+    return problem(*pods, pools=[pool("p", *sizes)], nodes=[node("n", free={"cpu": "1"})] if seed % 2 else [])
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 40))]
+)
+def test_a_search_that_ends_early_keeps_the_rules(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that is improved a few machines at a time keeps every rule, and its bound holds."""
+    monkeypatch.setattr(exact, "_WORK", 1)
+    given = varied(seed)
+
+    plan = solve(given)
+
+    assert problems_of(given, plan) == []
+    assert 0 < plan.cost.lower_bound <= plan.cost.hourly
+    monkeypatch.undo()
+    assert solve(given).cost.lower_bound <= plan.cost.hourly * (1 + 1e-6)
+
+
+def test_pods_of_several_domains_are_no_known_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that may still be in several zones is not taken for a pattern."""
+    given = stated([Group(2, 3, "spread"), Group(1, 2, "")], drawn(1)[1])
+    scheduler, _ = search(given)
+    found, _ = exact.pattern_problem(
+        scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes}
+    )
+    assert exact._known(scheduler, found) is not None
+    monkeypatch.setattr(type(scheduler.claims.states[0]), "domains", lambda *_: None)
+    assert exact._known(scheduler, found) is None
+
+
+def test_a_claim_that_no_machine_holds_is_no_known_plan() -> None:
+    """A schedule with more on a claim than any machine holds is not taken over."""
+    given = stated([Group(3, 2, "")], drawn(1)[1])
+    scheduler, _ = search(given)
+    found, _ = exact.pattern_problem(
+        scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes}
+    )
+    assert found.supply is not None
+    small = msgspec.structs.replace(found.supply, room=found.supply.room * 0)
+
+    assert exact._known(scheduler, msgspec.structs.replace(found, supply=small)) is None
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param({"spreads": [spread(ZONE, app="a")]}, id="spread over zones"),
+        pytest.param({"apart": [affinity_term(HOSTNAME, app="a")]}, id="kept apart"),
+    ],
+)
+def test_rules_raise_the_bound_of_large_problems(
+    rules: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a problem is too large to be solved exactly, spread and anti-affinity still count."""
+    monkeypatch.setattr(exact, "_PODS", 1)
+    monkeypatch.setattr(exact, "_CLASSES", 0)
+    dear = instance_type(
+        "m",
+        cpu=16,
+        memory=64,
+        sold=[offering("test-zone-a", "on-demand", 1.0), offering("test-zone-b", "on-demand", 3.0)],
+    )
+    plain = problem(replicas(pod("a", cpu="1", app="a"), 40), pools=[pool("p", dear)])
+    given = problem(replicas(pod("a", cpu="1", app="a", **rules), 40), pools=[pool("p", dear)])
+
+    found = solve(given).cost
+
+    assert found.lower_bound > solve(plain).cost.lower_bound * 1.3
+    assert found.lower_bound <= found.hourly
 
 
 def test_room_on_nodes_is_used_so_that_machines_are_saved() -> None:

@@ -96,7 +96,7 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
         table = template.table
         usable = np.array([table.flags(mask[number]) for mask in masks], bool)
         keep = np.flatnonzero(usable.any(axis=0) & (table.room[table.owner] >= 0).all(axis=1))
-        keep = keep[_undominated(table.room[table.owner[keep]], table.price[keep], usable[:, keep].T)]
+        keep = keep[undominated(table.room[table.owner[keep]], table.price[keep], usable[:, keep].T)]
         rooms.append(table.room[table.owner[keep]])
         prices.append(table.price[keep])
         allowed.append(usable[:, keep].T)
@@ -135,7 +135,7 @@ def with_caps(market: Market) -> Market:
     )
 
 
-def _undominated(
+def undominated(
     room: NDArray[np.int64], price: NDArray[np.float64], usable: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Return the positions of offerings that no other offering dominates, the first of equals."""
@@ -539,16 +539,35 @@ def library() -> Any:
 def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
     """Return the lower bound for the pods that a scheduler has placed, and how it was proved."""
     demand: Counter[Item] = Counter()
+    beyond: Counter[Item] = Counter()
+    free = _free(scheduler)
     for each in scheduler.encoded.classes:
         count = len(each.pods) - left.get(each.number, 0)
         if count:
-            demand[item_of(scheduler, scheduler.pod_data[each.number])] += count
-    demand = _with_few_masks(demand)
+            item = item_of(scheduler, scheduler.pod_data[each.number])
+            demand[item] += count
+            beyond[item] += max(0, count - _on_nodes(scheduler, each.number, free))
+    demand, beyond = _with_few_masks(demand), _with_few_masks(+beyond)
     proof = scheduler.encoded.proved.get(frozenset(demand.items())) if not scheduler.nodes.count else None
     if proof is None:
         found = market(list(demand), list(demand.values()), scheduler.templates)
-        proof = dual_values(found, _free(scheduler) if scheduler.nodes.count else None)
+        proof = dual_values(found, free.sum(axis=0) if scheduler.nodes.count else None)
+    if beyond and scheduler.nodes.count:
+        # Room in many small pieces holds less than its sum.
+        rest = dual_values(market(list(beyond), list(beyond.values()), scheduler.templates))
+        proof = rest if rest.bound > proof.bound else proof
     return proof.bound, proof.method
+
+
+def _on_nodes(scheduler: Scheduler, number: int, free: NDArray[np.float64]) -> int:
+    """Return how many pods of a class fit on existing nodes when nothing else is there."""
+    if not len(free):
+        return 0
+    groups, by_relaxation = scheduler.node_groups, scheduler.pod_data[number]
+    suits = np.array([any(map(each.suits, by_relaxation)) for each in groups.all], bool)[groups.of]
+    want = np.array(by_relaxation[0].pod_class.want, np.float64)
+    asked = want > 0
+    return int((free[suits][:, asked] // want[asked]).min(axis=1, initial=np.inf).sum())
 
 
 def few_masks(items: Sequence[Item], counts: Sequence[int]) -> list[Item]:
@@ -598,12 +617,11 @@ def _usable(scheduler: Scheduler, by_relaxation: Sequence[PodData], template: Te
     return bits
 
 
-def _free(scheduler: Scheduler) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the free room of all existing nodes before anything was placed."""
+def _free(scheduler: Scheduler) -> NDArray[np.float64]:
+    """Return the free room of each existing node before anything was placed."""
     axis = scheduler.encoded.axis
-    return np.array(
-        [sum(max(node.free.get(name, 0), 0) for node in scheduler.problem.nodes) for name in axis], np.float64
-    )
+    rows = [[max(node.free.get(name, 0), 0) for name in axis] for node in scheduler.problem.nodes]
+    return np.array(rows, np.float64).reshape(len(rows), len(axis))
 
 
 def with_one_offering(items: Sequence[Item], counts: Sequence[float], template: Template) -> list[Item]:

@@ -1,16 +1,15 @@
 """
 Column generation: what whole pods are worth when machines hold whole pods.
 
-A pattern is a set of pods that fits one machine. A linear program buys shares of patterns; its dual values say
-what a pod of each item is worth. Patterns that are worth more than their machine are added until there are
-none, and then no plan costs less than its pods are worth (P. C. Gilmore and R. E. Gomory, "A linear programming
-approach to the cutting-stock problem", 1961). The same search then lists every pattern that a plan cheaper than
-the one at hand may use, which are few when the values are good.
+A pattern is a set of pods that fits one machine. A linear program buys shares of patterns; its dual values
+say what a pod of each item is worth. Patterns that are worth more than their machine are added until there
+are none, and then no plan costs less than its pods are worth (P. C. Gilmore and R. E. Gomory, "A linear
+programming approach to the cutting-stock problem", 1961).
 
-The search goes through all machines at once, item by item, in arrays. A machine has a value per unit of each
-resource; room that stays unused, pods that pay less than their room is worth, and pods worth more than their
-room that are left out are losses. A pattern is given up when its losses exceed what its machine may lose. Works
-on a `PatternProblem`; knows nothing of labels or topology.
+The search for patterns goes through all machines at once, item by item, in arrays. What still fits is
+bounded by the value of divisible pods, with sizes measured by several mixes of the resources. Where partial
+patterns are left out because there are too many, what they could have been worth counts against the bound.
+Works on a `PatternProblem`; knows nothing of labels or topology.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _ROUNDS: Final = 120
 """Times that the linear program is solved at most for one bound."""
 
-_STATES: Final = (16, 100, 1000)
+_STATES: Final = (16, 100, 500)
 """Partial patterns of each machine that are kept; more of them when fewer showed none that is worth it."""
 
 _COLUMNS: Final = 80
@@ -250,7 +249,7 @@ class ColumnProgram:
 
     def __init__(self, given: PatternProblem, most: float, highspy: Any) -> None:
         program = LinearProgram(highspy)
-        # A pod that no pattern serves costs far more than the plan at hand, so that there is always a solution.
+        # A pod that no pattern serves costs far more than the plan at hand: there is always a solution.
         rows: list[dict[int, float]] = [{program.column(_UNSERVED * most): 1.0} for _ in given.count]
         served_rows(program, given, rows)
         self.search = PatternSearch(given)
@@ -266,6 +265,9 @@ class ColumnProgram:
             program.row({}, low, high)
         self._first_column = program.columns
         self._solver = program.solver()
+        self.limit = np.inf
+        """Partial patterns after which a search that found nothing is not repeated with more of them."""
+
         self.failed = False
         """Whether the library gave up, so that nothing is proved."""
 
@@ -330,10 +332,9 @@ class ColumnProgram:
 
     def generate(self, enough: float) -> LinearSolution | None:
         """
-        Return the solution over all patterns, or one that proves a bound of `enough`; None when there is none.
+        Return the solution over all patterns, or one that proves a bound of `enough`; None without one.
 
-        Its cost is a bound that is proved: the values of pods are scaled down as far as patterns may exist that
-        were not found.
+        Its cost is a bound that is proved: what patterns that were not found may be worth is taken off.
         """
         solved, best, added = self.solve(), -np.inf, 1
         for _ in range(_ROUNDS):
@@ -344,7 +345,7 @@ class ColumnProgram:
             need = np.where(closed, np.inf, cost * (1 + _GAIN) + _GAIN * self.price)
             near = solved.cost - _NEAR * (enough - solved.cost) if solved.cost < enough else enough
             added, upper = 0, np.where(closed, 0.0, np.inf)
-            for states in _STATES:
+            for states in _STATES if self.search.work < self.limit else _STATES[:1]:
                 # A machine of which no pattern was left out is not searched again.
                 found = self.search.best(solved.value, np.where(upper > need, need, np.inf), states)
                 upper = np.minimum(upper, found.upper)
@@ -399,8 +400,8 @@ def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> _Groups:
     """
     Return the groups of machines that plans are divided by.
 
-    The pods of an item need so many machines as hold them when nothing else is there. Of machines of which any
-    two can be replaced by a larger one, a plan buys one at most.
+    The pods of an item need so many machines as hold them when nothing else is there. Of machines of which
+    any two can be replaced by a larger one, a plan buys one at most.
     """
     bought = np.array([not each.once for each in given.bins])
     groups: dict[bytes, tuple[NDArray[np.bool_], float, float]] = {}
@@ -532,7 +533,7 @@ class PatternSearch:
         """
         Return bounds for what machines are worth if pods were divisible, best first.
 
-        ``total[mix, bin]`` with the value of a whole machine by that mix, and what each pod pays beyond its size.
+        ``total[mix, bin]`` with the values of resources, and what each pod pays beyond its size.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             density = np.where(self._size > 0, value / np.maximum(self._size, 1e-300), np.inf)
@@ -570,7 +571,13 @@ class PatternSearch:
         )
         open_ = self.cap.copy()
         for position in range(len(value)):
-            state = self._next(state, order[state.bin, position], value)
+            item = order[state.bin, position]
+            bound = (
+                state.worth + (unit[0][state.bin] * state.room).sum(axis=1) + rest[0, state.bin, position + 1]
+            )
+            pays = value[item] - (unit[0][state.bin] * self._want[item]).sum(axis=1)
+            state = self._next(state, item, value, bound * (1 + _ROUNDING) - need[state.bin], pays)
+            self.work += len(state.bin)
             open_[np.arange(len(open_)), order[:, position]] = 0.0
             bound = np.full(len(state.bin), np.inf)
             for values, left in zip(unit, rest[:, :, position + 1], strict=True):
@@ -584,7 +591,6 @@ class PatternSearch:
                 fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
                 np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
             keep = np.flatnonzero(bound > need[state.bin])
-            self.work += len(keep)
             keep = keep[np.lexsort((-bound[keep], state.bin[keep]))]
             state, bound = state.some(keep), bound[keep]
             if len(keep) > limit:
@@ -599,13 +605,31 @@ class PatternSearch:
         gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
         return FoundPatterns(state.bin, state.holds, gain, upper)
 
-    def _next(self, state: _States, item: NDArray[np.int64], value: NDArray[np.float64]) -> _States:
-        """Put every number of pods of the next item on each partial pattern."""
+    def _next(
+        self,
+        state: _States,
+        item: NDArray[np.int64],
+        value: NDArray[np.float64],
+        spare: NDArray[np.float64],
+        pays: NDArray[np.float64],
+    ) -> _States:
+        """
+        Put numbers of pods of the next item on each partial pattern.
+
+        `spare` is how far the bound of a pattern without the item is above what it needs, and `pays` by how
+        much each pod raises that bound.
+        """
         want = self._want[item]
         most = np.where(want > 0, state.room // np.maximum(want, 1.0), np.inf).min(axis=1, initial=np.inf)
-        times = np.minimum(most, self.cap[state.bin, item]).astype(np.int64) + 1
+        most = np.minimum(most, self.cap[state.bin, item])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            edge = np.abs(spare / pays)
+        low = np.where((spare < 0) & (pays > 0), np.ceil(edge * (1 - _ROUNDING)), 0.0)
+        most = np.where((spare >= 0) & (pays < 0), np.minimum(most, np.floor(edge * (1 + _ROUNDING))), most)
+        most = np.where((spare < 0) & (pays <= 0), -1.0, most)
+        times = np.maximum(most - low + 1, 0.0).astype(np.int64)
         source = np.repeat(np.arange(len(times)), times)
-        count = np.arange(len(source)) - (np.cumsum(times) - times)[source]
+        count = low[source].astype(np.int64) + np.arange(len(source)) - (np.cumsum(times) - times)[source]
         holds = state.holds[source]
         holds[np.arange(len(source)), item[source]] = count
         room = state.room[source] - count[:, None] * want[source]
@@ -654,7 +678,7 @@ class _States(msgspec.Struct, frozen=True):
 
 
 def _dominated(state: _States) -> NDArray[np.bool_]:
-    """Return which partial patterns are worth no more, with no more room, than one of the first of their machine."""
+    """Return which partial patterns have no more worth and no more room than one of the first ones."""
     begin = np.searchsorted(state.bin, state.bin, side="left")
     position = np.arange(len(begin))
     found = np.zeros(len(begin), bool)

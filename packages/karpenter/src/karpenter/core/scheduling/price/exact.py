@@ -1,18 +1,16 @@
 """
 The exact bound of a small problem: the least that whole machines with whole pods can cost.
 
-A pattern is a set of pods that fits one machine. Every pattern that can be part of a plan cheaper than the
-one at hand is enumerated, and an integer program buys the cheapest set of patterns that serves every pod.
-What the program knows, every plan must obey: requests, node selectors and affinity, taints, how many pods
-of a class may share a node, and how a class with a topology spread of its own is divided over domains.
-What it does not know (limits, minValues, reservations, affinity between classes) can only make plans
-dearer, so its optimum is a lower bound for every problem, and a plan that costs as much is optimal. Room on
-existing nodes is a machine that costs nothing and is there once.
+What the search knows, every plan must obey: requests, node selectors and affinity, taints, how many pods of
+a class may share a node, and how a class with a topology spread of its own is divided over domains. What it
+does not know (limits, minValues, reservations, affinity between classes) can only make plans dearer, so its
+optimum is a lower bound for every problem, and a plan that costs as much is optimal. Room on existing nodes
+is a machine that costs nothing and is there once.
 
-Patterns are left out by reduced cost: at dual values no machine is worth more than its price, so a plan
-costs at least the values of its pods and the reduced costs of its machines. A problem with too many
-patterns has the bound of a linear program with the same rows; one without the optional library ``highspy``
-has none of both.
+The values of pods (:mod:`.columns`) prove a bound that is nearly exact once the number of machines is whole.
+So all plans are divided by how many machines they buy, and what is left for each choice of machines is
+whether the pods fit. A search that does not come to an end proves what it has reached; then a few machines
+at a time of the best plan are searched again by themselves. Needs the optional library ``highspy``.
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ from karpenter.core.scheduling.price.bound import (
     item_of,
     library,
     market,
+    undominated,
     with_caps,
 )
 from karpenter.core.scheduling.price.columns import (
@@ -70,11 +69,17 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_WORK: Final = 300_000
+_WORK: Final = 400_000
 """Partial patterns that are looked at: no clock, so that a decision can be made again."""
 
-_OVERHEAD: Final = 800
+_OVERHEAD: Final = 2000
 
+_NEIGHBOURS: Final = 20
+"""Times that a few machines are searched again by themselves."""
+
+_FAILURES: Final = 5
+_TOGETHER: Final = 4
+_PART_WORK: Final = 15_000
 _BRANCHES: Final = 50
 _LOOKS: Final = 6
 """Groups of machines for which the effect of a division is worked out at once."""
@@ -111,7 +116,13 @@ def cheapest_schedule(
     given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
     if first.stop():
         return first, None
-    least, solved = MachineSearch(given, start, hourly).run(_WORK)
+    search = MachineSearch(given, start, hourly)
+    least, solved = search.run(0)
+    if least < hourly * (1 - TOLERANCE):
+        known = solved if solved is not None else _known(first, given)
+        if known is not None:
+            search.offer(improved(given, known, search.value))
+        least, solved = search.run(_WORK)
     best, cost = first, hourly
     if solved is not None and not any(left.values()):
         again = _opened(first, given, solved, start)
@@ -195,7 +206,7 @@ def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) 
 
 def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> float:
     """
-    Return the lower bound of divisible pods that are divided over domains as their spread demands; 0 without one.
+    Return the lower bound of divisible pods that keep apart or are divided over domains; 0 without such.
 
     The values of pods in each domain come from a linear program with even shares; whatever the values are, no
     division costs less than the cheapest that maxSkew allows.
@@ -228,7 +239,7 @@ class _DividedDemand(msgspec.Struct, frozen=True):
 def pattern_problem(
     placed: Scheduler, counts: Mapping[int, int]
 ) -> tuple[PatternProblem, NDArray[np.float64]]:
-    """Return the pods of some classes, what may serve them before anything is placed, and first values of pods."""
+    """Return the pods of some classes, what may serve them at first, and first values of pods."""
     scheduler = Scheduler(placed.encoded)
     return _with_supply(scheduler, _divided_demand(scheduler, counts))
 
@@ -355,9 +366,96 @@ def _bits_in(scheduler: Scheduler, item: Item, key: str, domain: str) -> tuple[i
     return tuple(found)
 
 
+def _known(first: Scheduler, given: PatternProblem) -> Solution | None:
+    """Return a schedule as patterns; None when its pods are not those of the problem in an obvious way."""
+    assert given.supply is not None
+    items: dict[int, list[int]] = {}
+    for item, (classes, _, _) in enumerate(given.where):
+        for number in classes:
+            items.setdefault(number, []).append(item)
+    nodes, machines = first.nodes.count, len(given.supply.price)
+    holds = np.zeros((nodes + first.claims.count, len(given.count)), np.int64)
+    for placement in first.placements:
+        mine = items[placement.pod_data.pod_class.number]
+        if len(mine) > 1:
+            key = given.where[mine[0]][1]
+            if placement.bin < nodes:
+                domains = {first.problem.nodes[placement.bin].labels.get(key, "")}
+            else:
+                domains = set(first.claims.states[placement.bin - nodes].domains(key) or ())
+            mine = [item for item in mine if {given.where[item][2]} == domains]
+        if len(mine) != 1:
+            return None
+        holds[placement.bin, mine[0]] += placement.pod_count
+    patterns = [Pattern(tuple(row), 0.0, machines + node) for node, row in enumerate(holds[:nodes].tolist())]
+    for row in holds[nodes:]:
+        fits = (row @ np.array(given.want) <= given.supply.room).all(axis=1)
+        fits &= ~(~given.supply.fits & (row > 0)).any(axis=1)
+        if not fits.any():
+            return None
+        number = int(np.where(fits, given.supply.price, np.inf).argmin())
+        patterns.append(Pattern(tuple(row.tolist()), float(given.supply.price[number]), number))
+    divided = tuple(tuple(holds[:, list(each.items)].sum(axis=0).tolist()) for each in given.splits)
+    return Solution(sum(each.price for each in patterns), tuple(patterns), divided)
+
+
+def improved(given: PatternProblem, known: Solution, worth: NDArray[np.float64]) -> Solution:
+    """Return a plan that costs no more than a known one: a few machines at a time are searched again."""
+    # Large neighbourhood search. The pods of a split stay in their domains.
+    rng = np.random.default_rng(0)
+    kept = [each for each in known.patterns if given.bins[each.bin].once]
+    bought = [each for each in known.patterns if not given.bins[each.bin].once]
+    failures, left = 0, _NEIGHBOURS
+    while failures < _FAILURES and left and len(bought) > 1:
+        failures, left = failures + 1, left - 1
+        waste = np.array([each.price - float(np.array(each.holds) @ worth) for each in bought])
+        order = np.argsort(-waste * rng.uniform(0.0, 1.0, len(waste)), kind="stable")
+        some = order[: int(rng.integers(2, _TOGETHER + 1))].tolist()
+        cost = sum(bought[number].price for number in some)
+        part, items, bins = _part_of(given, [bought[number] for number in some])
+        search = MachineSearch(part, worth[items], cost, hasty=True)
+        _, solved = search.run(_PART_WORK)
+        if solved is not None:
+            failures = 0
+            bought = [each for number, each in enumerate(bought) if number not in some]
+            for each in solved.patterns:
+                holds = np.zeros(len(given.count), np.int64)
+                holds[items] = each.holds
+                bought.append(Pattern(tuple(holds.tolist()), each.price, int(bins[each.bin])))
+    patterns = (*kept, *bought)
+    return Solution(sum(each.price for each in patterns), patterns, known.divided)
+
+
+def _part_of(
+    given: PatternProblem, some: Sequence[Pattern]
+) -> tuple[PatternProblem, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pods of some machines as a problem of their own, with the items and machines in it."""
+    counts = np.array([each.holds for each in some]).sum(axis=0)
+    items = np.flatnonzero(counts)
+    assert given.supply is not None
+    usable = given.supply.fits[:, items]
+    bins = np.flatnonzero(usable.any(axis=1))
+    room, price = given.supply.room[bins].astype(np.int64), given.supply.price[bins]
+    bins = bins[undominated(room, price, usable[bins])]
+    part = PatternProblem(
+        count=tuple(counts[items].tolist()),
+        want=tuple(given.want[item] for item in items.tolist()),
+        cap=tuple(given.cap[item] for item in items.tolist()),
+        bins=tuple(
+            Bin(
+                given.bins[number].room,
+                given.bins[number].price,
+                tuple(np.flatnonzero(usable[number]).tolist()),
+            )
+            for number in bins.tolist()
+        ),
+    )
+    return part, items, bins
+
+
 def on_machines(given: PatternProblem, machines: Sequence[int]) -> Solution | None:
     """
-    Return whole pods on some machines, each a number of a bin; a solution without machines when there is none.
+    Return whole pods on some machines, each a number of a bin; without machines when they do not fit.
 
     None means that it was not found out.
     """
@@ -426,22 +524,32 @@ class MachineSearch:
     """
     Finds the cheapest machines for whole pods, by branch and price.
 
-    All plans are divided by how many machines of a group they buy, until the linear program over patterns buys
-    whole machines; then an integer program puts whole pods on them. A part of the plans is given up when its
-    bound exceeds the best plan (C. Barnhart et al., "Branch-and-price: column generation for solving huge integer
-    programs", 1998). What is divided next is what raised the bounds most so far.
+    All plans are divided by how many machines of a group they buy, until the linear program over patterns
+    buys whole machines; then an integer program puts whole pods on them. A part of the plans is given up
+    when its bound exceeds the best plan (C. Barnhart et al., "Branch-and-price: column generation for
+    solving huge integer programs", 1998). What is divided next is what raised the bounds most so far.
     """
 
-    def __init__(self, given: PatternProblem, first: NDArray[np.float64], most: float) -> None:
+    def __init__(
+        self, given: PatternProblem, first: NDArray[np.float64], most: float, *, hasty: bool = False
+    ) -> None:
         self._given = given
         self._program = ColumnProgram(given, most, library())
+        self._hasty = hasty
+        """Whether good plans matter and bounds do not."""
+
         self._program.begin(first)
-        self._most = self._best = most
+        self._most = self.best = most
         self._solved: Solution | None = None
         self._gains: dict[int, tuple[float, float]] = {}
         self._tried: dict[bytes, Solution | None] = {}
         self._waiting: list[tuple[float, int, _Part]] = []
         self._pushed = 0
+        self._begun = False
+        self._part: _Part | None = None
+        self.value = first
+        """What a pod of each item is worth."""
+
         self._open = np.inf
         """The least bound of a part that is neither divided nor given up."""
 
@@ -452,39 +560,51 @@ class MachineSearch:
         The search ends after `limit` partial patterns; a part of all plans counts as some hundred of them.
         """
         program, spent = self._program, 0
-        part = self._bounded(program.low, program.high, 0.0)
-        if part is not None:
-            self._dive(part)
+        if not self._begun:
+            self._begun = True
+            program.limit = 0 if self._hasty else _WORK
+            self._part = self._bounded(program.low, program.high, 0.0)
+            if self._part is not None:
+                self._dive(self._part)
+        program.limit = 0 if self._hasty else limit
         while spent + program.search.work < limit:
-            if part is None:
-                part = self._next()
-                if part is None:
+            if self._part is None:
+                self._part = self._next()
+                if self._part is None:
                     break
-                self._dive(part)
-            part = self._divided(part)
+                self._dive(self._part)
+            self._part = self._divided(self._part)
             spent += _OVERHEAD
         if program.failed:
             return 0.0, self._solved
-        least = min([self._open, self._best, *(bound for bound, _, _ in self._waiting)])
-        return least if part is None else min(least, part.least), self._solved
+        waiting = [bound for bound, _, _ in self._waiting]
+        if self._part is not None:
+            waiting.append(self._part.least)
+        return min([self._open, self.best, *waiting]), self._solved
+
+    def offer(self, known: Solution) -> None:
+        """Take over a plan if it is better than the best."""
+        if known.cost < self.best * (1 - TOLERANCE):
+            self.best, self._solved = known.cost, known
 
     def _next(self) -> _Part | None:
         """Return the part with the lowest bound."""
         while self._waiting:
             least, _, part = heappop(self._waiting)
-            if least < self._best * (1 - TOLERANCE):
+            if least < self.best * (1 - TOLERANCE):
                 return part
         return None
 
     def _bounded(self, low: NDArray[np.float64], high: NDArray[np.float64], least: float) -> _Part | None:
         """Return a part with its bound; None when no plan in it is better than the best."""
         self._program.bounded(low, high)
-        solved = self._program.generate(self._best * (1 - TOLERANCE))
-        if solved is None or solved.cost >= self._best * (1 - TOLERANCE):
+        solved = self._program.generate(self.best * (1 - TOLERANCE))
+        if solved is None or solved.cost >= self.best * (1 - TOLERANCE):
             return None
+        self.value = solved.value
         part = _Part(low, high, max(least, solved.cost), solved.machines)
         self._whole(part)
-        return part if part.least < self._best * (1 - TOLERANCE) else None
+        return part if part.least < self.best * (1 - TOLERANCE) else None
 
     def _whole(self, part: _Part) -> Solution | None:
         """Put whole pods on the machines of a part, rounded up; keep what is better than the best."""
@@ -492,18 +612,18 @@ class MachineSearch:
         machines = np.ceil(part.machines[:bins] - _WHOLE).astype(np.int64)
         machines[self._program.search.once] = 1
         cost = float(machines @ self._program.price)
-        if cost >= self._best * (1 - TOLERANCE):
+        if cost >= self.best * (1 - TOLERANCE):
             return None
         same = machines.tobytes()
         if same not in self._tried:
             found = on_machines(self._given, np.repeat(np.arange(bins), machines).tolist())
             self._tried[same] = found
             if found is not None and found.patterns:
-                self._best, self._solved = found.cost, found
+                self.best, self._solved = found.cost, found
         return self._tried[same]
 
     def _dive(self, part: _Part) -> None:
-        """Look for a better plan: buy one machine after the other for whole that a program buys a share of."""
+        """Look for a better plan: buy one machine after the other whole that is bought in part."""
         program, bins = self._program, len(self._given.bins)
         for weight in (np.ones(bins), program.price):
             low, machines = part.low.copy(), part.machines[:bins]
@@ -516,7 +636,7 @@ class MachineSearch:
                 low[chosen] = np.ceil(machines[chosen] - _WHOLE)
                 program.bounded(low.copy(), part.high)
                 solved = program.solve()
-                if solved is None or solved.cost >= self._best * (1 - TOLERANCE):
+                if solved is None or solved.cost >= self.best * (1 - TOLERANCE):
                     break
                 machines = solved.machines[:bins]
 
@@ -531,7 +651,7 @@ class MachineSearch:
         else:
             chosen = self._undecided(part, near)
             if chosen is None:
-                if self._whole(part) is None and self._price_of(near) < self._best * (1 - TOLERANCE):
+                if self._whole(part) is None and self._price_of(near) < self.best * (1 - TOLERANCE):
                     self._open = min(self._open, part.least)
                 return None
             group, count = chosen, near[chosen]
@@ -548,13 +668,13 @@ class MachineSearch:
         for each in found[1:]:
             self._pushed += 1
             heappush(self._waiting, (each.least, self._pushed, each))
-        return found[0] if found and found[0].least < self._best * (1 - TOLERANCE) else None
+        return found[0] if found and found[0].least < self.best * (1 - TOLERANCE) else None
 
     def _price_of(self, near: NDArray[np.float64]) -> float:
         return float(near[: len(self._given.bins)] @ self._program.price)
 
     def _undecided(self, part: _Part, near: NDArray[np.float64]) -> int | None:
-        """Return a group that a part with whole machines leaves open; None when only these machines are left."""
+        """Return a group that a part with whole machines leaves open; None when there is no choice left."""
         total = len(self._given.bins)
         if part.low[total] < part.high[total]:
             return total
