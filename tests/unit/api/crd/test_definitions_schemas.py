@@ -61,15 +61,15 @@ def test_fields_are_described_below_them() -> None:
     assert describe_fields(Outer) == {}
 
 
+class More(Inner, frozen=True, kw_only=True):
+    """A further thing."""
+
+    size: int = 0
+    """How large."""
+
+
 def test_a_subclass_inherits_descriptions_and_may_replace_them() -> None:
     """What a base says about a field holds until someone says more."""
-
-    class More(Inner, frozen=True, kw_only=True):
-        """A further thing."""
-
-        size: int = 0
-        """How large."""
-
     assert describe_fields(More) == {"count": "How many, as in `3`.", "size": "How large."}
     assert describe_struct(More) == "A further thing."
 

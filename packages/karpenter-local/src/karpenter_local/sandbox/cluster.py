@@ -21,7 +21,6 @@ from karpenter.base.ratelimiting import TokenBucket
 from karpenter.kube.client import Client
 from karpenter.kube.errors import AlreadyExists
 from karpenter.kube.http import HttpTransport
-from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import untyped
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.cluster import ZONES, LocalCluster
@@ -133,6 +132,9 @@ async def running_real(options: ClusterOptions) -> AsyncIterator[RunningCluster]
 @asynccontextmanager
 async def http_transport(kubeconfig: Path) -> AsyncIterator[HttpTransport]:
     """Connect to the cluster of a kubeconfig over HTTP."""
+    # It loads a library of a second, which an embedded cluster does without.
+    from karpenter.kube.kubeconfig import from_kubeconfig  # noqa: PLC0415
+
     found = await from_kubeconfig(str(kubeconfig), environ={}, clock=SystemClock())
     transport = HttpTransport(found.endpoint, found.credentials)
     try:

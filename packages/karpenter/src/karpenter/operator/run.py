@@ -39,7 +39,6 @@ from karpenter.kube.errors import (
     Unreachable,
 )
 from karpenter.kube.http import HttpTransport
-from karpenter.kube.kubeconfig import find_cluster
 from karpenter.kube.leaderelection import LeaderElector, LockName
 from karpenter.operator.http import Endpoints
 from karpenter.operator.operator import Operator, OperatorDependencies
@@ -256,6 +255,9 @@ async def run(
         LeadershipLost: the lease was lost.
     """
     find_provider(target.provider)
+    # It loads a library of a second, which an embedded cluster does without.
+    from karpenter.kube.kubeconfig import find_cluster  # noqa: PLC0415
+
     cluster = await find_cluster(
         environ=environ, clock=clock, kubeconfig=target.kubeconfig, context=target.context
     )

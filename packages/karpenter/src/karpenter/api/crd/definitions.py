@@ -10,7 +10,7 @@ fields. Python keeps no docstrings of fields, so these are read from the source.
 import ast
 import inspect
 import re
-import textwrap
+import sys
 import types
 from datetime import datetime
 from functools import lru_cache
@@ -47,9 +47,15 @@ def describe_fields(struct: type[msgspec.Struct]) -> dict[str, str]:
     return words
 
 
+@lru_cache(maxsize=64)
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module by name; asking inspect for each would parse the module for each."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
 def _own_fields(struct: type[msgspec.Struct]) -> dict[str, str]:
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
-    assert isinstance(definition, ast.ClassDef)
+    definition = _classes(struct.__module__)[struct.__name__]
     words = {}
     for field, below in zip(definition.body, definition.body[1:], strict=False):
         match field, below:
