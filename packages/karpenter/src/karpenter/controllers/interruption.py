@@ -43,6 +43,8 @@ class SpotInterruptions:
 
     def rates(self) -> Mapping[tuple[str, str], float]:
         """Return interruptions per month by instance type and zone; the same value until one changes."""
+        if not self._history.rates:
+            return self._rates
         found = self._history.bands(self._clock.now())
         if found != self._rates:
             self._rates = found
