@@ -415,3 +415,14 @@ def test_the_parts_of_the_bill() -> None:
     assert sum(bought["parts"].values()) == pytest.approx(bought["price"])
     assert sum(cost["parts"].values()) == pytest.approx(cost["hourly"])
     assert "volumes, $0.0050 public addresses, $0.0100 per node." in " ".join(page.split())
+
+
+def test_what_a_floor_adds() -> None:
+    """A plan that keeps a machine on demand says what that adds, on the page and in the data."""
+    own = {**POOL, "metadata": {"name": "default", "annotations": {"karpenter.sh/on-demand-floor": "1"}}}
+    found = json.loads(run("--catalog", "aws", "-o", "json", objects=[own, pod("a")]).stdout)
+    page = run("--catalog", "aws", objects=[own, pod("a")]).stdout
+
+    assert found["newNodes"][0]["offering"]["capacityType"] == "on-demand"
+    assert found["cost"]["added"] > 0
+    assert "On-demand floors and the spread of spot machines add $" in page

@@ -83,6 +83,7 @@ def test_spot_machines_are_spread_where_others_cost_little_more() -> None:
     assert found.keys() == {("c5.large", "zone-1"), ("c5.large", "zone-2"), ("m5.large", "zone-1")}
     assert after.cost.hourly == pytest.approx(sum(node.purchase.price for node in after.new_nodes))
     assert after.cost.hourly < before.cost.hourly * 1.02
+    assert after.cost.added == pytest.approx(after.cost.hourly - before.cost.hourly)
 
 
 def test_a_claim_that_was_spread_is_launched_as_planned() -> None:
@@ -188,6 +189,7 @@ def test_commitments_pay_for_as_many_machines_as_they_have() -> None:
         f"default/web-{number:03d}" for number in range(5)
     ]
     assert plan.cost.hourly == pytest.approx(0.3, abs=1e-5)
+    assert plan.cost.added == 0
     assert plan.because.keys() == {key for node in plan.new_nodes for key in node.pods}
 
 

@@ -243,6 +243,10 @@ def _summary(plan: Plan) -> Text:
                 text.append(" (pip install highspy for a tighter proof)")
         text.append(".")
         text.append(_parts(plan))
+        if round(cost.added, 4) > 0:
+            text.append(
+                f"\nOn-demand floors and the spread of spot machines add {money(cost.added)} an hour."
+            )
     return text
 
 

@@ -237,6 +237,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     """How the bound was proved."""
 
+    added: float = 0.0
+    """What on-demand floors and the spread of spot machines add, of which the bound does not know."""
+
     @property
     def gap(self) -> float:
         """How far the cost is above the bound, as a share of the bound."""

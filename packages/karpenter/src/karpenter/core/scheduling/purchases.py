@@ -347,14 +347,17 @@ class _SpotPlaces:
 
 
 def _exchanged(plan: Plan, changed: Mapping[str, NewNode]) -> Plan:
-    """Return a plan with some new nodes exchanged, by name."""
+    """Return a plan with some new nodes exchanged, by name, and what that adds to its cost."""
     if not changed:
         return plan
-    return _with_nodes(plan, tuple(changed.get(node.name, node) for node in plan.new_nodes))
+    found = _with_nodes(plan, tuple(changed.get(node.name, node) for node in plan.new_nodes))
+    added = plan.cost.added + found.cost.hourly - sum(node.purchase.price for node in plan.new_nodes)
+    return msgspec.structs.replace(found, cost=msgspec.structs.replace(found.cost, added=added))
 
 
 def _with_nodes(plan: Plan, nodes: tuple[NewNode, ...]) -> Plan:
     """Return a plan with other new nodes, and what they cost."""
     hourly = sum(node.purchase.price for node in nodes)
-    cost = msgspec.structs.replace(plan.cost, hourly=hourly)
-    return msgspec.structs.replace(plan, new_nodes=nodes, cost=cost)
+    return msgspec.structs.replace(
+        plan, new_nodes=nodes, cost=msgspec.structs.replace(plan.cost, hourly=hourly)
+    )
