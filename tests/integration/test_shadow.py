@@ -265,5 +265,6 @@ def test_the_report_of_a_day_equals_two_lives_run_apart(tmp_path: Path) -> None:
     assert real["cost"] == pytest.approx(beside.cost, rel=0.01)
     assert real["evicted"] == pytest.approx(beside.evicted, rel=0.02)
     assert shadow["cost"] == pytest.approx(apart.cost, rel=0.03)
-    # Which pods go when a workload shrinks is decided in the real cluster, by where pods are there.
+    # Measured: 114 and 86. Which pods go when a workload shrinks is decided in the real cluster, which may be
+    # why; the bound was set after the measurement.
     assert shadow["evicted"] == pytest.approx(apart.evicted, rel=0.4)
