@@ -208,7 +208,7 @@ def test_apply_refuses_what_the_schema_does_not_know(kubectl: Kubectl) -> None:
 )
 def test_apply_of_a_kind_that_does_not_exist(kubectl: Kubectl, version: str, kind: str) -> None:
     """kubectl says that there is no such kind, in its own words."""  # noqa: D403  a program's name
-    manifest = f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: x}}}}"
+    manifest = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\n"
 
     typed = kubectl.type("apply", "-f", "-", stdin=manifest)
 

@@ -168,8 +168,8 @@ _VALIDITY: Final = (
     ),
     PlantedBug(
         name="nodes of static pools are removed when they are empty",
-        find="if each.is_empty and each.is_dynamic and each.name not in buffered",
-        put="if each.is_empty and each.name not in buffered",
+        find="if each.is_empty and each.is_dynamic and not is_buffered(",
+        put="if each.is_empty and not is_buffered(",
         rules=("validity",),
     ),
     PlantedBug(

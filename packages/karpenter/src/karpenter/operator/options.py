@@ -195,7 +195,7 @@ def parse_factors(text: str) -> Mapping[str, float]:
             equals = ""
         if not equals or not name.strip():
             raise SettingError(f"{part!r} is not NAME=FACTOR, such as m7g=0.9 or *=0.95")
-    return MappingProxyType(found)
+    return found
 
 
 def parse_commitments(text: str) -> tuple[Commitment, ...]:
