@@ -74,10 +74,10 @@ _WORK: Final = 400_000
 
 _OVERHEAD: Final = 2000
 
-_NEIGHBOURS: Final = 20
+_NEIGHBOURS: Final = 15
 """Times that a few machines are searched again by themselves."""
 
-_FAILURES: Final = 5
+_FAILURES: Final = 4
 _TOGETHER: Final = 4
 _PART_WORK: Final = 15_000
 _BRANCHES: Final = 50
@@ -567,6 +567,8 @@ class MachineSearch:
             if self._part is not None:
                 self._dive(self._part)
         program.limit = 0 if self._hasty else limit
+        if limit and self._part is not None and not self._hasty:
+            program.enumerate(self.best)
         while spent + program.search.work < limit:
             if self._part is None:
                 self._part = self._next()
