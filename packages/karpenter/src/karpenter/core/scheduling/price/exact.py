@@ -546,6 +546,9 @@ class MachineSearch:
         self._waiting: list[tuple[float, int, _Part]] = []
         self._pushed = 0
         self._begun = False
+        self._whole_problem = True
+        """Whether nothing is divided yet."""
+
         self._part: _Part | None = None
         self.value = first
         """What a pod of each item is worth."""
@@ -567,7 +570,9 @@ class MachineSearch:
             if self._part is not None:
                 self._dive(self._part)
         program.limit = 0 if self._hasty else limit
-        if limit and self._part is not None and not self._hasty:
+        if limit and self._whole_problem and not self._hasty and self._part is not None:
+            # The values of the whole problem tell which patterns matter, with the limits of the whole problem.
+            program.bounded(self._part.low, self._part.high)
             program.enumerate(self.best)
         while spent + program.search.work < limit:
             if self._part is None:
@@ -575,6 +580,7 @@ class MachineSearch:
                 if self._part is None:
                     break
                 self._dive(self._part)
+            self._whole_problem = False
             self._part = self._divided(self._part)
             spent += _OVERHEAD
         if program.failed:
