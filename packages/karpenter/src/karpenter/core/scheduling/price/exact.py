@@ -571,7 +571,7 @@ class MachineSearch:
                 self._dive(self._part)
         program.limit = 0 if self._hasty else limit
         if limit and self._whole_problem and not self._hasty and self._part is not None:
-            # The values of the whole problem tell which patterns matter, with the limits of the whole problem.
+            # The values of the whole problem tell which patterns matter, with its own limits.
             program.bounded(self._part.low, self._part.high)
             program.enumerate(self.best)
         while spent + program.search.work < limit:
