@@ -129,20 +129,27 @@ def assigned(given: PatternProblem) -> float:
     return float(highs.getInfo().objective_function_value)
 
 
-def most_worth(given: PatternProblem, number: int, value: list[float]) -> float:
-    """Return what the best pattern of a machine is worth, by trying every one."""
-    each = given.bins[number]
+def patterns_of(given: PatternProblem, each: Bin) -> list[tuple[int, ...]]:
+    """Return every set of pods that fits a machine."""
     ranges = [
         range(min(count, cap) + 1 if item in each.items else 1)
         for item, (count, cap) in enumerate(zip(given.count, given.cap, strict=True))
     ]
-    return max(
-        sum(held * unit for held, unit in zip(holds, value, strict=True))
+    return [
+        holds
         for holds in product(*ranges)
         if all(
             sum(held * want[resource] for held, want in zip(holds, given.want, strict=True)) <= room
             for resource, room in enumerate(each.room)
         )
+    ]
+
+
+def most_worth(given: PatternProblem, number: int, value: list[float]) -> float:
+    """Return what the best pattern of a machine is worth, by trying every one."""
+    return max(
+        sum(held * unit for held, unit in zip(holds, value, strict=True))
+        for holds in patterns_of(given, given.bins[number])
     )
 
 
@@ -183,8 +190,12 @@ def test_the_bound_is_never_above_the_cheapest_plan(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_cheapest_plan_is_found_and_proved(seed: int) -> None:
-    """Branch and price finds what an integer program of pods and machines finds, and proves it."""
+@pytest.mark.parametrize("every", [0, 250_000])
+def test_the_cheapest_plan_is_found_and_proved(
+    seed: int, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Branch and price finds what an integer program finds, whether or not all patterns are listed."""
+    monkeypatch.setattr(columns, "_EVERY", every)
     given = drawn(seed)
     cheapest = assigned(given)
     if not 0 < cheapest < np.inf:
@@ -195,6 +206,40 @@ def test_the_cheapest_plan_is_found_and_proved(seed: int) -> None:
     assert solved is not None
     assert least == pytest.approx(cheapest, rel=2e-6)
     assert solved.cost == pytest.approx(cheapest)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_pattern_is_listed(seed: int) -> None:
+    """Every pattern that is worth enough, and that no pod can join, is listed once; too many are not."""
+    given = drawn(seed)
+    value = np.random.default_rng(seed).uniform(0.1, 1.0, len(given.count))
+    need = np.array([0.8 * most_worth(given, number, value.tolist()) for number in range(len(given.bins))])
+    search = PatternSearch(given)
+
+    found = search.every(value, need - 1e-9, 10**6)
+
+    assert found is not None
+    listed = [
+        (number, tuple(holds)) for number, holds in zip(found[0].tolist(), found[1].tolist(), strict=True)
+    ]
+    assert len(listed) == len(set(listed))
+    expected = {
+        (number, holds)
+        for number, each in enumerate(given.bins)
+        for holds in patterns_of(given, each)
+        if np.array(holds) @ value >= need[number] and each.items
+    }
+    full = {
+        (number, holds)
+        for number, holds in expected
+        if not any(
+            (number, tuple(held + (position == item) for position, held in enumerate(holds)))
+            in {(number, other) for other in patterns_of(given, given.bins[number])}
+            for item in range(len(holds))
+        )
+    }
+    assert {each for each in listed if any(each[1])} == {each for each in full if any(each[1])}
+    assert search.every(value, need, 0) is None
 
 
 def test_a_program_that_contradicts_itself_has_no_solution() -> None:

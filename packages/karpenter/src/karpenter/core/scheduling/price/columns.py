@@ -36,6 +36,10 @@ _STATES: Final = (16, 100, 500)
 _COLUMNS: Final = 80
 """Patterns that join the linear program in one round."""
 
+_BRANCHING: Final = 5
+_EVERY: Final = 250_000
+"""Partial patterns up to which all patterns are listed."""
+
 _OF_EACH: Final = 8
 """Patterns of one machine that are found at once."""
 
@@ -271,6 +275,10 @@ class ColumnProgram:
         self.failed = False
         """Whether the library gave up, so that nothing is proved."""
 
+        self._last: tuple[LinearSolution, NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._all: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        """Machine and pods of every pattern that matters, if they are few enough to be listed."""
+
         self._known: set[tuple[int, bytes]] = set()
         self._bins: list[int] = []
         self._rows_of = [
@@ -345,16 +353,47 @@ class ColumnProgram:
             need = np.where(closed, np.inf, cost * (1 + _GAIN) + _GAIN * self.price)
             near = solved.cost - _NEAR * (enough - solved.cost) if solved.cost < enough else enough
             added, upper = 0, np.where(closed, 0.0, np.inf)
-            for states in _STATES if self.search.work < self.limit else _STATES[:1]:
+            for states in _STATES if self.search.work < self.limit and self._all is None else _STATES[:1]:
                 # A machine of which no pattern was left out is not searched again.
-                found = self.search.best(solved.value, np.where(upper > need, need, np.inf), states)
+                found = self._found(solved.value, np.where(upper > need, need, np.inf), states)
                 upper = np.minimum(upper, found.upper)
                 best = max(best, self._bound(solved, cost, upper))
                 added = 0 if best >= near else self._add(found)
                 if added or best >= near:
                     break
+            self._last = solved, cost, upper
             solved = self.solve() if added else solved
         return msgspec.structs.replace(solved, cost=best) if solved is not None else None
+
+    def _found(self, value: NDArray[np.float64], need: NDArray[np.float64], states: int) -> FoundPatterns:
+        if self._all is None:
+            return self.search.best(value, need, states)
+        number, holds = self._all
+        worth = holds @ value
+        upper = np.zeros(len(need))
+        np.maximum.at(upper, number, worth * (1 + _ROUNDING))
+        chosen = np.flatnonzero(worth > need[number])
+        gain = (worth[chosen] - need[number[chosen]]) / np.maximum(worth[chosen], 1e-300)
+        return FoundPatterns(number[chosen], holds[chosen], gain, upper)
+
+    def enumerate(self, most: float) -> None:
+        """
+        List every pattern that a plan cheaper than `most` may use, if they are few.
+
+        At the last values a plan costs at least their bound and the reduced costs of its patterns, so a
+        pattern whose reduced cost exceeds what is left up to `most` is in none of these plans.
+        """
+        assert self._last is not None
+        solved, cost, upper = self._last
+        margin = (most - self._bound(solved, cost, upper)) * (1 + self._excess(cost, upper)) * (1 + _GAIN)
+        found = self.search.every(solved.value, np.where(self.search.once, upper, cost) - margin, _EVERY)
+        if found is not None:
+            self._all = found
+
+    def _excess(self, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
+        """Return the share of the cost of a plan by which its machines may be worth more than their price."""
+        more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
+        return float(more[~self.search.once].max(initial=0.0))
 
     def _bound(self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
         """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
@@ -368,9 +407,7 @@ class ColumnProgram:
             + float(limits.sum())
             - float(upper[once].sum())
         )
-        # A machine that may be worth more than its price adds at most that share to the cost of a plan.
-        more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
-        return max(0.0, worth / (1 + float(more[~once].max(initial=0.0))))
+        return max(0.0, worth / (1 + self._excess(cost, upper)))
 
 
 class LinearSolution(msgspec.Struct, frozen=True):
@@ -555,43 +592,14 @@ class PatternSearch:
 
     def best(self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int) -> FoundPatterns:
         """Return patterns worth more than `need`; `limit` partial patterns of each machine are kept."""
-        total, unit, over = self._relaxed(value)
-        upper = total[0] * (1 + _ROUNDING)
+        growth = _Growth(self._relaxed(value), self.cap, value, self._want)
+        upper = growth.total * (1 + _ROUNDING)
         bins = np.flatnonzero(upper > need)
         upper = np.minimum(upper, np.where(np.isfinite(need), need, upper))
-        # What loses most by a wrong decision is decided first.
-        order = np.argsort(
-            -np.where(self.cap > 0, np.abs(value - unit[0] @ self._want.T), np.inf), axis=1, kind="stable"
-        )
-        rest = np.take_along_axis(over * self.cap, order[None], axis=2)
-        rest = np.flip(np.cumsum(np.flip(rest, axis=2), axis=2), axis=2)
-        rest = np.concatenate([rest, np.zeros((*rest.shape[:2], 1))], axis=2)
-        state = _States(
-            bins, self._room[bins], np.zeros(len(bins)), np.zeros((len(bins), len(value)), np.int64)
-        )
-        open_ = self.cap.copy()
+        state = self._empty(bins)
         for position in range(len(value)):
-            item = order[state.bin, position]
-            bound = (
-                state.worth + (unit[0][state.bin] * state.room).sum(axis=1) + rest[0, state.bin, position + 1]
-            )
-            pays = value[item] - (unit[0][state.bin] * self._want[item]).sum(axis=1)
-            state = self._next(state, item, value, bound * (1 + _ROUNDING) - need[state.bin], pays)
-            self.work += len(state.bin)
-            open_[np.arange(len(open_)), order[:, position]] = 0.0
-            bound = np.full(len(state.bin), np.inf)
-            for values, left in zip(unit, rest[:, :, position + 1], strict=True):
-                np.minimum(bound, (values[state.bin] * state.room).sum(axis=1) + left[state.bin], out=bound)
-            bound = (bound + state.worth) * (1 + _ROUNDING)
-            keep = np.flatnonzero(bound > need[state.bin])
-            state, bound = state.some(keep), bound[keep]
-            most = np.minimum(self._fitting(state.room), open_[state.bin])
-            np.minimum(bound, (most @ value + state.worth) * (1 + _ROUNDING), out=bound)
-            for values, more in zip(unit, over, strict=True):
-                fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
-                np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
-            keep = np.flatnonzero(bound > need[state.bin])
-            keep = keep[np.lexsort((-bound[keep], state.bin[keep]))]
+            state, bound = self._grown(state, growth, position, need)
+            keep = np.lexsort((-bound, state.bin))
             state, bound = state.some(keep), bound[keep]
             if len(keep) > limit:
                 keep = np.flatnonzero(~_dominated(state))
@@ -604,6 +612,53 @@ class PatternSearch:
         state = self._filled(state, value)
         gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
         return FoundPatterns(state.bin, state.holds, gain, upper)
+
+    def every(
+        self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return machine and pods of every pattern worth `need` that no pod can join; None if too many."""
+        growth = _Growth(self._relaxed(value), self.cap, value, self._want)
+        state = self._empty(np.flatnonzero(growth.total * (1 + _ROUNDING) > need))
+        before = self.work
+        for position in range(len(value)):
+            if max(self.work - before, _BRANCHING * len(state.bin)) > limit:
+                return None
+            state, _ = self._grown(state, growth, position, need)
+        self.work = before  # what is listed once is not searched for again
+        more = np.minimum(self._fitting(state.room), self.cap[state.bin] - state.holds)
+        full = (more < 1).all(axis=1)
+        return state.bin[full], state.holds[full]
+
+    def _empty(self, bins: NDArray[np.int64]) -> _States:
+        """Return one partial pattern of each machine, without pods."""
+        nothing = np.zeros((len(bins), len(self._want)), np.int64)
+        return _States(bins, self._room[bins], np.zeros(len(bins)), nothing)
+
+    def _grown(
+        self, state: _States, growth: _Growth, position: int, need: NDArray[np.float64]
+    ) -> tuple[_States, NDArray[np.float64]]:
+        """Decide about the next item of each machine; return what may reach `need`, with its bound."""
+        value, unit, over = growth.value, growth.unit, growth.over
+        item = growth.order[state.bin, position]
+        bound = state.worth + (unit[0][state.bin] * state.room).sum(axis=1)
+        bound += growth.rest[0, state.bin, position + 1]
+        pays = value[item] - (unit[0][state.bin] * self._want[item]).sum(axis=1)
+        state = self._next(state, item, value, bound * (1 + _ROUNDING) - need[state.bin], pays)
+        self.work += len(state.bin)
+        growth.open[np.arange(len(growth.open)), growth.order[:, position]] = 0.0
+        bound = np.full(len(state.bin), np.inf)
+        for values, left in zip(unit, growth.rest[:, :, position + 1], strict=True):
+            np.minimum(bound, (values[state.bin] * state.room).sum(axis=1) + left[state.bin], out=bound)
+        bound = (bound + state.worth) * (1 + _ROUNDING)
+        keep = np.flatnonzero(bound > need[state.bin])
+        state, bound = state.some(keep), bound[keep]
+        most = np.minimum(self._fitting(state.room), growth.open[state.bin])
+        np.minimum(bound, (most @ value + state.worth) * (1 + _ROUNDING), out=bound)
+        for values, more in zip(unit, over, strict=True):
+            fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
+            np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
+        keep = np.flatnonzero(bound > need[state.bin])
+        return state.some(keep), bound[keep]
 
     def _next(
         self,
@@ -651,6 +706,31 @@ class PatternSearch:
             holds[:, item] += more.astype(np.int64)
             room -= more[:, None] * self._want[item]
         return _States(state.bin, room, holds @ value, holds)
+
+
+class _Growth:
+    """What a search for patterns at some values of pods goes by."""
+
+    def __init__(
+        self,
+        relaxed: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
+        cap: NDArray[np.float64],
+        value: NDArray[np.float64],
+        want: NDArray[np.float64],
+    ) -> None:
+        total, self.unit, self.over = relaxed
+        self.total = total[0]
+        self.value = value
+        # What loses most by a wrong decision is decided first.
+        loss = np.where(cap > 0, np.abs(value - self.unit[0] @ want.T), np.inf)
+        self.order = np.argsort(-loss, axis=1, kind="stable")
+        rest = np.take_along_axis(self.over * cap, self.order[None], axis=2)
+        rest = np.flip(np.cumsum(np.flip(rest, axis=2), axis=2), axis=2)
+        self.rest = np.concatenate([rest, np.zeros((*rest.shape[:2], 1))], axis=2)
+        """What items beyond a position pay at most beyond their size, per mix and machine."""
+
+        self.open = cap.copy()
+        """How many pods of each item that is not decided yet each machine may hold."""
 
 
 def _mixes(want: NDArray[np.float64]) -> NDArray[np.float64]:

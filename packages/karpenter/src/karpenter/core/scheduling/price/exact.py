@@ -74,10 +74,10 @@ _WORK: Final = 400_000
 
 _OVERHEAD: Final = 2000
 
-_NEIGHBOURS: Final = 20
+_NEIGHBOURS: Final = 15
 """Times that a few machines are searched again by themselves."""
 
-_FAILURES: Final = 5
+_FAILURES: Final = 4
 _TOGETHER: Final = 4
 _PART_WORK: Final = 15_000
 _BRANCHES: Final = 50
@@ -546,6 +546,9 @@ class MachineSearch:
         self._waiting: list[tuple[float, int, _Part]] = []
         self._pushed = 0
         self._begun = False
+        self._whole_problem = True
+        """Whether nothing is divided yet."""
+
         self._part: _Part | None = None
         self.value = first
         """What a pod of each item is worth."""
@@ -567,12 +570,17 @@ class MachineSearch:
             if self._part is not None:
                 self._dive(self._part)
         program.limit = 0 if self._hasty else limit
+        if limit and self._whole_problem and not self._hasty and self._part is not None:
+            # The values of the whole problem tell which patterns matter, with its own limits.
+            program.bounded(self._part.low, self._part.high)
+            program.enumerate(self.best)
         while spent + program.search.work < limit:
             if self._part is None:
                 self._part = self._next()
                 if self._part is None:
                     break
                 self._dive(self._part)
+            self._whole_problem = False
             self._part = self._divided(self._part)
             spent += _OVERHEAD
         if program.failed:
