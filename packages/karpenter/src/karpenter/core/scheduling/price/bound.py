@@ -183,6 +183,7 @@ LINEAR_PROGRAM: Final = "linear program"
 EQUAL_VALUES: Final = "equal values for all machines"
 _CHUNK: Final = 512
 _SAFETY: Final = 1e-9
+_DUAL_TOLERANCE: Final = 1e-9
 
 _MASKS: Final = 63
 """Sets of offerings that are told apart; which offerings dominate which is worked out for each."""
@@ -526,6 +527,65 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
     with np.errstate(divide="ignore", invalid="ignore"):
         longest = np.where(reach > 0, market.price / reach, np.inf).min()
     return direction * (longest if np.isfinite(longest) else 0.0)
+
+
+class LinearProgram:
+    """A linear or integer program in the making; no variable is negative."""
+
+    def __init__(self, highspy: Any) -> None:
+        self.highspy = highspy
+        self._cost: list[float] = []
+        self._upper: list[float] = []
+        self._rows: list[tuple[dict[int, float], float, float]] = []
+
+    @property
+    def columns(self) -> int:
+        """How many variables there are."""
+        return len(self._cost)
+
+    @property
+    def rows(self) -> int:
+        """How many constraints there are."""
+        return len(self._rows)
+
+    def column(self, cost: float, upper: float = np.inf) -> int:
+        """Add a variable."""
+        self._cost.append(cost)
+        self._upper.append(upper)
+        return len(self._cost) - 1
+
+    def row(self, weights: dict[int, float], lower: float, upper: float) -> None:
+        """Add a constraint."""
+        self._rows.append((weights, lower, upper))
+
+    def solver(self, *, whole: bool = False) -> Any:
+        """Return a solver with the program; one thread and no clock, so that a decision can be made again."""
+        highspy = self.highspy
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)
+        lp.col_cost_, lp.col_lower_ = np.array(self._cost, np.float64), np.zeros(len(self._cost))
+        lp.col_upper_ = np.array(self._upper, np.float64)
+        if whole:
+            lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self._cost)
+        lp.row_lower_ = np.array([lower for _, lower, _ in self._rows], np.float64)
+        lp.row_upper_ = np.array([upper for _, _, upper in self._rows], np.float64)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.cumsum([0, *(len(weights) for weights, _, _ in self._rows)])
+        lp.a_matrix_.index_ = np.array([each for weights, _, _ in self._rows for each in weights], np.int32)
+        lp.a_matrix_.value_ = np.array(
+            [value for weights, _, _ in self._rows for value in weights.values()], np.float64
+        )
+        solver = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("random_seed", 0),
+            ("parallel", "off"),
+            ("dual_feasibility_tolerance", _DUAL_TOLERANCE),
+        ):
+            solver.setOptionValue(option, value)
+        solver.passModel(lp)
+        return solver
 
 
 def library() -> Any:

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.bound import Market
+from karpenter.core.scheduling.price.bound import LinearProgram, Market
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,65 +113,6 @@ class Pattern(msgspec.Struct, frozen=True):
     price: float
     bin: int
     once: bool = False
-
-
-class LinearProgram:
-    """A linear or integer program in the making; no variable is negative."""
-
-    def __init__(self, highspy: Any) -> None:
-        self.highspy = highspy
-        self._cost: list[float] = []
-        self._upper: list[float] = []
-        self._rows: list[tuple[dict[int, float], float, float]] = []
-
-    @property
-    def columns(self) -> int:
-        """How many variables there are."""
-        return len(self._cost)
-
-    @property
-    def rows(self) -> int:
-        """How many constraints there are."""
-        return len(self._rows)
-
-    def column(self, cost: float, upper: float = np.inf) -> int:
-        """Add a variable."""
-        self._cost.append(cost)
-        self._upper.append(upper)
-        return len(self._cost) - 1
-
-    def row(self, weights: dict[int, float], lower: float, upper: float) -> None:
-        """Add a constraint."""
-        self._rows.append((weights, lower, upper))
-
-    def solver(self, *, whole: bool = False) -> Any:
-        """Return a solver with the program; one thread and no clock, so that a decision can be made again."""
-        highspy = self.highspy
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)
-        lp.col_cost_, lp.col_lower_ = np.array(self._cost, np.float64), np.zeros(len(self._cost))
-        lp.col_upper_ = np.array(self._upper, np.float64)
-        if whole:
-            lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self._cost)
-        lp.row_lower_ = np.array([lower for _, lower, _ in self._rows], np.float64)
-        lp.row_upper_ = np.array([upper for _, _, upper in self._rows], np.float64)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.cumsum([0, *(len(weights) for weights, _, _ in self._rows)])
-        lp.a_matrix_.index_ = np.array([each for weights, _, _ in self._rows for each in weights], np.int32)
-        lp.a_matrix_.value_ = np.array(
-            [value for weights, _, _ in self._rows for value in weights.values()], np.float64
-        )
-        solver = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("parallel", "off"),
-            ("dual_feasibility_tolerance", _ROUNDING),
-        ):
-            solver.setOptionValue(option, value)
-        solver.passModel(lp)
-        return solver
 
 
 def served_rows(

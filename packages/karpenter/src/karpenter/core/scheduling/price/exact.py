@@ -30,6 +30,7 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import (
     Item,
+    LinearProgram,
     dual_values,
     few_masks,
     item_of,
@@ -42,7 +43,6 @@ from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
     DomainSplit,
-    LinearProgram,
     Pattern,
     PatternProblem,
     most_divided,
