@@ -8,7 +8,7 @@ RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
 
-.PHONY: help demo test lint types imports unit coverage tour long browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
+.PHONY: help demo test lint types imports unit coverage tour long shadow browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 36
@@ -69,8 +69,11 @@ $(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
 	@touch $@
 
 long: $(VENV)/.ready ## Run what make test runs a part of: more simulated runs, more examples of each law
-	$(BIN)/pytest -n $(JOBS) -m long tests
+	$(BIN)/pytest -n $(JOBS) -m long --ignore tests/integration/test_shadow.py tests
 	$(BIN)/pytest -n $(JOBS) --hypothesis-profile=steady tests/property
+
+shadow: $(VENV)/.ready ## Compare the report of a shadow with two runs apart, for an hour and for a day
+	$(BIN)/pytest -n $(JOBS) -m long tests/integration/test_shadow.py
 
 infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS; needs terraform and its AWS provider
 	$(BIN)/pytest -n 0 -m terraform tests/integration/test_terraform.py
