@@ -27,9 +27,6 @@ QUICK_RUNS: Final = 64
 """The runs of ``make test``; ``make long`` has the rest."""
 
 TOGETHER: Final = 8
-OPEN_FINDING: Final = 142
-"""A seed whose run violates a rule; whether the operator or the rule is wrong is not known yet."""
-
 HOURS: Final = 0.03
 LAUNCHES: Final = {"fail", "hang", "lose", "lose and hang", "slow", "never join"}
 
@@ -41,18 +38,12 @@ def short(seed: int) -> Scenario:
     return generate(seed, hours=HOURS, severity="dense", machines=1)
 
 
-def _marks(first: int) -> list[pytest.MarkDecorator]:
-    """Return what is special about the seeds from a number on."""
-    found = [pytest.mark.long] if first > QUICK_RUNS else []
-    if first <= OPEN_FINDING < first + TOGETHER:
-        found.append(pytest.mark.xfail(reason="a drifted claim is disrupted that is not initialized: open"))
-    return found
-
-
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(n, id=f"seeds {n} to {n + TOGETHER - 1}", marks=_marks(n))
+        pytest.param(
+            n, id=f"seeds {n} to {n + TOGETHER - 1}", marks=[pytest.mark.long] if n > QUICK_RUNS else []
+        )
         for n in range(1, RUNS, TOGETHER)
     ],
 )

@@ -19,6 +19,7 @@ from karpenter_local.simulation.invariants.history import covers, is_blocking
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
     begins_to_leave,
+    is_initialized,
     is_leaving,
     is_over,
     is_ready,
@@ -76,7 +77,7 @@ class BudgetInvariant(Invariant):
             for each in self.mirror.claims.values()
             # A machine that is empty and being shut down is not disrupted any longer.
             if pool_name(each) == pool.name
-            and is_true(each, "Initialized")
+            and is_initialized(each, self.simulated.node_of(each))
             and not is_true(each, "InstanceTerminating")
         ]
         others = [each for each in own if each.name != claim.name and self._is_away(each, write.by)]
@@ -148,7 +149,7 @@ class ValidityInvariant(Invariant):
 
     def _at_begin(self, claim: NodeClaim, reason: str, by: str) -> Iterator[str]:
         pool, node = self.mirror.pools.get(pool_name(claim)), self.simulated.node_of(claim)
-        if not is_true(claim, "Initialized"):
+        if not is_initialized(claim, node):
             yield "it is not initialized"
         if pool is None or node is None:
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import msgspec
 
-from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import INITIALIZED, NODEPOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -138,6 +138,17 @@ def is_true(claim: NodeClaim, name: str) -> bool:
 def is_ready(node: Node) -> bool:
     """Say whether a node is ready."""
     return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+
+
+def is_initialized(claim: NodeClaim, node: Node | None) -> bool:
+    """
+    Say whether a claim or the label of its node says that it is initialized.
+
+    Karpenter goes by the label; the condition of the claim is written after it, and comes later when writes
+    are lost: https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/state/statenode.go
+    """
+    labels = node.metadata.labels if node is not None else {}
+    return labels.get(INITIALIZED) == "true" or is_true(claim, "Initialized")
 
 
 def is_leaving(item: Resource) -> bool:
