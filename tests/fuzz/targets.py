@@ -40,7 +40,8 @@ from karpenter.kube.client import read_events
 from karpenter.kube.errors import KubeError, NotConfigured
 from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import Request, target_of
-from karpenter.replay.replay import Replay, Unreadable
+from karpenter.replay.record import Unreadable
+from karpenter.replay.replay import Replay
 from tests.unit.core.scheduling.dynamicresources.hardware import device, gpu
 
 if TYPE_CHECKING:

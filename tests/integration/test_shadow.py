@@ -222,7 +222,7 @@ def test_what_the_chart_starts_as_a_shadow_reads_only() -> None:
 async def test_a_shadow_only_reads_aws(sandbox: Sandbox) -> None:
     """Machines that a shadow launches exist in thought only: AWS is asked, and told nothing."""
     await apply_aws(sandbox)
-    await asyncio.sleep(60)  # until the class is ready
+    await asyncio.sleep(45)  # until the class is ready
     await sandbox.stop_operator()
     sandbox.aws.site.account.forget_calls()
     recording = Recording(sandbox.running.transport())

@@ -161,7 +161,7 @@ def test_a_record_says_why_a_node_was_bought(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param(b"hello\n", "line 1: this is no line of a flight record", id="text"),
+        pytest.param(b"hello\n", "line 1: this is not JSON", id="text"),
         pytest.param(b"", "no decision was made by its end", id="nothing"),
         pytest.param(
             b'{"line":"lost","kind":"Pod","object":{}}\n', "line 1: a record begins with", id="no beginning"

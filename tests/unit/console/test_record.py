@@ -23,9 +23,9 @@ from karpenter.replay.record import (
     CatalogWriter,
     Done,
     RecordBegun,
+    Unreadable,
     line_of,
 )
-from karpenter.replay.replay import Unreadable
 from tests.unit.console.clusters import NOON, inquiry, small_cluster
 from tests.unit.why.clusters import machine, pod, pool, write_catalogue
 
@@ -168,7 +168,7 @@ def test_faults_are_marked_at_their_time(tmp_path: Path) -> None:
     ("lines", "problem"),
     [
         pytest.param([], "line 1: there is no decision", id="nothing"),
-        pytest.param([b"hello\n"], "line 1: this is no line of a flight record", id="text"),
+        pytest.param([b"hello\n"], "line 1: this is not JSON", id="text"),
         pytest.param(
             [b'{"line":"answered","number":1,"outcome":{}}\n'], "line 1: a record begins", id="no begin"
         ),

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from karpenter.cli import main
-from karpenter.replay.replay import Replay, Unreadable
+from karpenter.replay.record import Unreadable
+from karpenter.replay.replay import Replay
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from karpenter.replay.replay import Replay, Unreadable
+from karpenter.replay.record import Unreadable
+from karpenter.replay.replay import Replay
 
 BEGUN = {"line": "begun", "format": 2, "version": "1", "at": "2026-01-01T00:00:00Z", "serves": []}
 

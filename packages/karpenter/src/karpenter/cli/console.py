@@ -39,7 +39,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
-from karpenter.replay.replay import Unreadable
+from karpenter.replay.record import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,8 @@ from karpenter import __version__
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import FORMS, output_option_with, table
 from karpenter.cli.plan import settings_of
-from karpenter.replay.replay import Replay, Unreadable
+from karpenter.replay.record import Unreadable
+from karpenter.replay.replay import Replay
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output

@@ -17,8 +17,7 @@ from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
-from karpenter.replay.moment import moment_at
-from karpenter.replay.replay import Unreadable
+from karpenter.replay.record import Unreadable, moment_at
 from karpenter.why.answer import Inquiry
 from karpenter.why.nodes import explain_claim, explain_node, explain_pool
 from karpenter.why.pods import explain_pod

@@ -23,23 +23,17 @@ from karpenter.console.state import (
 )
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY
-from karpenter.core.state.cluster import ClusterState
 from karpenter.replay.record import (
     DECODER,
-    FORMAT,
     INJECTED_FAULT,
-    KINDS,
     Answered,
     Asked,
-    CatalogReader,
     Done,
-    Lost,
     RecordBegun,
-    Seen,
-    Sold,
-    event_of,
+    RecordedCluster,
+    Unreadable,
+    reading,
 )
-from karpenter.replay.replay import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,12 +90,8 @@ def read_record(lines: Iterable[bytes], *, title: str, interval: timedelta = _LE
     for number, text in enumerate(lines, start=1):
         if not text.endswith(b"\n"):
             break  # the operator ended while it wrote
-        try:
+        with reading(number):
             reader.take(DECODER.decode(text))
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
-            raise Unreadable(number, f"this is no line of a flight record ({error})") from error
-        except ValueError as error:
-            raise Unreadable(number, str(error)) from error
     reader.close()
     if reader.first is None or reader.began is None:
         raise Unreadable(1, "there is no decision in the record")
@@ -144,8 +134,7 @@ def plan_at(inquiry: Inquiry) -> PlanSummary:
 class _RecordReader:
     def __init__(self, interval: timedelta) -> None:
         self._interval = interval
-        self._store: ClusterState | None = None
-        self._catalogs = CatalogReader()
+        self._cluster = RecordedCluster()
         self._catalog: Catalog = EMPTY
         self._builder = SnapshotBuilder()
         self._snapshot: Snapshot | None = None
@@ -160,53 +149,36 @@ class _RecordReader:
 
     def take(self, line: Line) -> None:
         """Take in one line."""
+        self._cluster.read(line)
         match line:
             case RecordBegun():
-                if line.format != FORMAT:
-                    raise ValueError(
-                        f"the record has format {line.format}, and this version reads format {FORMAT}"
-                    )
-                self._store, self._catalogs = ClusterState(serves=line.serves), CatalogReader()
                 self._asked.clear()
                 self._catalog = EMPTY  # until its first decision an operator has not seen the whole cluster
                 if self.began is not None:
                     row = ConsoleDecision(at=line.at, kind="fault", title="an operator starts anew")
                     self.decisions.append(row)
-            case _ if self._store is None:
-                raise ValueError("a record begins with what it is, and this does not")
-            case Sold():
-                self._catalogs.read(line)
             case Asked():
-                self._ask(line, self._store)
+                self._catalog = self._cluster.catalog(line)
+                self._asked[line.number] = line
+                self._look(line.now)
             case Answered():
                 self._answer(line)
             case Done():
-                self._done(line, self._store)
-            case Seen(kind=kind) | Lost(kind=kind) if kind not in KINDS:
-                raise ValueError(f"there is no kind {kind}")
-            case _:
-                self._store.apply(event_of(line))
+                self._done(line)
 
     def close(self) -> None:
         """Show how it ended."""
-        if self._store is not None and self._newest is not None:
-            self._look(self._store, self._newest, always=True)
+        if self._newest is not None:
+            self._look(self._newest, always=True)
 
-    def _ask(self, line: Asked, store: ClusterState) -> None:
-        self._catalog = self._catalogs[line.catalog]
-        self._asked[line.number] = line
-        store.unmark_for_deletion(store.marked)
-        store.mark_for_deletion(line.marked)
-        self._look(store, line.now)
-
-    def _look(self, store: ClusterState, at: datetime, *, always: bool = False) -> None:
+    def _look(self, at: datetime, *, always: bool = False) -> None:
         """Add a frame, if there is something new in it and the last one is not too near."""
         self._newest = max(self._newest or at, at)
         if self._last is not None and not always and at - self._last < self._interval:
             return
         if self._catalog is EMPTY:
             return  # nothing has a price before the first decision
-        snapshot = self._builder.build(store.view(), self._catalog)
+        snapshot = self._builder.build(self._cluster.store.view(), self._catalog)
         if self._snapshot is None:
             self.first, self.began = snapshot, at
         else:
@@ -225,12 +197,12 @@ class _RecordReader:
             ConsoleDecision(at=asked.now, **row) for row in _rows(asked.question, outcome, self._refused)
         ]
 
-    def _done(self, line: Done, store: ClusterState) -> None:
+    def _done(self, line: Done) -> None:
         if line.effect == INJECTED_FAULT:
             row = ConsoleDecision(at=line.at, kind="fault", title=line.because, because="injected")
             self.decisions.append(row)
             return
-        self._look(store, line.at)
+        self._look(line.at)
         about, _, reason = line.about.rpartition(" ")
         if line.effect == Announce.__name__ and reason in EVENTS:
             self.decisions.append(event_row(line.at, reason, about, line.because))

@@ -18,6 +18,7 @@ so a new catalog costs a few types and a list of numbers.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -25,13 +26,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from karpenter.api.kinds import ALL_KINDS
+from karpenter.api.meta import explain
 from karpenter.core.model.catalog import Catalog, InstanceType, VolumePrice
 from karpenter.core.model.requirement import Requirement
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.api.meta import Resource
     from karpenter.core.state.cluster import StateEvent
@@ -283,6 +285,91 @@ class CatalogReader:
         return self._catalogs[number]
 
 
+class Unreadable(ValueError):  # noqa: N818  says what is wrong
+    """A line that does not belong in a record."""
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"line {number}: {problem}")
+        self.number = number
+
+
+@contextmanager
+def reading(number: int) -> Iterator[None]:
+    """Name the line, where something is wrong with it."""
+    try:
+        yield
+    except Unreadable:
+        raise
+    except msgspec.ValidationError as error:
+        place, problem = explain(str(error))
+        where = place or "this is no line of a flight record"
+        raise Unreadable(number, f"{where}: {problem}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreadable(number, "this is not JSON") from error
+    except RecursionError as error:
+        raise Unreadable(number, "this is nested too deep") from error
+    except (KeyError, IndexError) as error:
+        raise Unreadable(number, f"something is missing that it refers to ({error})") from error
+    except ValueError as error:
+        raise Unreadable(number, str(error)) from error
+
+
+class RecordedCluster:
+    """The cluster and the catalogue that a record tells of, up to the line that was read last."""
+
+    def __init__(self) -> None:
+        self._store: ClusterState | None = None
+        self._catalogs = CatalogReader()
+        self.version = ""
+        """The version that wrote the record."""
+
+    @property
+    def store(self) -> ClusterState:
+        """What the operator had seen."""
+        assert self._store is not None, "a line was read"
+        return self._store
+
+    def catalog(self, line: Asked) -> Catalog:
+        """Return the catalogue of a question."""
+        return self._catalogs[line.catalog]
+
+    def read(self, line: Line) -> None:
+        """
+        Take in a line.
+
+        Raises:
+            ValueError: it does not belong here; one sentence.
+        """
+        if isinstance(line, RecordBegun):
+            self._begin(line)
+            return
+        if self._store is None:
+            raise ValueError("a record begins with what it is, and this does not")
+        match line:
+            case Sold():
+                self._catalogs.read(line)
+            case Asked(catalog=catalog) if catalog not in self._catalogs:
+                raise ValueError(f"the catalog {catalog} that it refers to is not in the record")
+            case Asked(marked=marked):
+                self._store.unmark_for_deletion(self._store.marked)
+                self._store.mark_for_deletion(marked)
+            case Seen(kind=kind) | Lost(kind=kind) if kind not in KINDS:
+                raise ValueError(f"there is no kind {kind}")
+            case Seen() | Lost() | Classified() | Unclassified():
+                self._store.apply(event_of(line))
+            case Answered() | Done():
+                pass
+
+    def _begin(self, line: RecordBegun) -> None:
+        if line.format != FORMAT:
+            raise ValueError(
+                f"the record has format {line.format}, and this version reads format {FORMAT}: "
+                f"replay it with karpenter {line.version}, which wrote it"
+            )
+        self.version = line.version
+        self._store, self._catalogs = ClusterState(serves=line.serves), CatalogReader()
+
+
 def _plain(value: Any) -> Any:
     """Return what stands for a value that has no spelling of its own."""
     if isinstance(value, Requirements):
@@ -294,3 +381,38 @@ def _plain(value: Any) -> Any:
 def _requirements(kind: type, value: Any) -> Any:
     assert kind is Requirements, kind
     return Requirements({each["key"]: msgspec.convert(each, Requirement) for each in value})
+
+
+class RecordedMoment(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator had seen at a decision, and what it had done until then; nothing is decided again."""
+
+    view: ClusterView
+    catalog: Catalog
+    now: datetime
+    done: tuple[Done, ...] = ()
+
+
+def moment_at(lines: Iterable[bytes], at: datetime | None) -> RecordedMoment | None:
+    """
+    Return the cluster at the last decision no later than `at`, or at the last of all; None before the first.
+
+    Raises:
+        Unreadable: naming the line.
+    """
+    cluster, done = RecordedCluster(), list[Done]()
+    found: RecordedMoment | None = None
+    for number, text in enumerate(lines, start=1):
+        if not text.endswith(b"\n"):
+            break  # the operator ended while it wrote
+        with reading(number):
+            line = DECODER.decode(text)
+            if isinstance(line, Asked) and at is not None and line.now > at:
+                break
+            cluster.read(line)
+            if isinstance(line, Done):
+                done.append(line)
+            elif isinstance(line, Asked):
+                found = RecordedMoment(
+                    view=cluster.store.view(), catalog=cluster.catalog(line), now=line.now, done=tuple(done)
+                )
+    return found

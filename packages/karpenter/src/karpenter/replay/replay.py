@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from karpenter.api.meta import explain
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.settings import DisruptionContext
@@ -30,21 +29,7 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningSettings,
     provision,
 )
-from karpenter.core.state.cluster import ClusterState
-from karpenter.replay.record import (
-    DECODER,
-    FORMAT,
-    KINDS,
-    Answered,
-    Asked,
-    CatalogReader,
-    Done,
-    Lost,
-    RecordBegun,
-    Seen,
-    Sold,
-    event_of,
-)
+from karpenter.replay.record import DECODER, Answered, Asked, RecordedCluster, Unreadable, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +39,6 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import NewNode
     from karpenter.core.state.cluster import ClusterView
-    from karpenter.replay.record import Line
 
 
 PlainOutcome: TypeAlias = Any
@@ -243,14 +227,6 @@ _MOST_DIFFERENCES: Final = 20
 _ABSENT: Final = "nothing"
 
 
-class Unreadable(ValueError):  # noqa: N818  says what is wrong
-    """A line that does not belong in a record."""
-
-    def __init__(self, number: int, problem: str) -> None:
-        super().__init__(f"line {number}: {problem}")
-        self.number = number
-
-
 class Difference(msgspec.Struct, frozen=True):
     """A place where two answers differ."""
 
@@ -274,15 +250,16 @@ class Replay:
     """Reads one record."""
 
     def __init__(self) -> None:
-        self._store: ClusterState | None = None
-        self._catalogs = CatalogReader()
+        self._cluster = RecordedCluster()
         self._answers: dict[int, tuple[Asked, Any]] = {}
         self._commands: dict[Origin, Command] = {}
-        self.version = ""
-        """The version that wrote the record."""
-
         self.torn = False
         """Whether the last line is not whole: the writer died over it."""
+
+    @property
+    def version(self) -> str:
+        """The version that wrote the record."""
+        return self._cluster.version
 
     def run(self, lines: Iterable[bytes]) -> Iterator[Replayed]:
         """
@@ -304,66 +281,18 @@ class Replay:
             self.torn = True
 
     def _take(self, number: int, text: bytes) -> Iterator[Replayed]:
-        try:
+        with reading(number):
             line = DECODER.decode(text)
-            yield from self._read(line, number)
-        except msgspec.ValidationError as error:
-            place, problem = explain(str(error))
-            where = place or "this is no line of a flight record"
-            raise Unreadable(number, f"{where}: {problem}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Unreadable(number, "this is not JSON") from error
-        except RecursionError as error:
-            raise Unreadable(number, "this is nested too deep") from error
-        except (KeyError, IndexError) as error:
-            raise Unreadable(number, f"something is missing that it refers to ({error})") from error
+            self._cluster.read(line)
+            match line:
+                case Asked():
+                    self._ask(line)
+                case Answered():
+                    yield self._compare(line)
 
-    def _read(self, line: Line, number: int) -> Iterator[Replayed]:
-        match line:
-            case RecordBegun():
-                self._begin(line, number)
-            case _ if self._store is None:
-                raise Unreadable(number, "a record begins with what it is, and this does not")
-            case Sold():
-                self._catalogs.read(line)
-            case _ if problem := self._problem(line):
-                raise Unreadable(number, problem)
-            case Asked():
-                self._ask(line, self._store, number)
-            case Answered():
-                yield self._compare(line)
-            case Done():
-                return
-            case _:
-                self._store.apply(event_of(line))
-
-    def _problem(self, line: Line) -> str:
-        """Return what a line refers to that is not there; nothing where all is."""
-        match line:
-            case Asked(catalog=catalog) if catalog not in self._catalogs:
-                return f"the catalog {catalog} that it refers to is not in the record"
-            case Asked(question=question) if question not in QUESTIONS:
-                return f"there is no question {question}; expected one of {', '.join(QUESTIONS)}"
-            case Answered(number=asked) if asked not in self._answers:
-                return f"it answers decision {asked}, which was not asked for"
-            case Seen(kind=kind) | Lost(kind=kind) if kind not in KINDS:
-                return f"there is no kind {kind}"
-        return ""
-
-    def _begin(self, line: RecordBegun, number: int) -> None:
-        if line.format != FORMAT:
-            raise Unreadable(
-                number,
-                f"the record has format {line.format}, and this version reads format {FORMAT}: "
-                f"replay it with karpenter {line.version}, which wrote it",
-            )
-        self.version = line.version
-        self._store = ClusterState(serves=line.serves)
-        self._catalogs = CatalogReader()
-
-    def _ask(self, line: Asked, store: ClusterState, number: int) -> None:
-        store.unmark_for_deletion(store.marked)
-        store.mark_for_deletion(line.marked)
+    def _ask(self, line: Asked) -> None:
+        if line.question not in QUESTIONS:
+            raise ValueError(f"there is no question {line.question}; expected one of {', '.join(QUESTIONS)}")
         origin = origin_of(line.given)
         if origin is not None and origin not in self._commands:
             # The record has the command and this run does not: the difference is shown where it was decided.
@@ -371,15 +300,15 @@ class Replay:
             return
         call = call_of(
             line.question,
-            store.view(),
-            self._catalogs[line.catalog],
+            self._cluster.store.view(),
+            self._cluster.catalog(line),
             line.given,
             command=self._commands[origin] if origin is not None else None,
         )
         try:
             signature(call).bind(now=line.now)
         except TypeError as error:
-            raise Unreadable(number, f"the question {line.question} is not whole: {error}") from error
+            raise ValueError(f"the question {line.question} is not whole: {error}") from error
         result = call(now=line.now)
         if isinstance(result, DisruptionDecision):
             self._commands.clear()
@@ -388,6 +317,8 @@ class Replay:
         self._answers[line.number] = (line, outcome_of(result))
 
     def _compare(self, line: Answered) -> Replayed:
+        if line.number not in self._answers:
+            raise ValueError(f"it answers decision {line.number}, which was not asked for")
         asked, ours = self._answers.pop(line.number)
         theirs = msgspec.json.decode(line.outcome)
         found = tuple(_differences(theirs, ours, ""))[:_MOST_DIFFERENCES]

@@ -7,6 +7,7 @@ current afterwards (:mod:`.refresh`). Prices that AWS does not return are those 
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,8 @@ async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
         await prepare(services)
         yield AwsProvider(services)
     finally:
-        aws.close()
+        # The lease is released after this, so no call of ours arrives while another replica leads.
+        await asyncio.to_thread(aws.close)
         clients.close()
 
 

@@ -376,8 +376,8 @@ class AwsApi:
         return await self._recorded(asyncio.get_running_loop().run_in_executor(self._pool, call), made)
 
     def close(self) -> None:
-        """End the threads; calls in flight are not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """End the threads, after the calls in flight; those that have not begun are dropped."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _bucket(self, operation: str) -> TokenBucket:
         figures = LIMITS.get(operation, READ_LIMIT)
