@@ -13,7 +13,6 @@ maximum at 60 cores.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import TopologySpreadConstraint
 from karpenter.base.duration import DurationError, parse_duration
 from karpenter.base.switches import parse_switch
+from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
 from karpenter.core.model.pricing import Commitment, PricePolicy
@@ -34,7 +34,7 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 # https://karpenter.sh/docs/reference/settings/ (feature gates)
@@ -59,30 +59,12 @@ class UnreadableValueError(SettingError):
     """The text is no value of the setting's type at all, such as a word for a number."""
 
 
-class Setting(msgspec.Struct, frozen=True):
+class Setting(ProviderSetting, frozen=True):
     """One setting."""
 
-    name: str
-    default: str
-    help: str
     parse: Callable[[str], Any]
     ours: bool = False
     """Whether upstream has no such setting."""
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return self.name.upper().replace("-", "_")
-
-    @property
-    def field(self) -> str:
-        """The name in code."""
-        return self.name.replace("-", "_")
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether it is true or false, so that its flag needs no value."""
-        return self.default in {"true", "false"}
 
 
 def _choice(*allowed: str) -> Callable[[str], str]:
