@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from karpenter.cli.group import COMMANDS
+
 DOCS = Path(__file__).parents[2] / "docs"
 LINK = re.compile(r"\]\((?P<target>[^)#]+\.md)[^)]*\)")
 
@@ -35,3 +37,12 @@ def test_links_lead_to_pages() -> None:
     ]
 
     assert lost == []
+
+
+def test_the_readme_names_every_command() -> None:
+    """The table of the README has a row for each command that ``karpenter --help`` lists, and no other."""
+    rows = re.findall(
+        r"^\| `karpenter (\S+)` \|", (DOCS.parent / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+
+    assert sorted(rows) == sorted(COMMANDS)
