@@ -7,6 +7,8 @@ JOBS ?= 2
 RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
+# The tests that cover base and core. Tracing doubles the time of the others, so they run without.
+COVERING := tests/unit/base tests/unit/core tests/unit/api tests/property tests/parity
 
 .PHONY: help demo test lint types imports unit coverage tour long shadow browser cdk helm prometheus terminal infrastructure bench walks soak planted mutants chaos memory sbom fuzz crds chart terraform settings metrics doctor commands docs man controlplane lock clean
 
@@ -46,10 +48,11 @@ imports: $(VENV)/.ready ## Check the layers and the purity of the core
 unit: $(VENV)/.ready ## Run the tests without measuring coverage
 	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)"
 
-coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole
+coverage: $(VENV)/.ready ## Run the tests; base and core must be covered whole, by their own
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" --cov --cov-report=
+	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" --cov --cov-report= $(COVERING)
 	$(BIN)/coverage report
+	$(BIN)/pytest -n $(JOBS) -m "$(QUICK)" $(addprefix --ignore=,$(COVERING)) tests
 
 tour: $(VENV)/.ready ## Follow the tutorials, command by command; takes three minutes and needs kubectl
 	$(BIN)/pytest -n 0 -m tour tests/integration/test_docs_install.py tests/integration/test_docs_aws.py

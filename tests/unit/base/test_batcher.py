@@ -92,3 +92,15 @@ async def test_the_window_is_a_setting() -> None:
     await batcher.wait()
 
     assert asyncio.get_running_loop().time() == 4
+
+
+async def test_a_batch_that_is_full_does_not_wait() -> None:
+    """A batch closes as soon as it has the most items it may have; the rest are the next batch."""
+    batcher = Batcher[str](BatchWindow(max_items=2))
+    for key in ("a", "b", "c"):
+        batcher.trigger(key)
+
+    assert await batcher.wait() == ("a", "b")
+    assert asyncio.get_running_loop().time() == pytest.approx(0.0)
+    assert await batcher.wait() == ("c",)
+    assert asyncio.get_running_loop().time() == pytest.approx(1.0)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from karpenter.api.labels import INSTANCE_TYPE, ZONE
 from karpenter.core import events
 from karpenter.core.effects import QUIET, about
-from tests.unit.core.lifecycle.objects import claim, complete, node, pod, pool
+from tests.unit.core.lifecycle.objects import claim, complete, launched, node, pod, pool
 
 if TYPE_CHECKING:
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import Announce
 
 
@@ -126,3 +128,31 @@ def test_a_deleted_pod_learns_how_long_it_has() -> None:
     own = pod(spec={"terminationGracePeriodSeconds": 60})
 
     assert "a grace period of 5 s (its own is 60 s)" in events.disrupted(own, 5).message
+
+
+@pytest.mark.parametrize(
+    ("item", "condition", "message"),
+    [
+        pytest.param(launched(), "Launched", "Launched: zone-1, one", id="its type is not known yet"),
+        pytest.param(
+            launched(meta={"labels": {INSTANCE_TYPE: "m5.large", ZONE: "zone-1"}}),
+            "Launched",
+            "Launched: m5.large in zone-1, one",
+            id="launched",
+        ),
+        pytest.param(
+            complete(status={"nodeName": "node-1"}), "Registered", "Registered: node node-1", id="registered"
+        ),
+        pytest.param(
+            complete(),
+            "Initialized",
+            "Status condition transitioned: Initialized is True, was Unknown ",
+            id="any",
+        ),
+    ],
+)
+def test_the_steps_of_a_claim_name_what_it_has_got(item: NodeClaim, condition: str, message: str) -> None:
+    """A claim that is launched names its machine, one that is registered its node."""
+    (held,) = (each for each in item.status.conditions if each.type == condition)
+
+    assert events.condition_changed(item, "Unknown", held).message.startswith(message)

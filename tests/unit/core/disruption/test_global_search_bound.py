@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from karpenter.core.disruption.command import SavingsBound
-from tests.unit.core.disruption.clusters import cluster, decided, machine, pod, pool
+from karpenter.core.disruption.disrupt import savings_bound
+from tests.unit.core.disruption.clusters import (
+    MARKET,
+    NOW,
+    cluster,
+    decided,
+    facts,
+    machine,
+    pod,
+    pool,
+)
 
 
 def _reach(*parts: object) -> SavingsBound:
@@ -61,3 +71,10 @@ def test_without_pods_or_pools_nothing_must_be_paid() -> None:
     assert _reach(pool(consolidate_after="Never"), machine("node-1"), pod("web-0", "node-1")) == SavingsBound(
         nodes=0, hourly=0.0, least=0.0
     )
+
+
+def test_the_bound_needs_no_decision() -> None:
+    """Metrics ask for it alone; it is what a decision would prove."""
+    parts = (pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
+
+    assert savings_bound(cluster(*parts), MARKET, now=NOW, context=facts({})) == _reach(*parts)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import DISRUPTED
+from karpenter.api.labels import DISRUPTED, NODEPOOL
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import UNDERUTILIZED, Command, KeptNode
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode
 from karpenter.core.disruption.events import command_text, kept_events
 from karpenter.core.disruption.queue import (
     count_disrupted,
@@ -219,3 +219,40 @@ def test_destinations_are_nominated_though_a_pod_is_gone() -> None:
 
     assert isinstance(effect, Nominate)
     assert effect.node == "node-2"
+
+
+def test_pods_of_a_command_hear_where_they_go() -> None:
+    """A pod that is still there gets the Event of its nomination."""
+    command = Command(reason=UNDERUTILIZED, candidates=("node-1",), moves={"default/web-0": "node-2"})
+
+    _, told = nominate_destinations(command, cluster(pod("web-0", "node-1")), THEN)
+
+    assert isinstance(told, Announce)
+    assert (told.reason, told.about.name) == ("Nominated", "web-0")
+
+
+def test_a_replacement_says_what_it_replaces() -> None:
+    """The claim is created for the reason of the command, in the words of metrics."""
+    view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1", cpu="1"))
+    (command,) = decided(view).commands
+
+    effect = replacement(command.replacements[0], UNDERUTILIZED, view, MARKET.label_rules)
+
+    assert effect.reason == "underutilized"
+    assert effect.claim.metadata.labels[NODEPOOL] == "default"
+
+
+@pytest.mark.parametrize(
+    ("reason", "candidates", "expected"),
+    [
+        (UNDERUTILIZED, ("node-1",), "single"),
+        (UNDERUTILIZED, ("node-1", "node-2"), "multi"),
+        (EMPTY, ("node-1", "node-2"), "empty"),
+        ("Drifted", ("node-1",), ""),
+    ],
+)
+def test_commands_are_counted_as_karpenter_does(
+    reason: str, candidates: tuple[str, ...], expected: str
+) -> None:
+    """The label consolidation_type says how many nodes a saving takes; other reasons have none."""
+    assert Command(reason=reason, candidates=candidates).consolidation_type == expected

@@ -13,7 +13,7 @@ from karpenter.api.meta import Condition
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, RegistrationOutcome
 from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
-from karpenter.core.lifecycle.garbagecollection import machines_without_claim
+from karpenter.core.lifecycle.garbagecollection import machines_without_claim, nodes_without_claim
 from karpenter.core.lifecycle.launch import LaunchFailure, launch_failed
 from karpenter.core.lifecycle.nodepool import nodepool_resources, nodepool_status
 from karpenter.core.lifecycle.registrationhealth import (
@@ -24,6 +24,7 @@ from karpenter.core.lifecycle.registrationhealth import (
 )
 from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
+from tests.unit.core.lifecycle.objects import node
 from tests.unit.core.lifecycle.test_termination import pair, with_condition
 
 if TYPE_CHECKING:
@@ -170,3 +171,13 @@ def test_marks_of_what_was_never_launched_or_is_static() -> None:
 
     assert "Consolidatable" not in str(step.effects)
     assert "AMIDrift" not in str(step.effects)
+
+
+def test_the_node_of_a_machine_without_claim_goes_with_it() -> None:
+    """Of all Nodes only that of the machine is deleted."""
+    (ended,) = machines_without_claim([_machine("orphan")], [], NOW)
+    found = [node(name=name, spec={"providerID": f"kwok://{name}"}) for name in ("orphan", "other")]
+
+    (deleted,) = nodes_without_claim(found, [ended])
+
+    assert (deleted.kind, deleted.name, deleted.uid) == ("Node", "orphan", found[0].metadata.uid)

@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
-from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import DISRUPTED, NODEPOOL
 from karpenter.api.meta import convert
 from karpenter.api.pod import PodTemplate
-from karpenter.core.provisioning.provisioner import is_provisionable, pods_to_schedule, requires_no_pool
+from karpenter.core.provisioning.provisioner import (
+    is_provisionable,
+    is_trigger,
+    pods_to_schedule,
+    requires_no_pool,
+)
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.cluster import view_of
 from tests.unit.core.lifecycle.objects import NOW, complete, node, pod
 
 if TYPE_CHECKING:
+    from karpenter.api.node import Node
     from karpenter.api.pod import Pod
 
 TRIED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 POLICY = SchedulingPolicy()
+GOING = {"key": DISRUPTED, "effect": "NoSchedule"}
 
 
 def waiting(name: str = "waits", **spec: Any) -> Pod:
@@ -76,3 +83,17 @@ def test_buffers_ask_for_room_where_they_are_switched_on() -> None:
 
     assert len(pods_to_schedule(view, NOW, POLICY).pods) == 1
     assert len(pods_to_schedule(view, NOW, SchedulingPolicy(buffers=True)).pods) == 3
+
+
+@pytest.mark.parametrize(
+    ("item", "triggers"),
+    [
+        pytest.param(waiting(), True, id="a pod that the scheduler found no node for"),
+        pytest.param(pod("runs"), False, id="a pod that runs"),
+        pytest.param(node(spec={"taints": [GOING]}), True, id="a node that is being disrupted"),
+        pytest.param(node(), False, id="any other node"),
+    ],
+)
+def test_what_asks_for_a_decision(item: Pod | Node, triggers: bool) -> None:
+    """Pods without a node ask, and nodes that are to go, whose pods will."""
+    assert is_trigger(item) is triggers

@@ -10,9 +10,17 @@ import pytest
 
 from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.meta import convert
 from karpenter.api.nodeoverlay import NodeOverlay
-from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import (
+    ClusterState,
+    ClusterView,
+    NodeClass,
+    ObjectDeleted,
+    ObjectUpdated,
+    node_class,
+)
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pod, pool
 
@@ -311,3 +319,15 @@ def test_piece_by_piece_is_the_same_as_at_once(seed: int) -> None:
 def _plain(joined: StateNode) -> tuple[object, ...]:
     """Return a joined node with its pods in an order of their own: that in which they came does not count."""
     return joined.node, joined.claim, sorted(each.key for each in joined.pods), joined.marked
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", None)])
+def test_a_node_class_is_read_from_a_struct_or_a_dictionary(status: str, ready: bool | None) -> None:
+    """Both give the same facts; a condition that is Unknown says nothing."""
+    conditions = [{"type": "Ready", "status": status, "reason": "Because", "message": "why"}]
+    plain = {"metadata": {"name": "default", "generation": 3}, "status": {"conditions": conditions}}
+
+    found = node_class(plain, *OURS[0])
+
+    assert (found.name, found.ready, found.reason, found.generation) == ("default", ready, "Because", 3)
+    assert node_class(convert(plain, KWOKNodeClass), *OURS[0]) == found
