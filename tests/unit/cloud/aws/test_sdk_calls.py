@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import pytest
@@ -277,3 +278,27 @@ async def test_a_cancelled_long_poll_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     aws.close()
+
+
+def test_the_end_waits_for_calls_that_were_sent() -> None:
+    """A call whose caller has given up still arrives; only then are the threads gone."""
+    began, may_end, ended = Event(), Event(), Event()
+
+    def work(_: object) -> None:
+        began.set()
+        may_end.wait(60)
+        ended.set()
+
+    async def main() -> bool:
+        aws = AwsApi(shared_world().clients)
+        caller = asyncio.create_task(aws.run("ec2", work))
+        await asyncio.to_thread(began.wait, 60)
+        caller.cancel()
+        closing = asyncio.create_task(asyncio.to_thread(aws.close))
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        may_end.set()
+        await closing
+        return ended.is_set()
+
+    assert asyncio.run(main())

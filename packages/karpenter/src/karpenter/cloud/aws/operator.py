@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import boto3
+import structlog
 
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.errors import DRY_RUN, AwsApiError
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.aws.services import Services
     from karpenter.cloud.cloudprovider import ProviderContext
+
+log = structlog.stdlib.get_logger(__name__)
+
+LAST_CALLS_WITHIN: Final = 10.0
 
 
 @asynccontextmanager
@@ -55,8 +60,13 @@ async def connect(context: ProviderContext) -> AsyncIterator[AwsProvider]:
         await prepare(services)
         yield AwsProvider(services)
     finally:
-        # The lease is released after this, so no call of ours arrives while another replica leads.
-        await asyncio.to_thread(aws.close)
+        # The lease is released after this, so that no call of ours arrives while another replica leads. A
+        # pod that is told to end has 30 s in all, and the lease must still be released within them:
+        # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
+        try:
+            await asyncio.wait_for(asyncio.to_thread(aws.close), LAST_CALLS_WITHIN)
+        except TimeoutError:
+            log.warning("aws.calls_unfinished", waited=LAST_CALLS_WITHIN)
         clients.close()
 
 
