@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tour of docs/tutorials/tour.md as one script: an empty account, an installation, machines that come and
-# go, and an empty account again. It needs kubectl and `pip install 'karpenter[local-aws]'`, and no account.
+# go, and an empty account again. It needs kubectl and `pip install './packages/karpenter-local[aws]'`, and no account.
 # A test holds it against the page.
 set -euo pipefail
 
