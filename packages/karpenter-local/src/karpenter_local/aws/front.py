@@ -159,7 +159,7 @@ def _beside(service: str, operation: str, said: Mapping[str, Any]) -> Operation 
     if service == "pricing":
         return _PRICING.get(operation)
     if service == "cloudformation":
-        from karpenter_local.aws.cloudformation.stacks import OPERATIONS  # noqa: PLC0415  only who uses it
+        from karpenter_local.aws.cloudformation.operations import OPERATIONS  # noqa: PLC0415  only who uses it
 
         return OPERATIONS.get(operation) or _unknown(operation)
     return None
