@@ -471,3 +471,14 @@ def test_the_region_of_the_environment(
     assert result.exit_code == 2
     assert "there is no region 'us-wst-2'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_the_application_may_be_named(run: Callable[..., Result], command: str) -> None:
+    """It is karpenter; for the example there is a command of its own."""
+    other = run(command, "example-inflate", "-c", "blue", "--yes")
+
+    assert run(command, "karpenter", "--help").exit_code == 0
+    assert other.exit_code == 2
+    assert f"{command} knows no application 'example-inflate', only karpenter" in other.stderr
+    assert "hint: karpenter example inflate" in other.stderr
