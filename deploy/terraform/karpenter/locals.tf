@@ -30,9 +30,3 @@ locals {
     var.oidc_provider_arn != "" ? var.oidc_provider_arn : aws_iam_openid_connect_provider.cluster[0].arn
   )
 }
-
-# The account has one such role, which may exist already; without it EC2 sells no spot capacity.
-resource "aws_iam_service_linked_role" "spot" {
-  count            = var.create_spot_service_linked_role ? 1 : 0
-  aws_service_name = "spot.amazonaws.com"
-}

@@ -35,6 +35,12 @@ locals {
   }
 }
 
+# The account has one such role, which may exist already; EC2 sells no spot without it.
+resource "aws_iam_service_linked_role" "spot" {
+  count            = var.create_spot_service_linked_role ? 1 : 0
+  aws_service_name = "spot.amazonaws.com"
+}
+
 resource "aws_iam_role" "node" {
   name = local.node_role
   assume_role_policy = jsonencode({

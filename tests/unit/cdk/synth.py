@@ -10,12 +10,16 @@ import json
 import shutil
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.install.resources import AwsAuthMapping
 from karpenter_local.aws.cloudformation.template import TemplateScope, parse, resolve
 from tests.unit.cdk.test_planning import SEED
+
+if TYPE_CHECKING:
+    from karpenter.install.plan import InstallationPlan
 
 ACCOUNT, REGION = "123456789012", "us-west-2"
 ISSUER = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE"
@@ -102,6 +106,48 @@ def _stacks(app: Any) -> dict[str, Any]:
         "unnamed": unnamed(),
         "config-map": config_map(),
     }
+
+
+def synthesised(plan: InstallationPlan) -> dict[str, Any]:
+    """Return the template of a stack whose add-on is asked for what a plan was asked for."""
+    from aws_cdk import App, Environment, Stack, assertions, aws_ec2, aws_eks, aws_eks_v2  # noqa: PLC0415
+
+    from karpenter.cdk import KarpenterV1AddOn, deploy_add_ons, kubectl_layer  # noqa: PLC0415
+
+    app = App(context={"@aws-cdk/aws-eks:useNativeOidcProvider": True})
+    options, facts = plan.options, plan.facts
+    stack = Stack(app, "faces", env=Environment(account=facts.account, region=facts.region))
+    vpc = aws_ec2.Vpc(stack, "Vpc", availability_zones=[f"{facts.region}a", f"{facts.region}b"])
+    layer = kubectl_layer(stack, "1.33")
+    common = {"cluster_name": facts.cluster, "vpc": vpc}
+    cluster: Any
+    if any(isinstance(each, AwsAuthMapping) for each in plan.resources):
+        mode = aws_eks.AuthenticationMode.CONFIG_MAP
+        version = aws_eks.KubernetesVersion.of("1.33")
+        cluster = aws_eks.Cluster(
+            stack, "Cluster", version=version, kubectl_layer=layer, authentication_mode=mode, **common
+        )
+    else:
+        cluster = aws_eks_v2.Cluster(
+            stack,
+            "Cluster",
+            version=aws_eks_v2.KubernetesVersion.of("1.33"),
+            default_capacity_type=aws_eks_v2.DefaultCapacityType.NODEGROUP,
+            kubectl_provider_options=aws_eks_v2.KubectlProviderOptions(kubectl_layer=layer),
+            **common,
+        )
+    add_on = KarpenterV1AddOn(
+        namespace=plan.names.namespace,
+        service_account=options.service_account,
+        pod_identity=options.identity == "pod-identity",
+        create_spot_service_linked_role=True,
+        node_pools={"a": POOL},
+        ec2_node_classes={"a": CLASS},
+        image=IMAGE,
+    )
+    deploy_add_ons(cluster, [add_on], kubernetes="1.33")
+    found: dict[str, Any] = assertions.Template.from_stack(stack).to_json()
+    return found
 
 
 @cache

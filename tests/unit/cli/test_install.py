@@ -458,3 +458,27 @@ def test_options_of_install_are_in_order(run: Callable[..., Result]) -> None:
 
     assert len(names) > 25
     assert names == sorted(names)
+
+
+def test_the_region_of_the_environment(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, site: ClusterAccount
+) -> None:
+    """AWS_REGION is read before AWS_DEFAULT_REGION, as by the AWS CLI; one that is no region is refused."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", site.account.region)
+    monkeypatch.setenv("AWS_REGION", "us-wst-2")
+    result = run("get", "sqs-queue")
+
+    assert result.exit_code == 2
+    assert "there is no region 'us-wst-2'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_the_application_may_be_named(run: Callable[..., Result], command: str) -> None:
+    """It is karpenter; for the example there is a command of its own."""
+    other = run(command, "example-inflate", "-c", "blue", "--yes")
+
+    assert run(command, "karpenter", "--help").exit_code == 0
+    assert other.exit_code == 2
+    assert f"{command} knows no application 'example-inflate', only karpenter" in other.stderr
+    assert "hint: karpenter example inflate" in other.stderr

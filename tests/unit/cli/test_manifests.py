@@ -153,3 +153,32 @@ def test_policies_need_to_know(arguments: list[str], problem: str) -> None:
 
     assert refused.exit_code == 2
     assert problem in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param(("--kubernetes-version", "1.29"), 0, id="1.29 has none"),
+        pytest.param(("--kubernetes-version", "v1.29.4-eks-1"), 0, id="a version of EKS is read"),
+        pytest.param(("--kubernetes-version", "1.30"), 2, id="1.30 has both"),
+        pytest.param((), 2, id="a version that is not known has both"),
+    ],
+)
+def test_admission_policies_are_for_clusters_that_serve_them(version: tuple[str, ...], expected: int) -> None:
+    """An older cluster would refuse the kind; without a version, a note says what it needs."""
+    sets = ("--set", "settings.steerScaleDown=true,settings.surgeBeforeEvict=true")
+    result = run(*NAMED, *sets, *version)
+    kinds = [each["kind"] for each in yaml.safe_load_all(result.stdout)]
+
+    assert kinds.count("ValidatingAdmissionPolicy") == expected
+    assert kinds.count("ValidatingAdmissionPolicyBinding") == expected
+    assert ("need Kubernetes 1.30" in result.stderr) is (not version)
+
+
+def test_a_version_that_is_none() -> None:
+    """The option is named, with what it takes."""
+    result = run(*NAMED, "--kubernetes-version", "latest")
+
+    assert result.exit_code == 2
+    assert "'latest' is not a version of Kubernetes" in result.stderr
+    assert "hint: such as 1.29" in result.stderr

@@ -3,7 +3,7 @@ The faces of a plan in one form, each read by other means than those that wrote 
 
 The form is a mapping of what a resource is to what it says: ``("role", name)`` to its trust and policies, and
 so on. A script is read as a shell reads it, templates by the rules of CloudFormation's references, Terraform
-by python-hcl2. Another face, such as a synthesised CDK stack, is a template: :func:`of_template` reads it.
+by python-hcl2, and stacks of CDK as templates whose references are worked out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import hcl2
 import yaml
 
 from karpenter.install.resources import (
+    AwsAuthMapping,
     Ec2Tags,
     EksAccessEntry,
     EksAddon,
@@ -28,8 +29,10 @@ from karpenter.install.resources import (
     IamPolicy,
     IamRole,
     OpenIDConnectProvider,
+    ServiceLinkedRole,
     SqsQueue,
 )
+from karpenter_local.aws.cloudformation.template import TemplateScope, parse, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +69,7 @@ COMBINATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Twenty combinations: options, and facts of the cluster."""
 
 
-def of_plan(plan: InstallationPlan) -> Face:  # noqa: C901  one case for each sort
+def of_plan(plan: InstallationPlan) -> Face:  # noqa: C901, PLR0912  one case for each sort
     """Return what `karpenter install` makes in the account, step by step."""
     found: Face = {}
     for each in plan.resources:
@@ -82,6 +85,10 @@ def of_plan(plan: InstallationPlan) -> Face:  # noqa: C901  one case for each so
                 found["policy", each.name] = each.document
             case IamInstanceProfile():
                 found["profile", each.name] = {each.role}
+            case ServiceLinkedRole():
+                found["linked role", each.service] = {}
+            case AwsAuthMapping():
+                found["aws-auth", each.role] = {"username": each.username, "groups": [*each.groups]}
             case OpenIDConnectProvider():
                 found["oidc", each.url] = {each.audience}
             case SqsQueue():
@@ -118,6 +125,8 @@ def of_script(text: str) -> Face:  # noqa: C901, PLR0912  one case for each comm
                 found["profile", options["instance-profile-name"]] = set()
             case "iam", "add-role-to-instance-profile":
                 found["profile", options["instance-profile-name"]].add(name)
+            case "iam", "create-service-linked-role":
+                found["linked role", options["aws-service-name"]] = {}
             case "iam", "create-open-id-connect-provider":
                 found["oidc", options["url"]] = {options["client-id-list"]}
             case "sqs", "create-queue":
@@ -144,18 +153,23 @@ def of_script(text: str) -> Face:  # noqa: C901, PLR0912  one case for each comm
                 ids = words[words.index("--resources") + 1 : words.index("--tags")]
                 tag = dict(part.split("=", 1) for part in options["tags"].split(","))
                 found |= {("tag", one, tag["Key"]): tag["Value"] for one in ids}
+            case "create", "iamidentitymapping":  # of eksctl
+                groups = [after for word, after in itertools.pairwise(words) if word == "--group"]
+                found["aws-auth", options["arn"]] = {"username": options["username"], "groups": groups}
     return found
 
 
 def _commands(text: str) -> Iterator[tuple[str, str, dict[str, str], list[str]]]:
-    """Yield the commands of the AWS CLI that change something, with the first word after each option."""
+    """Yield the commands that change something, of aws and eksctl, with the first word after each option."""
     text = re.sub(r"<<'EOF'.*?\nEOF\n", "\n", text.replace("\\\n", " "), flags=re.DOTALL)
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         while words:
             end = words.index("||") if "||" in words else len(words)
             command, words = words[:end], words[end + 1 :]
-            if command[:1] == ["aws"] and not command[2].startswith(("get-", "describe-", "list-")):
+            if command[:1] in (["aws"], ["eksctl"]) and not command[2].startswith(
+                ("get-", "describe-", "list-")
+            ):
                 pairs = itertools.pairwise(command)
                 options = {key[2:]: value for key, value in pairs if key.startswith("--")}
                 yield command[1], command[2], options, command
@@ -243,6 +257,8 @@ def _of_resource(  # noqa: C901, PLR0911  one for each type
             return {("policy", given["ManagedPolicyName"]): given["PolicyDocument"]}
         case "AWS::IAM::InstanceProfile":
             return {("profile", given["InstanceProfileName"]): {*given["Roles"]}}
+        case "AWS::IAM::ServiceLinkedRole":
+            return {("linked role", given["AWSServiceName"]): {}}
         case "AWS::IAM::OIDCProvider":
             return {("oidc", given["Url"]): {*given["ClientIdList"]}}
         case "AWS::SQS::Queue":
@@ -262,6 +278,76 @@ def _of_resource(  # noqa: C901, PLR0911  one for each type
             key = (given["ClusterName"], given["Namespace"], given["ServiceAccount"])
             return {("association", *key): given["RoleArn"]}
     return {}
+
+
+def of_cdk(template: Mapping[str, Any], plan: InstallationPlan) -> Face:  # noqa: C901  likewise
+    """Return what the add-on of a synthesised stack makes, with what it needs of the cluster."""
+    parsed, arns, facts = parse(json.dumps(template)), _Names(plan), plan.facts
+    named = {"AWS::IAM::Role": "RoleName", "AWS::IAM::InstanceProfile": "InstanceProfileName"}
+
+    def given(logical: str) -> tuple[str, Mapping[str, Any]]:
+        return parsed.resources[logical]["Type"], parsed.resources[logical].get("Properties", {})
+
+    def physical(logical: str) -> str:
+        kind, said = given(logical)
+        match kind:
+            case "AWS::IAM::ManagedPolicy":
+                return arns.policy(said["ManagedPolicyName"])
+            case "AWS::IAM::OIDCProvider":
+                return arns.provider(facts.issuer)
+            case "AWS::EKS::Cluster" | "Custom::AWSCDK-EKS-Cluster":
+                return facts.cluster
+        return str(said.get(named.get(kind, ""), logical))
+
+    def attribute(logical: str, name: str) -> str:
+        kind, said = given(logical)
+        if kind == "AWS::IAM::Role" and "RoleName" in said:
+            return arns.role(said["RoleName"])
+        if kind == "AWS::SQS::Queue":
+            return arns.queue(said["QueueName"])
+        return facts.issuer if "IssuerUrl" in name else f"<{logical}.{name}>"
+
+    known = {
+        "AWS::AccountId": facts.account,
+        "AWS::Region": facts.region,
+        "AWS::Partition": facts.partition,
+        "AWS::URLSuffix": "amazonaws.com.cn" if facts.partition == "aws-cn" else "amazonaws.com",
+    }
+    scope = TemplateScope(template=parsed, values=known, physical=physical, attribute=attribute)
+    resources = {
+        logical: {"Type": each["Type"], "Properties": _read_texts(resolve(scope, each.get("Properties", {})))}
+        for logical, each in parsed.resources.items()
+        if logical.startswith("Karpenter") or each["Type"] in _OF_CLUSTER
+    }
+    found = of_template({"Resources": resources}, plan)
+    for each in resources.values():
+        if each["Type"] == "Custom::AWSCDK-EKS-KubernetesResource":
+            found |= _mapped(each["Properties"]["Manifest"], arns.role(plan.names.node_role))
+    return found
+
+
+_OF_CLUSTER = {"AWS::IAM::OIDCProvider", "AWS::EKS::Addon", "Custom::AWSCDK-EKS-KubernetesResource"}
+"""What an add-on of CDK uses of its cluster."""
+
+
+def _read_texts(properties: Any) -> Any:
+    """Return properties with documents read that are written as text."""
+    if isinstance(properties, dict):
+        return {key: _read_texts(value) for key, value in properties.items()}
+    if isinstance(properties, list):
+        return [_read_texts(each) for each in properties]
+    if isinstance(properties, str) and properties[:1] in {"{", "["}:
+        return _read_texts(json.loads(properties))
+    return properties
+
+
+def _mapped(objects: Any, role: str) -> Face:
+    """Return how the ConfigMap aws-auth lets a role in, if it is among these objects."""
+    maps = [each for each in objects if each["metadata"]["name"] == "aws-auth"]
+    entries = [entry for each in maps for entry in each["data"]["mapRoles"] if entry["rolearn"] == role]
+    return {
+        ("aws-auth", each["rolearn"]): {key: each[key] for key in ("username", "groups")} for each in entries
+    }
 
 
 def of_terraform(
@@ -391,6 +477,8 @@ def _terraform_resource(kind: str, given: Any, found: Face) -> None:  # noqa: C9
             found["policy", given["name"]] = given["policy"]
         case "aws_iam_instance_profile":
             found["profile", given["name"]] = {given["role"]}
+        case "aws_iam_service_linked_role":
+            found["linked role", given["aws_service_name"]] = {}
         case "aws_iam_openid_connect_provider":
             found["oidc", given["url"]] = {*given["client_id_list"]}
         case "aws_sqs_queue":

@@ -195,13 +195,17 @@ def test_the_template_of_an_installation() -> None:
         "AWS::IAM::ManagedPolicy",
         "AWS::IAM::OIDCProvider",
         "AWS::IAM::Role",
+        "AWS::IAM::ServiceLinkedRole",
         "AWS::SQS::Queue",
         "AWS::SQS::QueuePolicy",
     ]
     role = template["Resources"]["KarpenterControllerRole"]["Properties"]
     assert {"Ref": "KarpenterControllerInterruptionPolicy"} in role["ManagedPolicyArns"]
     printed = render_cloudformation(plan())
-    assert "#   service-linked role AWSServiceRoleForEC2Spot" in printed
+    assert "#   service-linked role" not in printed
+    assert "--parameter-overrides CreateSpotServiceLinkedRole=true" in printed
+    linked = template["Resources"]["SpotServiceLinkedRole"]
+    assert (linked["Condition"], linked["DeletionPolicy"]) == ("CreateSpotServiceLinkedRole", "Retain")
     assert list(yaml.safe_load_all(printed))[-1] == template
 
 

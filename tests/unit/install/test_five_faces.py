@@ -1,7 +1,7 @@
 """
-One plan, several faces: the installer, the script, CloudFormation and Terraform make the same objects.
+One plan, five faces: the installer, the script, CloudFormation, Terraform and CDK make the same objects.
 
-The fifth face, CDK, needs node: its test is marked ``cdk``, uses the same table and :func:`of_template`.
+CDK needs node: its test has the same table, and is marked ``cdk``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from karpenter.install.resources import KubernetesObject
 from karpenter.install.script import render_script
 from karpenter.install.terraform import module_files, terraform_files
 from tests.helm import Helm
+from tests.unit.cdk.synth import need_cdk, synthesised
 from tests.unit.install.faces import (
     COMBINATIONS,
     hcl,
+    of_cdk,
     of_plan,
     of_script,
     of_templates,
@@ -32,6 +34,7 @@ from tests.unit.install.test_plan import FACTS, ISSUER, plan
 
 if TYPE_CHECKING:
     from karpenter.install.plan import InstallationPlan
+    from tests.unit.install.faces import Face
 
 MODULE = Path(__file__).parents[3] / "deploy" / "terraform" / "karpenter"
 CUT_NAME = (
@@ -40,16 +43,31 @@ CUT_NAME = (
 )
 """How the module cuts names that are too long; this one is not."""
 
-OUTSIDE_STACKS = {"oidc", "entry", "add-on", "association", "tag"}
+OUTSIDE_ACCOUNT = {"aws-auth"}
+"""What is in the cluster, and neither in Terraform nor in CloudFormation."""
+
+OUTSIDE_STACKS = {"oidc", "entry", "add-on", "association", "tag", "linked role"}
 """What eksdemo's three stacks do not hold."""
+
+LINKED_ROLE = {"var.create_spot_service_linked_role ? 1 : 0": 1}
+"""The account has no service-linked role yet."""
 
 
 def planned(name: str) -> InstallationPlan:
     """Return the plan of one of the combinations."""
-    options, facts = COMBINATIONS[name]
+    return as_planned(*COMBINATIONS[name])
+
+
+def as_planned(options: dict[str, Any], facts: dict[str, Any]) -> InstallationPlan:
+    """Return the plan of options, for a cluster of which facts are known."""
     cluster = options.get("cluster", "blue")
     asked = InstallationOptions(**{"cluster": cluster, **options})
     return make_plan(asked, msgspec.structs.replace(FACTS, cluster=cluster, **facts))
+
+
+def without(face: Face, sorts: set[str]) -> Face:
+    """Return a face without some sorts of objects."""
+    return {key: value for key, value in face.items() if key[0] not in sorts}
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
@@ -57,13 +75,30 @@ def test_every_face_makes_the_same_objects(name: str) -> None:
     """Roles, trust, policies, queue, rules, targets, access and identity are the same in every form."""
     found = planned(name)
     expected = of_plan(found)
-    held = {"tag"} if found.options.naming == "karpenter" else OUTSIDE_STACKS
+    stacks = {"tag"} if found.options.naming == "karpenter" else OUTSIDE_STACKS
     printed = render_cloudformation(found)
 
     assert of_script(render_script(found)) == expected
-    assert of_terraform(terraform_files(found), found) == expected
-    assert of_templates(printed, found) == {key: v for key, v in expected.items() if key[0] not in held}
-    assert {key[0] for key in expected} >= {"role", "queue", "rule"}
+    assert of_terraform(terraform_files(found), found, LINKED_ROLE) == without(expected, OUTSIDE_ACCOUNT)
+    assert of_templates(printed, found) == without(expected, OUTSIDE_ACCOUNT | stacks)
+    assert {key[0] for key in expected} >= {"role", "queue", "rule", "linked role"}
+
+
+@pytest.mark.cdk
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_cdk_makes_the_same_objects(name: str) -> None:
+    """
+    A stack of CDK makes the same; in the place of tags on subnets, its EC2NodeClass has their ids.
+
+    CDK has one way of naming: with the options of eksdemo it makes what the plan makes without its names.
+    """
+    need_cdk()
+    options, facts = COMBINATIONS[name]
+    found = as_planned({key: value for key, value in options.items() if key != "naming"}, facts)
+    face = of_cdk(synthesised(found), found)
+
+    assert face == without(of_plan(found), {"tag"})
+    assert {key[0] for key in face} >= {"role", "policy", "queue", "rule", "linked role"}
 
 
 def test_there_are_twenty_combinations() -> None:
@@ -93,6 +128,7 @@ def test_the_module_makes_what_the_plan_says(identity: Any) -> None:
         "data.aws_partition.current.dns_suffix": "amazonaws.com",
         "data.aws_region.current.id": FACTS.region,
         "data.aws_caller_identity.current.account_id": FACTS.account,
+        **LINKED_ROLE,
         'var.identity == "irsa" && var.oidc_provider_arn == "" ? 1 : 0': int(irsa),
         'var.identity == "pod-identity" && var.create_pod_identity_agent ? 1 : 0': int(not irsa),
         'var.identity == "pod-identity" ? 1 : 0': int(not irsa),
@@ -110,11 +146,11 @@ def test_the_module_is_that_of_the_plan() -> None:
 
 
 def test_terraform_says_what_it_does_not_make() -> None:
-    """A service-linked role may exist already, and aws-auth has other entries."""
+    """The ConfigMap aws-auth has entries of others; where nodes have an access entry, nothing is missing."""
     head = terraform_files(plan(auth="aws-auth"))["versions.tf"]
 
-    assert "#   service-linked role AWSServiceRoleForEC2Spot\n" in head
-    assert "#   aws-auth entry for KarpenterNodeRole-blue\n" in head
+    assert "# Not in these files:\n#   aws-auth entry for KarpenterNodeRole-blue\n" in head
+    assert "Not in these files" not in terraform_files(plan())["versions.tf"]
 
 
 def test_the_chart_is_told_what_the_plan_tells_it() -> None:

@@ -108,3 +108,23 @@ def test_what_is_not_supported_is_refused_in_the_words_of_aws(site: ClusterAccou
         site.client("ec2").describe_instance_topology()
 
     assert caught.value.response["Error"]["Code"] == "InvalidAction"
+
+
+@pytest.mark.parametrize("service", ["ec2", "eks", "sqs", "sts"])
+def test_a_region_that_does_not_exist(site: ClusterAccount, service: str) -> None:
+    """Every service says so in one sentence, and names regions that there are, the account's own first."""
+    client = site.session.client(
+        service, region_name="us-wst-2", endpoint_url=site.environment["AWS_ENDPOINT_URL"]
+    )
+    ask = {
+        "ec2": "describe_subnets",
+        "eks": "list_clusters",
+        "sqs": "list_queues",
+        "sts": "get_caller_identity",
+    }
+    with pytest.raises(ClientError) as caught:
+        getattr(client, ask[service])()
+
+    told = caught.value.response["Error"]
+    assert told["Code"] == "InvalidRegion"
+    assert told["Message"].startswith(f"there is no region 'us-wst-2'; there are {site.account.region}, us-")

@@ -8,8 +8,10 @@ to :mod:`.routes`.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+from functools import cache
 from io import BytesIO
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +20,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 import structlog
+from botocore.session import Session
 from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws import eks
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
-_CREDENTIAL: Final = re.compile(rf"Credential={KEYS.pattern}/\d+/[^/]+/(?P<service>[^/]+)/")
+_CREDENTIAL: Final = re.compile(rf"Credential={KEYS.pattern}/\d+/(?P<region>[^/]+)/(?P<service>[^/]+)/")
 _CODE: Final = re.compile(rb'<Code>([\w.]+)</Code>|"__type": ?"(?:[^"]*#)?([\w.]+)"')
 _SHIFTS: Final = "GetManagedResource"
 _AUTH_FAILURE: Final = RefuseCall(
@@ -70,10 +73,11 @@ class AwsFrontend:
         signed = _CREDENTIAL.search(request.headers.get("Authorization", ""))
         caller = caller_of(signed["key"]) if signed else None
         service = signed["service"] if signed else "sts"
-        if service == "sts":
-            return self._identify(request, caller)(environ, start)
-        if caller is None:
-            return _refusal("", _AUTH_FAILURE)(environ, start)
+        if signed and caller is not None and signed["region"] not in _regions():
+            return _refusal(service, _no_region(signed["region"], caller.account.region))(environ, start)
+        if service == "sts" or caller is None:
+            said = self._identify(request, caller) if service == "sts" else _refusal("", _AUTH_FAILURE)
+            return said(environ, start)
         account = caller.account
         environ["HTTP_X_MOTO_ACCOUNT_ID"] = account.number
         call = _call(request, service, caller)
@@ -159,10 +163,28 @@ def _beside(service: str, operation: str, said: Mapping[str, Any]) -> Operation 
     if service == "pricing":
         return _PRICING.get(operation)
     if service == "cloudformation":
-        from karpenter_local.aws.cloudformation.stacks import OPERATIONS  # noqa: PLC0415  only who uses it
+        from karpenter_local.aws.cloudformation.operations import OPERATIONS  # noqa: PLC0415  only who uses it
 
         return OPERATIONS.get(operation) or _unknown(operation)
     return None
+
+
+@cache
+def _regions() -> frozenset[str]:
+    """Return the regions that AWS has, as the SDK and moto know them."""
+    known = Session()
+    return frozenset(
+        region
+        for partition in known.get_available_partitions()
+        for region in known.get_available_regions("ec2", partition)
+    )
+
+
+def _no_region(name: str, home: str) -> RefuseCall:
+    """Refuse a region that does not exist; in AWS no host has its name."""
+    close = [home, *difflib.get_close_matches(name, sorted(_regions() - {home}), n=2, cutoff=0.0)]
+    message = f"there is no region {name!r}; there are {', '.join(close)} and other regions of AWS"
+    return RefuseCall(code="InvalidRegion", message=message)
 
 
 def _unknown(operation: str) -> Operation:
@@ -219,7 +241,7 @@ def _refusal(service: str, fault: RefuseCall) -> Response:
             "</Errors><RequestID>1</RequestID></Response>"
         )
         return Response(body, fault.status, {"Content-Type": "text/xml"})
-    if service == "iam":
+    if service in {"iam", "sts", "cloudformation"}:
         body = (
             f"<ErrorResponse><Error><Type>Sender</Type><Code>{fault.code}</Code>"
             f"<Message>{fault.message}</Message></Error><RequestId>1</RequestId></ErrorResponse>"

@@ -117,6 +117,7 @@ class KarpenterAddOn(ClusterAddOn):
             namespace=props.stated_namespace,
             interruption=props.interruption_handling,
             pod_identity=props.pod_identity,
+            linked_role=props.create_spot_service_linked_role,
             ipv6=view.ipv6,
         )
         account = AccountResources(root, "Account", view=view, part=part)
@@ -201,6 +202,8 @@ class KarpenterV1AddOn(ClusterAddOn):
             namespace=props.stated_namespace,
             interruption=props.interruption_handling,
             pod_identity=props.pod_identity,
+            service_account=props.service_account,
+            linked_role=props.create_spot_service_linked_role,
             ipv6=view.ipv6,
         )
         account = AccountResources(root, "Account", view=view, part=part)

@@ -25,6 +25,7 @@ from aws_cdk import (
     CfnTag,
     Duration,
     Names,
+    RemovalPolicy,
     Stack,
     Token,
     Validations,
@@ -167,6 +168,7 @@ class AccountResources(Construct):
         )
         self._let_in()
         self._associate()
+        self._make_linked_role()
         self._export()
 
     def references(self) -> AddOnReferences:
@@ -177,6 +179,7 @@ class AccountResources(Construct):
             controller_role=self.controller_role.attr_arn,
             node_role=self.node_role.ref,
             instance_profile=self.instance_profile.ref,
+            service_account=self._part.service_account,
             queue=self.queue.attr_queue_name if self.queue is not None else "",
             subnets=self._view.subnets,
             security_groups=(self._view.cluster.cluster_security_group_id,),
@@ -284,6 +287,14 @@ class AccountResources(Construct):
         )
         if cluster.eks_pod_identity_agent is not None:
             made.node.add_dependency(cluster.eks_pod_identity_agent)
+
+    def _make_linked_role(self) -> None:
+        if self._part.linked_role is None:
+            return
+        service = self._part.linked_role.service
+        made = aws_iam.CfnServiceLinkedRole(self, "SpotServiceLinkedRole", aws_service_name=service)
+        # Everything else of the account that uses spot needs the role too.
+        made.apply_removal_policy(RemovalPolicy.RETAIN)
 
     def _export(self) -> None:
         unique = Names.unique_id(self._view.cluster)

@@ -48,6 +48,7 @@ from karpenter.install.resources import (
     IamPolicy,
     IamRole,
     Json,
+    ServiceLinkedRole,
     SqsQueue,
 )
 
@@ -128,6 +129,7 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
     """What an add-on makes in the account."""
 
     names: InstallationNames
+    service_account: str
     node_role: IamRole
     instance_profile: IamInstanceProfile
     policies: tuple[IamPolicy, ...]
@@ -135,6 +137,9 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
     access: EksAccessEntry | AwsAuthMapping
     queue: SqsQueue | None = None
     rules: tuple[EventBridgeRule, ...] = ()
+    linked_role: ServiceLinkedRole | None = None
+    """Set where the account's role for EC2 Spot is made."""
+
     association: EksPodIdentityAssociation | None = None
     """Set where pods get the role by EKS Pod Identity."""
 
@@ -151,6 +156,7 @@ class AddOnReferences(msgspec.Struct, frozen=True, kw_only=True):
     """Its name."""
 
     instance_profile: str
+    service_account: str = SERVICE_ACCOUNT
     queue: str = ""
     subnets: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()
@@ -192,6 +198,8 @@ def account_part(
     namespace: str,
     interruption: bool,
     pod_identity: bool,
+    service_account: str = SERVICE_ACCOUNT,
+    linked_role: bool = False,
     ipv6: bool = False,
 ) -> AccountPart:
     """
@@ -203,7 +211,7 @@ def account_part(
     options = InstallationOptions(
         cluster=facts.cluster,
         namespace=namespace,
-        service_account=SERVICE_ACCOUNT,
+        service_account=service_account,
         identity="pod-identity" if pod_identity else "irsa",
     )
     try:
@@ -228,6 +236,7 @@ def account_part(
     ]
     return AccountPart(
         names=plan.names,
+        service_account=service_account,
         node_role=msgspec.structs.replace(node, inline=_ipv6(facts.partition)) if ipv6 else node,
         instance_profile=each(IamInstanceProfile)[0],
         policies=policies,
@@ -237,6 +246,7 @@ def account_part(
         access=access,
         queue=queue if interruption else None,
         rules=tuple(rules) if interruption else (),
+        linked_role=each(ServiceLinkedRole)[0] if linked_role else None,
         association=next(iter(each(EksPodIdentityAssociation)), None),
     )
 
@@ -356,7 +366,7 @@ def _before(namespace: str, made: AddOnReferences, *, pod_identity: bool) -> tup
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
                 "metadata": {
-                    "name": SERVICE_ACCOUNT,
+                    "name": made.service_account,
                     "namespace": namespace,
                     "annotations": {ROLE_ANNOTATION: made.controller_role},
                 },
@@ -381,7 +391,11 @@ def _values(
 ) -> Plain:
     values = {**fargate_values(version, fargate=made.fargate), **settings}
     _merge(values, given)
-    account: Plain = {**values.get("serviceAccount", {}), "create": pod_identity, "name": SERVICE_ACCOUNT}
+    account: Plain = {
+        **values.get("serviceAccount", {}),
+        "create": pod_identity,
+        "name": made.service_account,
+    }
     if not pod_identity:
         account["annotations"] = {**account.get("annotations", {}), ROLE_ANNOTATION: made.controller_role}
     return {**values, "serviceAccount": account}

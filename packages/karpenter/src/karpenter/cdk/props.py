@@ -80,6 +80,7 @@ class KarpenterProps(HelmProps, frozen=True, kw_only=True, rename="camel"):
     limits: Plain | None = None
     weight: int | None = None
     interruption_handling: bool = False
+    create_spot_service_linked_role: bool = False
     node_pool_spec: Plain | None = None
     ec2_node_class_spec: Plain | None = msgspec.field(name="ec2NodeClassSpec", default=None)
     install_crds: bool = msgspec.field(name="installCRDs", default=False)
@@ -141,8 +142,14 @@ class KarpenterV1Props(HelmProps, frozen=True, kw_only=True, rename="camel"):
 
     ec2_node_classes: dict[str, Plain] = msgspec.field(name="ec2NodeClasses", default={})
     interruption_handling: bool = True
+    create_spot_service_linked_role: bool = False
+    """Whether to make the account's role for EC2 Spot; the deployment fails where it exists."""
+
     install_crds: bool = msgspec.field(name="installCRDs", default=True)
     pod_identity: bool = False
+    service_account: str = SERVICE_ACCOUNT
+    """Who the operator is."""
+
     image: str | None = None
     """The image of the operator, with its registry and without its tag, for the chart of this project."""
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from karpenter.chart.tree import Tree
 
 _GROUP: Final = "admissionregistration.k8s.io"
+SERVED_SINCE: Final = 30
+"""The minor version of Kubernetes 1 that serves the API first, as the page above says."""
+
 _SERVED: Final = f"{_GROUP}/v1/ValidatingAdmissionPolicy"
 _META: Final = ("labels", "finalizers", "ownerReferences")
 _DEPLOYMENT: Final = (
@@ -60,7 +63,7 @@ def admission_policies(metadata: dict[str, dict[str, Any]]) -> list[Tree]:
 def _policy(
     setting: str, metadata: dict[str, Any], group: str, resource: str, validations: list[dict[str, Any]]
 ) -> list[Tree]:
-    served = APIServed(setting, _SERVED)
+    served = APIServed(setting, _SERVED, SERVED_SINCE)
     # PATCH and PUT are both the operation UPDATE; subresources are resources of their own.
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
     account = Concatenation(

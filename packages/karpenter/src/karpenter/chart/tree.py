@@ -130,6 +130,8 @@ class APIServed(msgspec.Struct, frozen=True):
 
     path: str
     version: str
+    since: int = 0
+    """The minor version of Kubernetes 1 that serves it first; 0 means that no version does by itself."""
 
 
 Condition: TypeAlias = Given | Equals | IsSet | IsFalse | APIServed
@@ -202,6 +204,9 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     app_version: str = __version__
     """The versions in ``Chart.yaml``, which an installer may set to those that it was asked for."""
 
+    kubernetes: int | None = None
+    """The minor version of the cluster's Kubernetes 1, where it is known."""
+
     values: Mapping[str, Any]
 
     def at(self, path: str) -> Any:
@@ -233,7 +238,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
             raise TemplateError(f"{path}: {error}") from error
 
     def holds(self, condition: Condition) -> bool:
-        """Say whether a condition holds; what a cluster serves is not known here, and taken as served."""
+        """Say whether a condition holds; what a cluster serves is taken as served, unless it is too old."""
         match condition:
             case Given(paths):
                 return any(self.at(path) for path in paths)
@@ -243,8 +248,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
                 return self.at(path) is not None and self.at(path) != ""
             case IsFalse(path):
                 return self.templated(path) == "false"
-            case APIServed(path):
-                return bool(self.at(path))
+            case APIServed(path, _, since):
+                return bool(self.at(path)) and (self.kubernetes is None or self.kubernetes >= since)
 
     def derived(self, name: str) -> Any:
         """Return something that is made from several values."""

@@ -46,6 +46,21 @@ def aws_options(command: F) -> F:
     return command
 
 
+def application_argument(command: F) -> F:
+    """Let a command be typed as other installers have it, with the name of what is installed."""
+    argument = click.argument(
+        "application", required=False, metavar="[karpenter]", callback=_known_application, expose_value=False
+    )
+    return argument(command)
+
+
+def _known_application(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    del param
+    if value not in {None, "karpenter"}:
+        hint = "karpenter example inflate" if value in {"example-inflate", "ex-inflate", "inflate"} else ""
+        raise CommandError(f"{ctx.info_name} knows no application {value!r}, only karpenter", hint=hint)
+
+
 def kube_options(command: F) -> F:
     """Give a command the options that say which cluster it is about."""
     for option in (

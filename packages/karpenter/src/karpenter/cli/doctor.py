@@ -56,7 +56,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
 @click.option("--region", default="", help="The AWS region of the account to look at.")
-@click.option("--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
+@click.option("-c", "--cluster", default="", callback=eks_name, help="The name of the EKS cluster.")
 @click.option(
     "--policy",
     "policies",

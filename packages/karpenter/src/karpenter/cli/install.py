@@ -11,6 +11,7 @@ import msgspec
 from karpenter.base.clock import SystemClock
 from karpenter.base.duration import DurationError, parse_duration_or_never
 from karpenter.cli.aws_options import (
+    application_argument,
     aws_options,
     cluster_api,
     connect_aws,
@@ -168,6 +169,7 @@ class _SortedCommand(click.Command):
 
 
 @click.command(cls=_SortedCommand, epilog=_EXAMPLES)
+@application_argument
 @plan_options
 @aws_options
 @kube_options

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from karpenter.api.manifests import read_documents, render_documents
+from karpenter.chart.admission import SERVED_SINCE
 from karpenter.chart.chart import manifests as objects_of
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import CHART, MissingValue, Release
 from karpenter.chart.values import BadValue, retired_values, values_of
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, note
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.cloud.aws.policy import PolicyScope, policies
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output
+
+_KUBERNETES: Final = re.compile(r"v?1\.(\d{1,3})(\..*)?")
 
 
 @click.command(
@@ -49,6 +53,13 @@ if TYPE_CHECKING:
 @click.option("--create-namespace", is_flag=True, help="Print the namespace too, as the first object.")
 @click.option("--skip-crds", is_flag=True, help="Leave the CustomResourceDefinitions out.")
 @click.option(
+    "--kubernetes-version",
+    "kubernetes",
+    metavar="VERSION",
+    default="",
+    help="Leave out what a cluster of this version, such as 1.29, does not serve.",
+)
+@click.option(
     "--iam",
     metavar="REGION/ACCOUNT",
     default="",
@@ -62,6 +73,7 @@ def manifests(  # noqa: PLR0917  one parameter per option
     namespace: str,
     create_namespace: bool,
     skip_crds: bool,
+    kubernetes: str,
     iam: str,
     output: Output,
 ) -> None:
@@ -70,6 +82,7 @@ def manifests(  # noqa: PLR0917  one parameter per option
 
     They are those of the Helm chart in charts/karpenter, with the same values.
     """
+    minor = _minor(kubernetes) if kubernetes else None
     try:
         values = values_of([each for path in paths for each in _values(path)], list(sets))
         if iam:
@@ -77,7 +90,7 @@ def manifests(  # noqa: PLR0917  one parameter per option
             return
         for warning in retired_values(values):
             click.echo(f"warning: {warning}", err=True)
-        release = Release(name=name, namespace=namespace, service="kubectl", values=values)
+        release = Release(name=name, namespace=namespace, service="kubectl", values=values, kubernetes=minor)
         found = objects_of(release, definitions=not skip_crds, namespace=create_namespace)
     except MissingValue as error:
         raise CommandError(str(error), hint="state it with --set NAME=VALUE") from error
@@ -89,10 +102,25 @@ def manifests(  # noqa: PLR0917  one parameter per option
         raise CommandError(
             sentence, hint=hint or "helm template charts/karpenter shows it in full"
         ) from error
+    if minor is None and any(each["kind"] == "ValidatingAdmissionPolicy" for each in found):
+        note(
+            f"the ValidatingAdmissionPolicies need Kubernetes 1.{SERVED_SINCE};"
+            " --kubernetes-version VERSION leaves them out for an older one"
+        )
     if output.form == "yaml":
         click.echo(render_documents(found), nl=False)
     else:
         click.echo(render({"apiVersion": "v1", "kind": "List", "items": found}, "json"), nl=False)
+
+
+def _minor(version: str) -> int:
+    """Return the minor version of Kubernetes 1."""
+    found = _KUBERNETES.fullmatch(version)
+    if found is None:
+        raise CommandError(
+            f"--kubernetes-version: {version!r} is not a version of Kubernetes", hint="such as 1.29"
+        )
+    return int(found[1])
 
 
 def _print_policies(values: dict[str, Any], where: str, output: Output) -> None:

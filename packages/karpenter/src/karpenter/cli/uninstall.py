@@ -10,6 +10,7 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.cli.aws_options import (
+    application_argument,
     aws_options,
     cluster_api,
     connect_aws,
@@ -38,6 +39,7 @@ _WIDTH = 80
     "  karpenter uninstall -c blue --keep-nodes --yes\n\n"
     "  karpenter uninstall -c blue --naming eksdemo -n karpenter --yes -o json"
 )
+@application_argument
 @click.option(
     "-c",
     "--cluster",

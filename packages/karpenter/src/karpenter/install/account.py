@@ -8,6 +8,7 @@ Errors are those of :mod:`karpenter.cloud.aws.errors`: ``NotAllowed`` names the 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import boto3
@@ -134,8 +135,11 @@ def open_api(*, region: str = "", profile: str = "") -> tuple[AccountApi, str]:
     Raises:
         InstallationError: nothing says which region, or the profile does not exist.
     """
+    # The AWS CLI and the other SDKs read AWS_REGION before AWS_DEFAULT_REGION; boto3 reads the latter only.
+    # https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html
+    named = region or os.environ.get("AWS_REGION") or None
     try:
-        session = boto3.Session(profile_name=profile or None, region_name=region or None)
+        session = boto3.Session(profile_name=profile or None, region_name=named)
     except BotoCoreError as error:
         raise InstallationError(str(error)) from error
     if not session.region_name:

@@ -2,8 +2,9 @@
 The plan as CloudFormation: one template per stack.
 
 With the naming ``karpenter`` there is one stack for everything that CloudFormation can make; with ``eksdemo``
-there are its three. What is not in a template is said beside it: a service-linked role that may exist
-already, tags on subnets that exist, and whatever is in Kubernetes.
+there are its three. The one stack makes the service-linked role where a parameter asks for it, because it
+fails where the account has it. What is not in a template is said beside it: tags on subnets that exist, an
+entry of the ConfigMap aws-auth, and whatever else is in Kubernetes.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from karpenter.install.resources import (
     IamPolicy,
     IamRole,
     OpenIDConnectProvider,
+    ServiceLinkedRole,
     SqsQueue,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.install.plan import InstallationPlan, InstallationStep
     from karpenter.install.resources import InstallationResource
@@ -37,12 +39,27 @@ IN_STACKS: Final = (IamPolicy, IamRole, IamInstanceProfile, SqsQueue, EventBridg
 
 IN_TEMPLATES: Final = (
     *IN_STACKS,
+    ServiceLinkedRole,
     OpenIDConnectProvider,
     EksAccessEntry,
     EksAddon,
     EksPodIdentityAssociation,
 )
 _QUEUE: Final = "KarpenterInterruptionQueue"
+LINKED_ROLE: Final = "CreateSpotServiceLinkedRole"
+"""The parameter, and the condition, by which the account's role for EC2 Spot is made."""
+
+_LINKED_ROLE: Final = {
+    "Parameters": {
+        LINKED_ROLE: {
+            "Type": "String",
+            "AllowedValues": ["true", "false"],
+            "Default": "false",
+            "Description": "Whether to make the role of the account for EC2 Spot; fails where it exists.",
+        }
+    },
+    "Conditions": {LINKED_ROLE: {"Fn::Equals": [{"Ref": LINKED_ROLE}, "true"]}},
+}
 
 
 def stack_template(plan: InstallationPlan, step: InstallationStep) -> dict[str, Any]:
@@ -72,6 +89,9 @@ def render_cloudformation(plan: InstallationPlan) -> str:
     for name, template in stacks.items():
         command = f"aws cloudformation deploy --stack-name {name} --template-file FILE"
         lines += ["---", f"# {command} --capabilities CAPABILITY_NAMED_IAM"]
+        if LINKED_ROLE in template.get("Conditions", {}):
+            more = f"--parameter-overrides {LINKED_ROLE}=true"
+            lines.append(f"# Once for each account, without AWSServiceRoleForEC2Spot: {more}")
         lines.append(render_documents([template]).rstrip("\n"))
     return "\n".join(lines) + "\n"
 
@@ -82,36 +102,39 @@ def _template(plan: InstallationPlan, about: str, inside: Iterable[InstallationR
     ids = {_key(each): _logical(plan, each) for each in listed}
     for each in listed:
         resources.update(_entries(plan, each, ids))
-    return {"AWSTemplateFormatVersion": FORMAT, "Description": about, "Resources": resources}
+    asked = _LINKED_ROLE if any(isinstance(each, ServiceLinkedRole) for each in listed) else {}
+    return {"AWSTemplateFormatVersion": FORMAT, "Description": about, **asked, "Resources": resources}
 
 
 def _key(resource: InstallationResource) -> str:
     return f"{type(resource).__name__}/{resource.title}"
 
 
-def _logical(plan: InstallationPlan, resource: InstallationResource) -> str:  # noqa: PLR0911  one each
+_LOGICAL: Final[Mapping[type, str]] = {
+    SqsQueue: _QUEUE,
+    IamInstanceProfile: "KarpenterNodeInstanceProfile",
+    ServiceLinkedRole: "SpotServiceLinkedRole",
+    OpenIDConnectProvider: "OIDCProvider",
+    EksAccessEntry: "NodeAccessEntry",
+    EksAddon: "PodIdentityAgent",
+    EksPodIdentityAssociation: "PodIdentityAssociation",
+}
+"""What resources are called in a template of which there is one."""
+
+
+def _logical(plan: InstallationPlan, resource: InstallationResource) -> str:
     """Return what a resource is called in a template."""
     match resource:
         case EventBridgeRule():
             return resource.resource
-        case SqsQueue():
-            return _QUEUE
         case IamRole() if resource.name == plan.names.controller_role:
             return "KarpenterControllerRole"
         case IamRole():
             return "KarpenterNodeRole"
-        case IamInstanceProfile():
-            return "KarpenterNodeInstanceProfile"
         case IamPolicy():
             return re.sub(r"[^0-9A-Za-z]", "", resource.name.removesuffix(f"-{plan.facts.cluster}"))
-        case OpenIDConnectProvider():
-            return "OIDCProvider"
-        case EksAccessEntry():
-            return "NodeAccessEntry"
-        case EksAddon():
-            return "PodIdentityAgent"
         case _:
-            return "PodIdentityAssociation"
+            return _LOGICAL[type(resource)]
 
 
 def _entries(
@@ -143,6 +166,14 @@ def _entries(
         case OpenIDConnectProvider():
             given = {"Url": resource.url, "ClientIdList": [resource.audience], "Tags": tags}
             yield name, _resource("AWS::IAM::OIDCProvider", given)
+        case _:
+            yield name, _of_account(resource, tags)
+
+
+def _of_account(resource: InstallationResource, tags: list[dict[str, str]]) -> dict[str, Any]:
+    """Return what is there once: for the cluster, or for the whole account."""
+    given: dict[str, Any]
+    match resource:
         case EksAccessEntry():
             given = {
                 "ClusterName": resource.cluster,
@@ -150,10 +181,10 @@ def _entries(
                 "Type": resource.type,
                 "Tags": tags,
             }
-            yield name, _resource("AWS::EKS::AccessEntry", given)
+            return _resource("AWS::EKS::AccessEntry", given)
         case EksAddon():
             given = {"AddonName": resource.name, "ClusterName": resource.cluster, "Tags": tags}
-            yield name, _resource("AWS::EKS::Addon", given)
+            return _resource("AWS::EKS::Addon", given)
         case EksPodIdentityAssociation():
             given = {
                 "ClusterName": resource.cluster,
@@ -162,7 +193,15 @@ def _entries(
                 "RoleArn": {"Fn::GetAtt": ["KarpenterControllerRole", "Arn"]},
                 "Tags": tags,
             }
-            yield name, _resource("AWS::EKS::PodIdentityAssociation", given)
+            return _resource("AWS::EKS::PodIdentityAssociation", given)
+        case ServiceLinkedRole():
+            # Everything else of the account that uses spot needs the role too.
+            kept = {"Condition": LINKED_ROLE, "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
+            return {
+                **_resource("AWS::IAM::ServiceLinkedRole", {"AWSServiceName": resource.service}),
+                **kept,
+            }
+    raise TypeError(resource)
 
 
 def _resource(kind: str, properties: dict[str, Any]) -> dict[str, Any]:

@@ -305,6 +305,7 @@ class _Planner:
                 namespace=names.namespace,
                 chart_version=chart_version,
                 app_version=app_version,
+                kubernetes=_minor(self._facts.kubernetes),
                 values=merged,
             ),
             definitions=False,
@@ -393,6 +394,12 @@ class _Planner:
             phase="post-install",
             cost="nothing until pods wait for room; then what the machines cost, up to 1000 CPUs",
         )
+
+
+def _minor(kubernetes: str) -> int | None:
+    """Return the minor version of Kubernetes 1, where one is known."""
+    minor = kubernetes.partition(".")[2].partition(".")[0]
+    return int(minor) if minor.isdigit() else None
 
 
 def _over(values: dict[str, Any], *files: dict[str, Any]) -> dict[str, Any]:

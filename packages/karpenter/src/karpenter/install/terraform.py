@@ -5,8 +5,9 @@ Pure. :func:`terraform_files` writes the plan of one cluster, with its names and
 writes the module of ``deploy/terraform/karpenter``: the same plan, made for a cluster whose name, account and
 issuer are expressions. Nothing needs kubectl: the default NodePool is a release of a chart that holds it.
 
-What the files do not make is said in them: a service-linked role that may exist already, and an entry of the
-ConfigMap aws-auth, which Terraform would have to own whole.
+A service-linked role, which may exist already, is made where a variable asks for it. What the files do not
+make is said in them: an entry of the ConfigMap aws-auth. One key of it holds the entries of all roles, which
+Terraform would have to own whole, and would take away from other nodes when it is destroyed.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 POLICIES, MAIN, CHART = "policies.tf", "main.tf", "chart.tf"
 POOLS_CHART: Final = "nodepools"
+_LINKED_ROLE: Final = "create_spot_service_linked_role"
 _HERE: Final = "\ue000"
 """Stands for the folder of the files."""
 
@@ -98,11 +100,19 @@ _POOLS: Final = {
 
 def terraform_files(plan: InstallationPlan) -> dict[str, str]:
     """Return the Terraform of one cluster by the names of its files."""
-    found = _files(_blocks(plan), HclWriter({_HERE: "path.module", **_references(plan)}))
-    outside = [each.title for each in plan.resources if isinstance(each, ServiceLinkedRole | AwsAuthMapping)]
-    about = [f"# What Karpenter needs for the cluster {plan.facts.cluster}.", "#", "# Not in these files:"]
-    about += [f"#   {each}" for each in outside]
-    about.append("# `karpenter install` makes those, and leaves what is there.")
+    asked = HclBlock(
+        head=("variable", _LINKED_ROLE),
+        body={
+            "description": "Whether to make the account's role for EC2 Spot; fails where it exists.",
+            "type": HclExpression("bool"),
+            "default": False,
+        },
+    )
+    found = _files([asked, *_blocks(plan)], HclWriter({_HERE: "path.module", **_references(plan)}))
+    about = [f"# What Karpenter needs for the cluster {plan.facts.cluster}."]
+    if outside := [each.title for each in plan.resources if isinstance(each, AwsAuthMapping)]:
+        about += ["#", "# Not in these files:", *(f"#   {each}" for each in outside)]
+        about.append("# `karpenter install` makes that, and leaves what is there.")
     return {"versions.tf": "\n".join(about) + "\n\n" + VERSIONS, **found}
 
 
@@ -200,6 +210,13 @@ def _single(plan: InstallationPlan, resource: Any) -> Iterator[HclBlock]:
     tags = {MARKER: plan.facts.cluster}
     body: dict[str, Any]
     match resource:
+        case ServiceLinkedRole():
+            body = {
+                "count": HclExpression(f"var.{_LINKED_ROLE} ? 1 : 0"),
+                "aws_service_name": resource.service,
+            }
+            about = "The account has one such role, which may exist already; EC2 sells no spot without it."
+            yield _resource("aws_iam_service_linked_role", "spot", body, about)
         case OpenIDConnectProvider():
             body = {"url": resource.url, "client_id_list": [resource.audience], "tags": tags}
             yield _resource("aws_iam_openid_connect_provider", "cluster", body)

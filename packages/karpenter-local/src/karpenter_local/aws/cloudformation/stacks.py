@@ -3,7 +3,7 @@ Stacks: what a template makes together, changes together and deletes together.
 
 A call has done everything when it returns; events tell in which order. What fails is undone, as
 CloudFormation does it: a stack that could not be made is in ROLLBACK_COMPLETE, one that could not be changed
-in UPDATE_ROLLBACK_COMPLETE. :data:`OPERATIONS` answers the service.
+in UPDATE_ROLLBACK_COMPLETE. :mod:`.operations` answers the service.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from karpenter_local.aws.cloudformation.template import CfnTemplate
 
 _STACK: Final = "AWS::CloudFormation::Stack"
-_CAPABILITIES: Final = ("CAPABILITY_IAM", "CAPABILITY_NAMED_IAM")
-_DELETED: Final = "DELETE_COMPLETE"
+CAPABILITIES: Final = ("CAPABILITY_IAM", "CAPABILITY_NAMED_IAM")
+DELETED: Final = "DELETE_COMPLETE"
 _GONE: Final = frozenset(
     {
         "NoSuchEntity",
@@ -115,7 +115,7 @@ class StackService:
         if named in self.stacks:
             return self.stacks[named]
         for stack in self.stacks.values():
-            if stack.name == named and stack.status != _DELETED:
+            if stack.name == named and stack.status != DELETED:
                 return stack
         raise invalid(f"Stack with id {named} does not exist")
 
@@ -127,7 +127,7 @@ class StackService:
             AwsError: it exists, or its template cannot be used.
         """
         name = asked["StackName"]
-        if any(each.name == name and each.status != _DELETED for each in self.stacks.values()):
+        if any(each.name == name and each.status != DELETED for each in self.stacks.values()):
             raise AwsError("AlreadyExistsException", f"Stack [{name}] already exists")
         stack = self._draft(asked, "CREATE_IN_PROGRESS")
         self._build(stack)
@@ -181,7 +181,7 @@ class StackService:
         text, parameters, tags, capabilities = _told(asked, stack)
         template = parse(text)
         _check_capabilities(template, capabilities)
-        if not stack.status.endswith("_COMPLETE") or stack.status in {"ROLLBACK_COMPLETE", _DELETED}:
+        if not stack.status.endswith("_COMPLETE") or stack.status in {"ROLLBACK_COMPLETE", DELETED}:
             raise invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
         stack.text, stack.parameters, stack.tags = text, parameters, tags or stack.tags
         try:
@@ -293,7 +293,7 @@ class StackService:
         except _Failed as error:
             self._note(stack, logical, resource, "DELETE_FAILED", str(error))
             raise
-        self._note(stack, logical, resource, _DELETED)
+        self._note(stack, logical, resource, DELETED)
 
     def _remove(self, resource: StackResource) -> None:
         """Delete a resource; one that is gone already is deleted well."""
@@ -317,7 +317,7 @@ class StackService:
 
     def delete(self, stack: Stack) -> None:
         """Delete a stack and everything in it; what cannot be deleted stays, and the stack with it."""
-        if stack.status == _DELETED:
+        if stack.status == DELETED:
             return
         self._enter(stack, "DELETE_IN_PROGRESS", "User Initiated")
         failed = self._clear(stack)
@@ -325,14 +325,14 @@ class StackService:
             why = f"The following resource(s) failed to delete: [{', '.join(failed)}]."
             self._enter(stack, "DELETE_FAILED", why)
             return
-        self._enter(stack, _DELETED, "")
+        self._enter(stack, DELETED, "")
         stack.ended = self._account.now()
 
     def _clear(self, stack: Stack) -> list[str]:
         """Delete the resources of a stack, the last one first, and return those that cannot be deleted."""
         failed = []
         for logical in tuple(reversed(stack.resources)):
-            if stack.resources[logical].status in {_DELETED, "DELETE_SKIPPED"}:
+            if stack.resources[logical].status in {DELETED, "DELETE_SKIPPED"}:
                 continue
             try:
                 self._delete(stack, logical)
@@ -502,8 +502,8 @@ def _check_capabilities(template: CfnTemplate, capabilities: list[str]) -> None:
         if each["Type"] in TYPES and TYPES[each["Type"]].is_iam
     ]
     named = any(kind.named_by in said for kind, said in kinds if kind.named_by != "PolicyName")
-    needed = _CAPABILITIES[1] if named else _CAPABILITIES[0]
-    if kinds and needed not in capabilities and _CAPABILITIES[1] not in capabilities:
+    needed = CAPABILITIES[1] if named else CAPABILITIES[0]
+    if kinds and needed not in capabilities and CAPABILITIES[1] not in capabilities:
         raise AwsError("InsufficientCapabilitiesException", f"Requires capabilities : [{needed}]")
 
 
@@ -519,196 +519,3 @@ def _outputs(scope: TemplateScope) -> list[dict[str, str]]:
             told["ExportName"] = str(resolve(scope, said["Export"]["Name"]))
         found.append(told)
     return found
-
-
-def _service(account: Account) -> StackService:
-    found: StackService | None = account.services.get("cloudformation")
-    if found is None:
-        found = account.services["cloudformation"] = StackService(account)
-    return found
-
-
-def _summary(stack: Stack) -> dict[str, Any]:
-    told = {
-        "StackId": stack.id,
-        "StackName": stack.name,
-        "CreationTime": stack.made,
-        "StackStatus": stack.status,
-        "StackStatusReason": stack.reason or None,
-        "LastUpdatedTime": stack.changed,
-        "DeletionTime": stack.ended,
-        "TemplateDescription": parse(stack.text).description or None,
-    }
-    return {key: value for key, value in told.items() if value is not None}
-
-
-def _described(stack: Stack) -> dict[str, Any]:
-    told = _summary(stack)
-    description = told.pop("TemplateDescription", None)
-    return {
-        **told,
-        **({"Description": description} if description else {}),
-        "Parameters": [
-            {"ParameterKey": key, "ParameterValue": value}
-            for key, value in {
-                **{key: str(said.get("Default", "")) for key, said in parse(stack.text).parameters.items()},
-                **stack.parameters,
-            }.items()
-        ],
-        "Outputs": stack.outputs,
-        "Tags": stack.tags,
-        "Capabilities": stack.capabilities,
-        "DisableRollback": False,
-        "EnableTerminationProtection": False,
-    }
-
-
-def _describe_stacks(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service = _service(account)
-    if asked.get("StackName"):
-        return {"Stacks": [_described(service.find(asked["StackName"]))]}
-    shown = [each for each in service.stacks.values() if each.status != _DELETED]
-    return {"Stacks": [_described(each) for each in reversed(shown)]}
-
-
-def _list_stacks(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = asked.get("StackStatusFilter")
-    shown = [each for each in _service(account).stacks.values() if not wanted or each.status in wanted]
-    return {"StackSummaries": [_summary(each) for each in reversed(shown)]}
-
-
-def _create_stack(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"StackId": _service(account).create(asked).id}
-
-
-def _update_stack(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service = _service(account)
-    stack = service.find(asked["StackName"])
-    service.update(stack, asked)
-    return {"StackId": stack.id}
-
-
-def _delete_stack(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service = _service(account)
-    try:
-        stack = service.find(asked["StackName"])
-    except AwsError:
-        return {}  # a stack that does not exist is deleted well
-    service.delete(stack)
-    return {}
-
-
-def _describe_stack_events(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"StackEvents": _service(account).find(asked["StackName"]).events[::-1]}
-
-
-def _resources(stack: Stack) -> list[dict[str, Any]]:
-    return [
-        {
-            "StackId": stack.id,
-            "StackName": stack.name,
-            "LogicalResourceId": logical,
-            "PhysicalResourceId": each.made.id,
-            "ResourceType": each.kind,
-            "Timestamp": each.changed,
-            "LastUpdatedTimestamp": each.changed,
-            "ResourceStatus": each.status,
-        }
-        for logical, each in stack.resources.items()
-    ]
-
-
-def _describe_stack_resources(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    found = _resources(_service(account).find(asked["StackName"]))
-    wanted = asked.get("LogicalResourceId")
-    return {"StackResources": [each for each in found if wanted in {None, each["LogicalResourceId"]}]}
-
-
-def _describe_stack_resource(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    logical, stack = asked["LogicalResourceId"], asked["StackName"]
-    for each in _resources(_service(account).find(stack)):
-        if each["LogicalResourceId"] == logical:
-            return {"StackResourceDetail": each}
-    raise invalid(f"Resource {logical} does not exist for stack {stack}")
-
-
-def _list_stack_resources(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"StackResourceSummaries": _resources(_service(account).find(asked["StackName"]))}
-
-
-def _get_template(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"TemplateBody": _service(account).find(asked["StackName"]).text, "StagesAvailable": ["Original"]}
-
-
-def _validate_template(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    text = asked.get("TemplateBody") or ""
-    if not text and asked.get("StackName"):
-        text = _service(account).find(asked["StackName"]).text
-    template = parse(text)
-    named = any(TYPES[each["Type"]].is_iam for each in template.resources.values() if each["Type"] in TYPES)
-    return {
-        "Description": template.description,
-        "Capabilities": [_CAPABILITIES[1]] if named else [],
-        "Parameters": [
-            {
-                "ParameterKey": key,
-                "DefaultValue": str(said.get("Default", "")),
-                "Description": str(said.get("Description", "")),
-                "NoEcho": bool(said.get("NoEcho")),
-            }
-            for key, said in template.parameters.items()
-        ],
-    }
-
-
-def _create_change_set(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    made = _service(account).propose(asked)
-    return {"Id": made["ChangeSetId"], "StackId": made["StackId"]}
-
-
-def _describe_change_set(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    found = _service(account).change_set(asked)
-    return {key: value for key, value in found.items() if key != "asked"}
-
-
-def _execute_change_set(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service = _service(account)
-    service.execute(service.change_set(asked))
-    return {}
-
-
-def _delete_change_set(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service = _service(account)
-    found = service.change_set(asked)
-    del service.find(found["StackId"]).change_sets[found["ChangeSetName"]]
-    return {}
-
-
-def _list_change_sets(account: Account, asked: Mapping[str, Any]) -> dict[str, Any]:
-    found = _service(account).find(asked["StackName"]).change_sets.values()
-    return {
-        "Summaries": [
-            {key: value for key, value in each.items() if key not in {"asked", "Changes"}} for each in found
-        ]
-    }
-
-
-OPERATIONS: Final[dict[str, Callable[[Account, Mapping[str, Any]], dict[str, Any]]]] = {
-    "CreateChangeSet": _create_change_set,
-    "CreateStack": _create_stack,
-    "DeleteChangeSet": _delete_change_set,
-    "DeleteStack": _delete_stack,
-    "DescribeChangeSet": _describe_change_set,
-    "DescribeStackEvents": _describe_stack_events,
-    "DescribeStackResource": _describe_stack_resource,
-    "DescribeStackResources": _describe_stack_resources,
-    "DescribeStacks": _describe_stacks,
-    "ExecuteChangeSet": _execute_change_set,
-    "GetTemplate": _get_template,
-    "GetTemplateSummary": _validate_template,
-    "ListChangeSets": _list_change_sets,
-    "ListStackResources": _list_stack_resources,
-    "ListStacks": _list_stacks,
-    "UpdateStack": _update_stack,
-    "ValidateTemplate": _validate_template,
-}
