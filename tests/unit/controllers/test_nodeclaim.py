@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.dra import ResourceSlice
-from karpenter.api.labels import NODEPOOL, REQUESTED_DRA_DRIVERS
+from karpenter.api.labels import INSTANCE_TYPE, NODEPOOL, REQUESTED_DRA_DRIVERS
 from karpenter.api.meta import convert
 from karpenter.cloud.cloudprovider import Hold, Machine
 from karpenter.cloud.errors import MachineNotFound
@@ -22,9 +22,10 @@ from karpenter.controllers.nodeclaim import (
     PodEvents,
 )
 from karpenter.core.effects import Amend, DeleteObject
-from karpenter.core.model.catalog import Catalog
+from karpenter.core.model.catalog import EMPTY, Catalog
 from karpenter.core.state.cluster import ObjectUpdated
 from tests.unit.controllers.harness import CLASS, Shell, wakes
+from tests.unit.core.disruption.clusters import MARKET
 from tests.unit.core.lifecycle.objects import (
     ID,
     NOW,
@@ -81,12 +82,15 @@ NO_SKY: Any = Sky()
 
 
 class Market:
-    """Sells nothing."""
+    """Sells what a test wants."""
+
+    def __init__(self, sold: Catalog = EMPTY) -> None:
+        self.sold = sold
 
     async def of(self, pools: Any) -> Catalog:
-        """Return nothing that is sold."""
+        """Return what is sold."""
         del pools
-        return Catalog(types=())
+        return self.sold
 
 
 def lifecycle(shell: Shell, sky: Any = NO_SKY, **more: Any) -> NodeClaimLifecycle:
@@ -165,6 +169,39 @@ def test_marks() -> None:
     lost = NodeClaimDisruption(shell.store, shell.performer, Sky(drift=None), Market(), shell.clock)  # type: ignore[arg-type]
     asyncio.run(lost.reconcile("claim-1"))
     assert "Drifted" not in str(shell.performer.effects)
+
+
+def test_a_type_that_was_found_is_looked_for_again_after_half_an_hour() -> None:
+    """A catalog that lacks a type drifts a claim at once, or half an hour after the type was found."""
+    labels = {NODEPOOL: "default", INSTANCE_TYPE: "small"}
+    old = complete(meta={"labels": labels, "uid": "first"})
+    shell = Shell(old, pool())
+    shell.clock.seconds += 7200  # an instance type counts from the second hour on
+    market = Market(MARKET)
+    found = NodeClaimDisruption(shell.store, shell.performer, Sky(), market, shell.clock)  # type: ignore[arg-type]
+
+    def drifts() -> bool:
+        shell.performer.effects.clear()
+        asyncio.run(found.reconcile("claim-1"))
+        return "InstanceTypeNotFound" in str(shell.performer.effects)
+
+    assert not drifts()
+    market.sold = Catalog(types=MARKET.types[1:])
+    shell.clock.seconds += 29 * 60
+    assert not drifts()
+    shell.put(complete(meta={"labels": labels, "uid": "second"}))
+    assert drifts()  # another claim of the name was never looked at
+    shell.put(old)
+    shell.clock.seconds += 60
+    assert drifts()
+
+    market.sold = MARKET
+    assert not drifts()
+    shell.drop(old)
+    assert not drifts()  # and what was found is forgotten with the claim
+    shell.put(old)
+    market.sold = Catalog(types=MARKET.types[1:])
+    assert drifts()
 
 
 def test_expiration() -> None:

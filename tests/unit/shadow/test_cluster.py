@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
+from karpenter.api.labels import DELETION_COST_SET, POD_DELETION_COST
 from karpenter.api.manifests import documents, read_object, render_documents
 from karpenter.base.clock import SystemClock
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.cloudprovider import NodeClassKind
 from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.core.state.pod import is_ready
+from karpenter.kube.errors import Conflict, NotFound, ServerFailed, TooManyRequests
+from karpenter.kube.rest import Preconditions
 from karpenter.shadow.account import ShadowAccount
 from karpenter.shadow.cluster import ShadowCluster
-from tests.unit.changeover.objects import LATER, machine, pod, pool
+from karpenter.shadow.perform import ShadowPods
+from tests.unit.changeover.objects import LATER, NOW, machine, pod, pool
+from tests.unit.kube.scenarios import until
 
+EARLY = "2026-03-01T09:00:00Z"
+GUARD = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "guard", "namespace": "default"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    "status": {"disruptionsAllowed": 5, "currentHealthy": 6, "desiredHealthy": 1, "expectedPods": 6},
+}
 TAINT = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 
 
@@ -117,12 +133,126 @@ async def test_a_pod_that_the_shadow_evicts_waits_and_is_bound_again() -> None:
     cluster.evict("default/web-1")
     assert node_of(cluster, "default/web-1") == ""
     task = asyncio.get_running_loop().create_task(cluster.bind_pending())
-    await asyncio.sleep(0.3)
+    await until(lambda: node_of(cluster, "default/web-1") == "b")
     task.cancel()
 
-    assert node_of(cluster, "default/web-1") == "b"
     assert cluster.account.shadow.evicted == 1
     assert cluster.account.shadow.placed == 0  # it had a node before
     real = cluster.real.pod("default/web-1")
     assert real is not None
     assert real.spec.node_name == "a"
+
+
+def web(name: str, node: str, since: str = LATER) -> dict[str, Any]:
+    """Return a pod that serves."""
+    body = pod(name, node)
+    body["metadata"]["labels"] = {"app": "web"}
+    body["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+    return body
+
+
+def draining(cluster: ShadowCluster, name: str) -> ShadowPods:
+    """Let the shadow take a node away; return what evictions are asked of."""
+    node = cluster.store.node(name)
+    assert node is not None
+    meta = msgspec.structs.replace(node.metadata, deletion_timestamp=NOW, finalizers=("karpenter.sh/t",))
+    cluster.store.apply(ObjectUpdated(msgspec.structs.replace(node, metadata=meta)))
+    return ShadowPods(cluster)
+
+
+async def test_a_workload_that_shrinks_gives_up_the_pod_that_goes_first_in_the_shadow() -> None:
+    """In reality the youngest goes; in the shadow the oldest, which has just been moved and waits there."""
+    cluster = begun(pool(), *machine("a"), *machine("b"), web("old", "a", EARLY), web("young", "b"))
+    cluster.evict("default/old")
+    going = web("young", "b")
+    going["metadata"]["deletionTimestamp"] = LATER
+    cluster.real.apply(ObjectUpdated(read(going)))
+    cluster.real.apply(ObjectUpdated(read(going)))
+    assert (node_of(cluster, "default/young"), node_of(cluster, "default/old")) == ("", "b")
+    cluster.real.apply(ObjectDeleted(read(going)))
+
+    assert (node_of(cluster, "default/young"), node_of(cluster, "default/old")) == (None, "b")
+    assert cluster.account.shadow.placed == 0  # it has taken over a place, and was not placed
+
+
+async def test_a_pod_that_goes_unseen_gives_up_the_same() -> None:
+    """A watch that was away sees that a pod is gone, not that it goes."""
+    cluster = begun(pool(), *machine("a"), *machine("b"), web("old", "a", EARLY), web("young", "b"))
+    cluster.evict("default/old")
+    cluster.real.apply(ObjectDeleted(read(web("young", "b"))))
+
+    assert (node_of(cluster, "default/young"), node_of(cluster, "default/old")) == (None, "b")
+
+
+async def test_a_pod_that_takes_a_place_serves_there() -> None:
+    """While the pod that its controller made starts in reality, the evicted one would serve in the shadow."""
+    cluster = begun(pool(), *machine("a"), web("web-1", "a", EARLY))
+    _, tainted = machine("a")
+    tainted["spec"]["taints"] = [TAINT]
+    leaving = web("web-1", "a", EARLY)
+    leaving["metadata"]["deletionTimestamp"] = LATER
+    starting = pod("web-2", "b")
+    for each in (tainted, leaving, *machine("b"), starting):
+        cluster.real.apply(ObjectUpdated(read(each)))
+
+    shown = cluster.store.pod("default/web-2")
+    assert shown is not None
+    [ready] = [each for each in shown.status.conditions if each.type == "Ready"]
+    assert (shown.spec.node_name, ready.status, shown.status.phase) == ("a", "True", "Running")
+    assert ready.last_transition_time == datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+    starting["status"]["containerStatuses"] = [{"name": "c", "restartCount": 1}]
+    cluster.real.apply(ObjectUpdated(read(starting)))
+    shown = cluster.store.pod("default/web-2")
+    assert shown is not None
+    assert not is_ready(shown)  # it fails in reality, and would here
+
+
+async def test_a_budget_counts_the_pods_of_the_shadow_and_refuses() -> None:
+    """One of two pods must stay: the second eviction is refused until the first pod runs again."""
+    cluster = begun(pool(), GUARD, *machine("a"), *machine("b"), web("one", "a"), web("two", "a"))
+    pods = draining(cluster, "a")
+    await pods.evict("one", namespace="default")
+    with pytest.raises(TooManyRequests, match="disruption budget") as refused:
+        await pods.evict("two", namespace="default")
+    assert refused.value.by_budget
+    assert node_of(cluster, "default/two") == "a"
+    task = asyncio.get_running_loop().create_task(cluster.bind_pending())
+    await until(lambda: node_of(cluster, "default/one") == "b")
+    task.cancel()
+    cluster.real.apply(ObjectUpdated(read(GUARD)))  # what Kubernetes counts does not matter
+    await pods.evict("two", namespace="default")
+
+    assert node_of(cluster, "default/two") == ""
+    assert cluster.account.shadow.evicted == 2
+
+
+async def test_what_else_the_eviction_api_refuses() -> None:
+    """Two budgets for one pod, another pod of the name, a pod that has left the node, and no pod at all."""
+    second = {**GUARD, "metadata": {"name": "second", "namespace": "default"}}
+    cluster = begun(pool(), GUARD, second, *machine("a"), *machine("b"), web("one", "a"), pod("two", "b"))
+    pods = draining(cluster, "a")
+
+    with pytest.raises(ServerFailed, match="more than one PodDisruptionBudget"):
+        await pods.evict("one", namespace="default")
+    with pytest.raises(Conflict):
+        await pods.evict("one", namespace="default", only_if=Preconditions(uid="another"))
+    for name in ("two", "three"):
+        with pytest.raises(NotFound):
+            await pods.evict(name, namespace="default")
+    assert cluster.account.shadow.evicted == 0
+
+
+async def test_a_deletion_cost_that_the_shadow_has_written_stays() -> None:
+    """An event of the real pod does not take it away."""
+    cluster = begun(pool(), *machine("a"), web("one", "a"))
+    found = cluster.store.pod("default/one")
+    assert found is not None
+    notes = {POD_DELETION_COST: "-8", DELETION_COST_SET: "-8"}
+    meta = msgspec.structs.replace(found.metadata, annotations=notes)
+    cluster.store.apply(ObjectUpdated(msgspec.structs.replace(found, metadata=meta)))
+    cluster.real.apply(ObjectUpdated(read(web("one", "a", EARLY))))
+
+    found = cluster.store.pod("default/one")
+    assert found is not None
+    assert found.metadata.annotations == notes

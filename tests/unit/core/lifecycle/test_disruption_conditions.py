@@ -14,10 +14,13 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import PoolRequirement
 from karpenter.core.lifecycle.disruption_conditions import (
     consolidatable_at,
+    disruption_conditions,
     drift_reason,
     drifted_since,
     expires_at,
+    instance_type_found_at,
     is_consolidatable,
+    known_drift,
     within_consolidate_after,
 )
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
@@ -25,6 +28,8 @@ from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION
 from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, machine, pool
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from karpenter.api.nodepool import NodePool
 
 
@@ -183,7 +188,7 @@ def test_a_young_claim_is_not_drifted_by_the_catalogue() -> None:
 
 
 def test_a_cloud_that_does_not_answer_makes_nothing_drift() -> None:
-    """Where nobody says what a pool may buy, that is no news about its machines."""
+    """A provider that does not say what a pool may buy says nothing about its machines."""
     assert drift_reason(claim(), pool(), EMPTY, NOW) == ""
     assert drift_reason(claim(size="gone"), pool(), EMPTY, NOW) == ""
     unanswered = combine({"default": EMPTY, "other": MARKET})
@@ -206,6 +211,69 @@ def test_what_was_never_launched_is_not_drifted() -> None:
     bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
 
     assert drift_reason(bare, pool(), MARKET, NOW) == ""
+    assert known_drift(bare, pool()) == ""
+
+
+HALF_AN_HOUR = timedelta(minutes=30)
+
+
+@pytest.mark.parametrize(
+    ("size", "before", "catalog", "expected"),
+    [
+        pytest.param("small", None, MARKET, NOW, id="it is found"),
+        pytest.param("gone", None, MARKET, None, id="it is not sold"),
+        pytest.param(
+            "gone", NOW - timedelta(minutes=29), MARKET, NOW - timedelta(minutes=29), id="it was found"
+        ),
+        pytest.param("gone", NOW - HALF_AN_HOUR, MARKET, None, id="it was found long ago, and is gone"),
+        pytest.param("small", NOW - HALF_AN_HOUR, MARKET, NOW, id="it was found long ago, and is again"),
+        pytest.param("small", None, EMPTY, None, id="a cloud that does not answer says nothing"),
+    ],
+)
+def test_when_an_instance_type_was_found(
+    size: str, before: datetime | None, catalog: Catalog, expected: datetime | None
+) -> None:
+    """An instance type that was found is not looked for again within half an hour; one that is gone is."""
+    assert instance_type_found_at(claim(size=size), pool(), catalog, NOW, before) == expected
+
+
+def test_an_instance_type_of_a_young_claim_is_not_looked_for() -> None:
+    """So the half hour begins when the claim is an hour old, not before."""
+    found = claim()
+    young = msgspec.structs.replace(found.metadata, creation_timestamp=NOW - timedelta(minutes=59))
+
+    assert (
+        instance_type_found_at(msgspec.structs.replace(found, metadata=young), pool(), MARKET, NOW, None)
+        is None
+    )
+
+
+def test_a_type_that_was_found_lately_is_no_drift() -> None:
+    """A catalog that lacks a type for a moment drifts no node; what else has drifted still does."""
+    gone = claim(size="gone", notes=_hashed("1"))
+
+    assert drift_reason(gone, pool(), MARKET, NOW) == "InstanceTypeNotFound"
+    assert drift_reason(gone, pool(), MARKET, NOW, found_at=NOW) == ""
+    assert drift_reason(gone, _stamped("2"), MARKET, NOW, found_at=NOW) == "NodePoolDrifted"
+    assert disruption_conditions(gone, pool(), MARKET, NOW, found_at=NOW).effects == (
+        disruption_conditions(claim(notes=_hashed("1")), pool(), MARKET, NOW).effects
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted", "expected"),
+    [
+        pytest.param("InstanceTypeNotFound", pool(), "InstanceTypeNotFound", id="the condition says so"),
+        pytest.param("AMIDrift", pool(), "AMIDrift", id="the provider says so"),
+        pytest.param("InstanceTypeNotFound", _stamped("2"), "NodePoolDrifted", id="a hash comes first"),
+        pytest.param("", pool(), "", id="without a condition, a type that is gone says nothing"),
+    ],
+)
+def test_known_drift(reason: str, wanted: NodePool, expected: str) -> None:
+    """Nodes are disrupted for a missing instance type once the condition says so, as upstream does."""
+    told = (Condition(type="Drifted", status="True", reason=reason),) if reason else ()
+
+    assert known_drift(claim(size="gone", notes=_hashed("1"), conditions=told), wanted) == expected
 
 
 def test_drifted_since() -> None:

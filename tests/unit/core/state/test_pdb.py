@@ -207,3 +207,36 @@ def test_what_is_not_evicted_is_not_held() -> None:
     found = web_pod(annotations={DO_NOT_DISRUPT: "true"})
 
     assert PdbLimits(view_of([found, budget(maxUnavailable=0)])).is_fully_blocked(found, NOON) is False
+
+
+PENDING = {"phase": "Pending"}
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "expected"),
+    [
+        pytest.param(READY, {"allowed": 1}, False, id="the budget allows one"),
+        pytest.param(READY, {"allowed": 0}, True, id="the budget allows none"),
+        pytest.param(PENDING, {"allowed": 0}, False, id="a pending pod is not counted"),
+        pytest.param(
+            SICK, {"allowed": 0, "unhealthyPodEvictionPolicy": "AlwaysAllow"}, False, id="a sick pod may go"
+        ),
+        pytest.param(SICK, {"allowed": 0}, True, id="a sick pod stays where others are sick too"),
+    ],
+)
+def test_what_the_eviction_api_refuses(status: dict[str, Any], found: dict[str, Any], expected: bool) -> None:
+    """A budget with a status of Kubernetes answers as the eviction API does."""
+    pod = web_pod(status=status)
+    [item] = PdbLimits(view_of([pod, budget(**found)])).covering(pod)
+
+    assert item.refuses(pod) is expected
+
+
+def test_a_sick_pod_may_go_while_enough_others_are_healthy() -> None:
+    """IfHealthyBudget, the default: the application is not disrupted, so nothing is counted."""
+    sick = web_pod("web-9", status=SICK)
+    [item] = PdbLimits(view_of([sick, *several(2), budget(minAvailable=2)])).covering(sick)
+
+    assert (item.healthy, item.desired, item.allowed) == (2, 2, 0)
+    assert not item.refuses(sick)
+    assert item.blocks(sick)  # Karpenter does not begin with a node that has such a pod

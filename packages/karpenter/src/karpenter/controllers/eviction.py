@@ -42,7 +42,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 # The API server answers 500 with this text when more than one budget selects the pod:
 # https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
-_SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
+SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
 
 
 class EvictionQueue:
@@ -141,7 +141,7 @@ class EvictionController:
             code = str(error.code) if isinstance(error, StatusError) else "0"
             # 429 means that a PodDisruptionBudget does not allow the eviction now:
             # https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
-            if isinstance(error, TooManyRequests) or _SEVERAL_BUDGETS in str(error):
+            if isinstance(error, TooManyRequests) or SEVERAL_BUDGETS in str(error):
                 node = ObjectReference(api_version="v1", kind="Node", name=eviction.node)
                 await self._perform(failed_draining(node, f"Pod {pod.key} cannot be evicted: {error}"))
                 raise Requeue(str(error)) from error

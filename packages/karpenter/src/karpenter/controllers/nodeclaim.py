@@ -27,7 +27,7 @@ from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
-from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
+from karpenter.core.lifecycle.disruption_conditions import disruption_conditions, instance_type_found_at
 from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.lifecycle.garbagecollection import (
     FIRST_PERIOD,
@@ -52,6 +52,7 @@ from karpenter.telemetry.metrics import provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from karpenter.controllers.controller import PoolCatalogs
     from karpenter.controllers.perform import Performer
     from karpenter.core.effects import Terminate
+    from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
     from karpenter.telemetry.metrics import Metrics
 
@@ -163,6 +165,7 @@ class NodeClaimDisruption:
         self._cloud = cloud
         self._catalogs = catalogs
         self._clock = clock
+        self._found: dict[str, tuple[str, datetime]] = {}  # uid, and when the type was found, by the name
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the NodeClaims to reconcile after an event."""
@@ -179,6 +182,7 @@ class NodeClaimDisruption:
         """Reconcile the disruption conditions of one NodeClaim."""
         claim = self._store.claim(key)
         if claim is None or not claim.status.provider_id:
+            self._found.pop(key, None)
             return None
         pool = self._store.pool(claim.metadata.labels.get(NODEPOOL, ""))
         catalog = await self._catalogs.of(self._store.view().pools.values())
@@ -186,9 +190,22 @@ class NodeClaimDisruption:
             drift = await call_cloud(self._cloud.drift(claim))
         except MachineNotFound:
             drift = ""
-        due = disruption_conditions(claim, pool, catalog, self._clock.now(), provider_drift=drift)
+        now = self._clock.now()
+        found = self._look_for_type(claim, pool, catalog, now)
+        due = disruption_conditions(claim, pool, catalog, now, provider_drift=drift, found_at=found)
         await self._performer.perform(due.effects)
         return due.again
+
+    def _look_for_type(
+        self, claim: NodeClaim, pool: NodePool | None, catalog: Catalog, now: datetime
+    ) -> datetime | None:
+        """Return when the instance type of a claim was found, and remember it."""
+        uid, before = self._found.pop(claim.name, ("", None))
+        known = before if uid == claim.metadata.uid else None
+        found = instance_type_found_at(claim, pool, catalog, now, known) if pool is not None else None
+        if found is not None:
+            self._found[claim.name] = (claim.metadata.uid, found)
+        return found
 
 
 class Expiration:

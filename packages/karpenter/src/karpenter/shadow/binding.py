@@ -1,19 +1,26 @@
 """
-Where kube-scheduler would bind pending pods, among nodes that run.
+Where kube-scheduler would bind pending pods, and which pod a ReplicaSet would give up.
 
-A pod that asks for room, labels and tolerations only goes to the node on which the largest share of cpu and
-memory is left, as kube-scheduler scores by default (LeastAllocated). A pod with affinity, spread constraints,
-volumes, ports or devices is placed by the operator's own solver. Pure.
+A pod that asks for room, labels and tolerations only goes to the node with the best of kube-scheduler's
+default scores: much room left, cpu and memory used alike, few pods of the same workload, no taint that
+discourages it. A pod with affinity, spread constraints, volumes, ports or devices is placed by the operator's
+own solver. A ReplicaSet that shrinks gives up pods that
+do not run first, then those that share a node with more of its pods, then the youngest. Pure.
 
 https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins
+https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#scaling-down-a-replicaset
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.labels import POD_DELETION_COST, PREFER_NO_SCHEDULE, ZONE
 from karpenter.core.model.catalog import EMPTY
 from karpenter.core.model.resources import CPU, MEMORY, fits, pod_requests, subtract
 from karpenter.core.model.taints import tolerates
@@ -27,7 +34,8 @@ from karpenter.core.state.pod import has_dra_requirements
 from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from karpenter.api.pod import Pod
@@ -35,7 +43,15 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
 
-_SCORED: Final = (CPU, MEMORY)
+# What a pod counts for that asks for nothing, and the weights of scores:
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/util/pod_resources.go
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/scheduler/apis/config/v1/default_plugins.go
+_SCORED: Final = {CPU: 100, MEMORY: 200 * 2**20}
+_TAINT_WEIGHT: Final = 3
+_SPREAD_WEIGHT: Final = 2
+_NODE_SKEW, _ZONE_SKEW = 3, 5
+_BEST: Final = 100.0
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def bind_pods(
@@ -56,15 +72,39 @@ def bind_pods(
         for node in ready
     }
     found: dict[str, str] = {}
+    replicas = _replicas(ready, {controller_of(pod) for pod in waiting})
     for pod in waiting:
         if not _is_simple(pod):
             continue
-        name = _least_allocated(pod, ready, free)
+        name = _best(pod, ready, free, replicas)
         if name:
             found[pod.key] = name
             free[name] = subtract(free[name], pod_requests(pod))
+            replicas[controller_of(pod), name] += 1
     others = [pod for pod in waiting if not _is_simple(pod)]
     return found | (_solved(view, ready, others, found, now=now, settings=settings) if others else {})
+
+
+def least_wanted(pods: Iterable[Pod]) -> Pod:
+    """Return the pod of a ReplicaSet that goes first, of at least one."""
+    every = list(pods)
+    neighbours = Counter(pod.spec.node_name for pod in every)
+    return min(every, key=lambda pod: _worth(pod, neighbours))
+
+
+def _worth(pod: Pod, neighbours: Mapping[str, int]) -> tuple[bool, bool, int, int, float, str]:
+    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
+    serves = ready is not None and ready.status == "True"
+    since = ready.last_transition_time if ready is not None and serves else None
+    cost = pod.metadata.annotations.get(POD_DELETION_COST, "0")
+    return (
+        bool(pod.spec.node_name),
+        serves,
+        int(cost) if _INTEGER.fullmatch(cost) else 0,
+        -neighbours[pod.spec.node_name],
+        -since.timestamp() if since is not None else 0.0,
+        pod.key,
+    )
 
 
 def _takes_pods(node: StateNode) -> bool:
@@ -80,24 +120,87 @@ def _is_simple(pod: Pod) -> bool:
     )
 
 
-def _least_allocated(pod: Pod, nodes: Iterable[StateNode], free: Mapping[str, Mapping[str, int]]) -> str:
+def controller_of(pod: Pod) -> str:
+    """Return the uid of the controller of a pod; empty if it has none."""
+    return next((each.uid for each in pod.metadata.owner_references if each.controller), "")
+
+
+def _replicas(nodes: Iterable[StateNode], controllers: AbstractSet[str]) -> Counter[tuple[str, str]]:
+    """Return how many pods of controllers each node has."""
+    found = ((controller_of(pod), node.name) for node in nodes for pod in node.pods)
+    return Counter(each for each in found if each[0] in controllers)
+
+
+def _best(
+    pod: Pod,
+    nodes: Iterable[StateNode],
+    free: Mapping[str, Mapping[str, int]],
+    replicas: Mapping[tuple[str, str], int],
+) -> str:
+    """Return the node with the best sum of scores; the first of equal ones."""
+    every = list(nodes)
     requests = pod_requests(pod)
-    best, name = -1.0, ""
-    for node in nodes:
-        if not fits(requests, free[node.name]) or not _admits(node, pod):
-            continue
-        score = sum(
-            (free[node.name].get(each, 0) - requests.get(each, 0)) / (node.allocatable.get(each, 0) or 1)
-            for each in _SCORED
-        )
-        if score > best:
-            best, name = score, node.name
-    return name
+    feasible = [node for node in every if fits(requests, free[node.name]) and _admits(node, pod)]
+    if not feasible:
+        return ""
+    totals = [_room_score(requests, node, free[node.name]) for node in feasible]
+    discouraged = [_discouraging(node, pod) for node in feasible]
+    for at, score in enumerate(_reversed(discouraged)):
+        totals[at] += _TAINT_WEIGHT * score
+    # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/#internal-default-constraints
+    if controller := controller_of(pod):
+        crowded = _crowded(controller, every, feasible, replicas)
+        for at, score in enumerate(_reversed(crowded, least=min(crowded))):
+            totals[at] += _SPREAD_WEIGHT * score
+    return feasible[max(range(len(feasible)), key=totals.__getitem__)].name
+
+
+def _room_score(requests: Mapping[str, int], node: StateNode, free: Mapping[str, int]) -> float:
+    """Return the scores LeastAllocated and BalancedAllocation, together at most 200."""
+    used = []
+    for each, default in _SCORED.items():
+        offered = node.allocatable.get(each, 0) or 1
+        used.append(min(1.0, (offered - free.get(each, 0) + requests.get(each, default)) / offered))
+    cpu, memory = used
+    return _BEST * (2 - cpu - memory) / 2 + _BEST * (1 - abs(cpu - memory) / 2)
+
+
+def _crowded(
+    controller: str,
+    every: Iterable[StateNode],
+    feasible: Sequence[StateNode],
+    replicas: Mapping[tuple[str, str], int],
+) -> list[float]:
+    """Return how crowded each feasible node and its zone are with pods of a controller."""
+    zones: Counter[str] = Counter()
+    for node in every:
+        zones[node.labels.get(ZONE, "")] += replicas.get((controller, node.name), 0)
+    by_node = math.log(len(feasible) + 2)
+    by_zone = math.log(len({node.labels.get(ZONE, "") for node in feasible}) + 2)
+    return [
+        replicas.get((controller, node.name), 0) * by_node
+        + (_NODE_SKEW - 1)
+        + zones[node.labels.get(ZONE, "")] * by_zone
+        + (_ZONE_SKEW - 1)
+        for node in feasible
+    ]
+
+
+def _reversed(values: Sequence[float], *, least: float = 0.0) -> list[float]:
+    """Return scores from 0 to 100, the best for the lowest of values."""
+    most = max(values)
+    return [_BEST * (most + least - each) / most if most else _BEST for each in values]
+
+
+def _discouraging(node: StateNode, pod: Pod) -> int:
+    assert node.node is not None
+    soft = [each for each in node.node.spec.taints if each.effect == PREFER_NO_SCHEDULE]
+    return sum(1 for each in soft if not tolerates(pod.spec.tolerations, [each]))
 
 
 def _admits(node: StateNode, pod: Pod) -> bool:
     assert node.node is not None
-    taints = [each for each in node.taints if each.effect != "PreferNoSchedule"]
+    taints = [each for each in node.taints if each.effect != PREFER_NO_SCHEDULE]
     labels = node.labels
     return tolerates(pod.spec.tolerations, taints) and all(
         labels.get(key) == value for key, value in pod.spec.node_selector.items()

@@ -8,6 +8,9 @@ the shadow would have it:
 - A pod that comes is bound by :mod:`.binding`, or waits until a machine of the shadow has joined.
 - A pod that the real operator evicts stays where it is in the shadow: the pod that its controller makes
   instead takes its place.
+- Where a ReplicaSet shrinks, the pod goes that it would give up in the shadow. Pods of one ReplicaSet are
+  alike, so the pod that goes in reality and the one that goes here exchange their places first.
+- PodDisruptionBudgets count the pods of the shadow, and refuse its evictions.
 - A machine of the real operator that goes for another reason than a decision, such as an interruption or
   `kubectl delete`, goes in the shadow, too.
 
@@ -18,30 +21,45 @@ about is in the other.
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 
-from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, ZONE
+from karpenter.api.cluster import PodDisruptionBudget, PodDisruptionBudgetStatus
+from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    DELETION_COST_SET,
+    DISRUPTED,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    POD_DELETION_COST,
+    ZONE,
+)
 from karpenter.api.meta import find_status_condition, is_status_condition_true, status_condition_since
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod, PodCondition
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
-from karpenter.core.state.pod import is_owned_by_daemonset, is_owned_by_node, is_terminal, is_unscheduled
+from karpenter.core.state.pod import (
+    is_owned_by_daemonset,
+    is_owned_by_node,
+    is_ready,
+    is_terminal,
+    is_unscheduled,
+)
 from karpenter.core.state.statenode import state_nodes
 from karpenter.shadow.account import ShadowAction, ShadowStarted
-from karpenter.shadow.binding import bind_pods
+from karpenter.shadow.binding import bind_pods, controller_of, least_wanted
 from karpenter.shadow.cloud import SCHEME, ShadowCloud, node_of
 from karpenter.shadow.perform import delete
 from karpenter.telemetry.metrics import shadow as declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -69,10 +87,18 @@ _SCHEDULED: Final = PodCondition(type="PodScheduled", status="True")
 _UNSCHEDULABLE: Final = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
 
 
+class _Place(msgspec.Struct, frozen=True):
+    """Where a pod runs in the shadow."""
+
+    node: str
+    since: datetime | None = None
+    """Since when it is ready there, where that is known."""
+
+
 class _Slot(msgspec.Struct, frozen=True):
     """The place of a pod that the real operator has evicted, for the next pod of its controller."""
 
-    node: str
+    place: _Place
     until: float
 
 
@@ -98,8 +124,11 @@ class ShadowCluster:
         self._clock = clock
         self._settings = settings
         self._began: datetime | None = None
-        self._bound: dict[str, str] = {}  # the node of each pod, by its key
+        self._bound: dict[str, _Place] = {}  # by the key of the pod
         self._uids: dict[str, str] = {}
+        self._replicas: dict[str, set[str]] = {}  # keys of pods by the uid of their ReplicaSet
+        self._leaving: set[str] = set()  # uids of pods that have exchanged their place, and go
+        self._starting: set[str] = set()  # uids of pods that run here, and have not been ready in reality
         self._gone: set[str] = set()  # uids of pods that the real operator has evicted
         self._slots: dict[str, list[_Slot]] = {}  # by the uid of the controller
         self._inherited: set[str] = set()  # uids of pods that took a slot
@@ -134,11 +163,12 @@ class ShadowCluster:
             self.cloud.adopt(item)
         if isinstance(item, Pod):
             if item.spec.node_name:
-                self._bound[item.key] = item.spec.node_name
+                self._bound[item.key] = _Place(item.spec.node_name, _ready_since(item))
             self._uids[item.key] = item.metadata.uid
+            self._replicas.setdefault(_replicaset(item), set()).add(item.key)
             for side in self._waited.values():
                 side.add(item.metadata.uid)
-        self.store.apply(ObjectUpdated(item))
+        self.store.apply(ObjectUpdated(_without_count(item)))
 
     def _hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Follow one event of the real cluster."""
@@ -153,6 +183,8 @@ class ShadowCluster:
         elif isinstance(item, Node):
             if not self._is_managed(item):
                 self.store.apply(event)
+        elif isinstance(event, ObjectUpdated):
+            self.store.apply(ObjectUpdated(_without_count(item)))
         else:
             self.store.apply(event)
 
@@ -185,27 +217,31 @@ class ShadowCluster:
             self._forget(key)  # a StatefulSet has made the pod anew
         self._uids[key] = uid
         self._note_real(pod)
-        if pod.metadata.deletion_timestamp is not None and self._is_leaving(pod.spec.node_name):
+        if pod.metadata.deletion_timestamp is not None and self._is_drained(pod):
             self._evicted_in_reality(pod)
             return
         if is_terminal(pod):
             self._forget(key)
             return
         if key not in self._bound:
-            node = self._slot_of(pod) or self._unmanaged(pod.spec.node_name)
-            if node:
-                self._bind(pod, node)
+            place = self._slot_of(pod) or self._unmanaged(pod.spec.node_name)
+            if place is not None:
+                self._bind(pod, place)
                 return
         self._show(pod)
+        if pod.metadata.deletion_timestamp is not None:
+            self._give_up(pod)
 
     def _pod_gone(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        for seen in (self._inherited, *self._waited.values()):
+        if uid not in self._gone and not self._is_drained(pod) and self.store.pod(pod.key) is not None:
+            self._give_up(pod)
+        for seen in (self._inherited, self._leaving, self._starting, *self._waited.values()):
             seen.discard(uid)
         if uid in self._gone:
             self._gone.discard(uid)
             return
-        if pod.metadata.deletion_timestamp is None and self._is_leaving(pod.spec.node_name):
+        if pod.metadata.deletion_timestamp is None and self._is_drained(pod):
             self._evicted_in_reality(pod)
             self._gone.discard(uid)
             return
@@ -214,34 +250,57 @@ class ShadowCluster:
     def _evicted_in_reality(self, pod: Pod) -> None:
         if not is_owned_by_daemonset(pod) and not is_owned_by_node(pod):
             self.account.evicted("real")
-        node, owner = self._bound.get(pod.key, ""), _controller(pod)
-        if node and owner:
+        place, owner = self._bound.get(pod.key), controller_of(pod)
+        if place is not None and owner:
             until = self._clock.monotonic() + _KEPT_SLOTS
-            self._slots.setdefault(owner, []).append(_Slot(node, until))
+            self._slots.setdefault(owner, []).append(_Slot(place, until))
         self._gone.add(pod.metadata.uid)
         self._forget(pod.key)
 
-    def _slot_of(self, pod: Pod) -> str:
+    def _slot_of(self, pod: Pod) -> _Place | None:
         """Return the place of an evicted pod that this one replaces."""
-        slots = self._slots.get(_controller(pod), [])
+        slots = self._slots.get(controller_of(pod), [])
         while slots:
             slot = slots.pop(0)
-            node = self.store.node(slot.node)
+            node = self.store.node(slot.place.node)
             stays = node is not None and node.metadata.deletion_timestamp is None
             if slot.until > self._clock.monotonic() and stays:
                 self._inherited.add(pod.metadata.uid)
-                return slot.node
-        return ""
+                return slot.place
+        return None
 
-    def _unmanaged(self, name: str) -> str:
+    def _unmanaged(self, name: str) -> _Place | None:
         node = self.real.node(name) if name else None
-        return name if node is not None and not self._is_managed(node) else ""
+        return _Place(name) if node is not None and not self._is_managed(node) else None
+
+    def _give_up(self, pod: Pod) -> None:
+        """Let a pod of a ReplicaSet that goes in reality go where the ReplicaSet would give up one here."""
+        uid, replicaset = pod.metadata.uid, _replicaset(pod)
+        if not replicaset or uid in self._leaving:
+            return
+        every = [self.store.pod(key) for key in self._replicas.get(replicaset, ())]
+        least = least_wanted(each for each in every if each is not None and self._stays(each))
+        self._leaving.add(uid)
+        real = self.real.pod(least.key)
+        if least.key == pod.key or real is None:
+            return
+        ours, theirs = self._bound.pop(pod.key, None), self._bound.pop(least.key, None)
+        for each, place in ((pod, theirs), (real, ours)):
+            if place is not None:
+                self._bound[each.key] = place
+            self._waited["shadow"].add(each.metadata.uid)
+            self._starting.add(each.metadata.uid)
+            self._show(each)
+
+    def _stays(self, pod: Pod) -> bool:
+        return pod.metadata.uid not in self._leaving
 
     def _forget(self, key: str) -> None:
         self._bound.pop(key, None)
         self._uids.pop(key, None)
         pod = self.store.pod(key)
         if pod is not None:
+            self._replicas.get(_replicaset(pod), set()).discard(key)
             self.store.apply(ObjectDeleted(pod))
 
     def _note_real(self, pod: Pod) -> None:
@@ -258,10 +317,11 @@ class ShadowCluster:
     def _is_managed(self, node: Node) -> bool:
         return NODEPOOL in node.metadata.labels or bool(self.real.claims_of(node.spec.provider_id))
 
-    def _is_leaving(self, name: str) -> bool:
-        """Whether the real operator takes a node away."""
+    def _is_drained(self, pod: Pod) -> bool:
+        """Whether a pod that goes is evicted by the real operator, which takes its node away."""
+        name = pod.spec.node_name
         node = self.real.node(name) if name else None
-        if node is None or not self._is_managed(node):
+        if node is None or not self._is_managed(node) or pod.metadata.uid in self._leaving:
             return False
         tainted = any(taint.key == DISRUPTED for taint in node.spec.taints)
         claims = self.real.claims_of(node.spec.provider_id)
@@ -284,9 +344,15 @@ class ShadowCluster:
         else:
             self._show(pod)
 
-    def _bind(self, pod: Pod, node: str) -> None:
-        self._bound[pod.key] = node
+    def drains(self, name: str) -> bool:
+        """Whether a node of the shadow is being taken away."""
+        node = self.store.node(name) if name else None
+        return node is not None and node.metadata.deletion_timestamp is not None
+
+    def _bind(self, pod: Pod, place: _Place) -> None:
+        self._bound[pod.key] = place
         uid, born = pod.metadata.uid, pod.metadata.creation_timestamp
+        self._starting.add(uid)
         if uid not in self._waited["shadow"]:
             self._waited["shadow"].add(uid)
             if uid not in self._inherited and born is not None:
@@ -295,7 +361,12 @@ class ShadowCluster:
 
     def _show(self, pod: Pod) -> None:
         """Put a pod into the state as it is in the shadow."""
-        shown = _placed(pod, self._bound.get(pod.key, ""), self._clock.now())
+        uid = pod.metadata.uid
+        if is_ready(pod) or any(each.restart_count for each in pod.status.container_statuses):
+            self._starting.discard(uid)
+        shown = _placed(pod, self._bound.get(pod.key), self._clock.now(), starting=uid in self._starting)
+        shown = _with_cost_of(shown, self.store.pod(pod.key))
+        self._replicas.setdefault(_replicaset(pod), set()).add(pod.key)
         self.store.apply(ObjectUpdated(shown))
         if is_unscheduled(shown):
             self._wake.set()
@@ -357,7 +428,7 @@ class ShadowCluster:
             if real is None:
                 continue
             if pod.key in found:
-                self._bind(real, found[pod.key])
+                self._bind(real, _Place(found[pod.key], self._clock.now()))
             elif not any(each.reason == _UNSCHEDULABLE.reason for each in pod.status.conditions):
                 self.store.apply(ObjectUpdated(_unschedulable(pod)))
 
@@ -437,24 +508,58 @@ def _bill(view: ClusterView, catalog: Catalog) -> tuple[float, int]:
     return sum(prices), len(prices)
 
 
-def _controller(pod: Pod) -> str:
-    return next((each.uid for each in pod.metadata.owner_references if each.controller), "")
+def _ready_since(pod: Pod) -> datetime | None:
+    ready = (each for each in pod.status.conditions if each.type == "Ready" and each.status == "True")
+    return next((each.last_transition_time for each in ready), None)
 
 
-def _placed(pod: Pod, node: str, now: datetime) -> Pod:
-    """Return a pod on the node that it has in the shadow, or waiting."""
+def _replicaset(pod: Pod) -> str:
+    owners = pod.metadata.owner_references
+    return next((each.uid for each in owners if each.controller and each.kind == "ReplicaSet"), "")
+
+
+def _without_count(item: Resource | NodeClass) -> Resource | NodeClass:
+    """Return a PodDisruptionBudget without what Kubernetes has counted: the shadow counts its own pods."""
+    if isinstance(item, PodDisruptionBudget):
+        return msgspec.structs.replace(item, status=PodDisruptionBudgetStatus())
+    return item
+
+
+def _placed(pod: Pod, place: _Place | None, now: datetime, *, starting: bool) -> Pod:
+    """
+    Return a pod where it is in the shadow, or waiting.
+
+    A pod that is `starting` in reality runs in the shadow: there it was bound, or has taken the place of one
+    that ran.
+    """
     status = pod.status
-    if node and not pod.spec.node_name:
-        ready = PodCondition(type="Ready", status="True", last_transition_time=now)
-        status = msgspec.structs.replace(
-            status, phase="Running", conditions=(_SCHEDULED, ready), start_time=now, nominated_node_name=""
-        )
-    elif not node:
+    if place is None:
         status = msgspec.structs.replace(
             status, phase="Pending", conditions=(), start_time=None, nominated_node_name=""
         )
-    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    elif starting or not pod.spec.node_name:
+        since = place.since or now
+        ready = PodCondition(type="Ready", status="True", last_transition_time=since)
+        status = msgspec.structs.replace(
+            status, phase="Running", conditions=(_SCHEDULED, ready), start_time=since, nominated_node_name=""
+        )
+    elif place.since is not None:
+        conditions = tuple(
+            msgspec.structs.replace(each, last_transition_time=place.since) if each.type == "Ready" else each
+            for each in status.conditions
+        )
+        status = msgspec.structs.replace(status, conditions=conditions, start_time=place.since)
+    spec = msgspec.structs.replace(pod.spec, node_name=place.node if place is not None else "")
     return msgspec.structs.replace(pod, spec=spec, status=status)
+
+
+def _with_cost_of(pod: Pod, known: Pod | None) -> Pod:
+    """Return a pod with the deletion cost that the shadow has written to it (steer-scale-down)."""
+    if known is None or DELETION_COST_SET not in known.metadata.annotations:
+        return pod
+    told = {key: known.metadata.annotations[key] for key in (POD_DELETION_COST, DELETION_COST_SET)}
+    meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, **told})
+    return msgspec.structs.replace(pod, metadata=meta)
 
 
 def _unschedulable(pod: Pod) -> Pod:

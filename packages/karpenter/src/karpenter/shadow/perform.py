@@ -1,7 +1,8 @@
 """
 Carries out effects on the shadow's own state, as an API server would, and sends nothing.
 
-Objects that are deleted stay until their finalizers are gone; evicted pods become pending again at once.
+Objects that are deleted stay until their finalizers are gone; evicted pods become pending again at once,
+unless a PodDisruptionBudget refuses.
 Announcements are dropped: they would be Events. Launches and terminations go to the shadow's cloud, because
 that is the provider that this performer has.
 """
@@ -19,8 +20,12 @@ from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
+from karpenter.controllers.eviction import SEVERAL_BUDGETS
 from karpenter.controllers.perform import Performer
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.core.state.pdb import PdbLimits
+from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
+from karpenter.kube.rest import evict as request_eviction
 from karpenter.shadow.cloud import without_startup_taints
 from karpenter.telemetry.metrics import claims
 
@@ -101,9 +106,20 @@ class ShadowPods:
         self._cluster = cluster
 
     async def evict(self, name: str, *, namespace: str, only_if: Preconditions | None = None) -> None:
-        """Let a pod leave its node."""
-        del only_if
-        self._cluster.evict(f"{namespace}/{name}")
+        """
+        Let a pod leave its node, if its PodDisruptionBudget allows.
+
+        Raises:
+            StatusError: as the API server answers: 404, 409, 429, or 500 where two budgets select the pod.
+        """
+        key = f"{namespace}/{name}"
+        pod = self._cluster.store.pod(key)
+        if pod is not None and not self._cluster.drains(pod.spec.node_name):
+            pod = None  # its ReplicaSet has shrunk, and it has taken the place of the pod that went
+        refused = _refusal(pod, PdbLimits(self._cluster.store.view()), only_if)
+        if refused is not None:
+            raise status_error_of(request_eviction(name, namespace=namespace), refused)
+        self._cluster.evict(key)
 
     async def delete(
         self,
@@ -117,6 +133,27 @@ class ShadowPods:
         """Let a pod leave its node, though it would rather not."""
         del kind, only_if, grace
         self._cluster.evict(f"{namespace}/{name}")
+
+
+def _refusal(pod: Pod | None, limits: PdbLimits, only_if: Preconditions | None) -> Status | None:
+    """Return why the eviction API would not evict a pod; None if it would."""
+    if pod is None:
+        return Status(code=404, reason="NotFound", message="the pod has left its node")
+    if only_if is not None and only_if.uid not in {"", pod.metadata.uid}:
+        return Status(code=409, reason="Conflict", message="another pod has its name")
+    pdbs = limits.covering(pod)
+    if len(pdbs) > 1:
+        return Status(code=500, message=SEVERAL_BUDGETS)
+    if pdbs and pdbs[0].refuses(pod):
+        name, cause = pdbs[0].budget.name, f"needs {pdbs[0].desired} healthy pods, has {pdbs[0].healthy}"
+        causes = (Cause(reason="DisruptionBudget", message=f"PodDisruptionBudget {name} {cause}"),)
+        return Status(
+            code=429,
+            reason="TooManyRequests",
+            message="the pod's disruption budget would be violated",
+            details=StatusDetails(causes=causes),
+        )
+    return None
 
 
 def delete(store: ClusterState, found: Resource, now: Any) -> None:

@@ -23,8 +23,8 @@ from karpenter.core.disruption.surge import surging_pods
 from karpenter.core.lifecycle.disruption_conditions import (
     consolidatable_at,
     consolidate_after,
-    drift_reason,
     is_consolidatable,
+    known_drift,
 )
 from karpenter.core.scheduling.build.pods import is_currently_reschedulable
 from karpenter.core.state.pod import do_not_disrupt_reason, is_active, is_reschedulable
@@ -163,7 +163,7 @@ def _candidate(
         ),
         surging=surging,
         cost=moving_cost(pods),
-        drift=drift_reason(node.claim, pool, catalog, now),
+        drift=known_drift(node.claim, pool),
         quiet=_quiet(node.claim, pool, now),
     )
 

@@ -2,8 +2,9 @@
 Disruption conditions of a NodeClaim: Drifted and Consolidatable, and when it expires.
 
 Drift, expiry and consolidateAfter are computed from specs, hashes and timestamps. The stored condition
-Drifted is read only for what cannot be computed here: a drift reason of the cloud provider.
-:func:`disruption_conditions` turns the results into conditions and says when to look again.
+Drifted is read only for what cannot be computed here: a drift reason of the cloud provider, and, where nodes
+are disrupted, an instance type that is gone. :func:`disruption_conditions` turns the results into conditions
+and says when to look again.
 
 See https://karpenter.sh/docs/concepts/disruption/.
 """
@@ -48,12 +49,17 @@ if TYPE_CHECKING:
 INSTANCE_TYPE_DRIFT_AGE: Final = timedelta(hours=1)
 """The age of a claim from which on a missing instance type counts as drift."""
 
+# Upstream asks for the instance types of a claim once in 30 minutes, and keeps only the good news: a catalog
+# that lacks a type for a moment must not drift a node whose type was there before:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/nodeclaim/disruption/drift.go
+INSTANCE_TYPE_CHECK_PERIOD: Final = timedelta(minutes=30)
+"""How long an instance type that was found is not looked for again."""
+
 DRIFT_PERIOD: Final = 300.0
 """Seconds after which drift is checked again without an event."""
 
-_COMPUTED_REASONS: Final = frozenset(
-    {"NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "Drifted"}
-)
+_NOT_FOUND: Final = "InstanceTypeNotFound"
+_COMPUTED_REASONS: Final = frozenset({"NodePoolDrifted", "RequirementsDrifted", _NOT_FOUND, "Drifted"})
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
@@ -106,8 +112,14 @@ def within_consolidate_after(claim: NodeClaim | None, pool: NodePool | None, now
     return until is not None and now < until
 
 
-def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
-    """Return the reason why a claim has drifted; empty if it has not."""
+def drift_reason(
+    claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime, *, found_at: datetime | None = None
+) -> str:
+    """
+    Return the reason why a claim has drifted; empty if it has not.
+
+    `found_at` is what :func:`instance_type_found_at` has returned; without it the type is looked for.
+    """
     if not is_status_condition_true(claim.status.conditions, "Launched"):
         return ""
     # The order is upstream's: the first reason becomes that of the condition:
@@ -115,9 +127,38 @@ def drift_reason(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: dateti
     return (
         _static_drift(claim, pool)
         or _requirements_drift(claim, pool)
-        or _instance_type_drift(claim, pool, catalog, now)
+        or (_instance_type_drift(claim, pool, catalog, now) if found_at is None else "")
         or _provider_drift(claim)
     )
+
+
+def known_drift(claim: NodeClaim, pool: NodePool) -> str:
+    """
+    Return the reason why a claim is replaced as drifted; empty if it is not.
+
+    Whether its instance type is gone is read from the condition, whose controller knows when it was found
+    last.
+    """
+    if not is_status_condition_true(claim.status.conditions, "Launched"):
+        return ""
+    found = find_status_condition(claim.status.conditions, "Drifted")
+    gone = found is not None and found.status == "True" and found.reason == _NOT_FOUND
+    return (
+        _static_drift(claim, pool)
+        or _requirements_drift(claim, pool)
+        or (_NOT_FOUND if gone else _provider_drift(claim))
+    )
+
+
+def instance_type_found_at(
+    claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime, before: datetime | None
+) -> datetime | None:
+    """Return when the instance type of a claim was found; `before` is what was returned last."""
+    if before is not None and now - before < INSTANCE_TYPE_CHECK_PERIOD:
+        return before
+    if _is_young(claim, now) or not catalog.types_of(pool.name):
+        return None
+    return None if _instance_type_drift(claim, pool, catalog, now) else now
 
 
 def drifted_since(claim: NodeClaim) -> datetime | None:
@@ -149,16 +190,20 @@ def _requirements_drift(claim: NodeClaim, pool: NodePool) -> str:
     return "" if labels.accepts(wanted) else "RequirementsDrifted"
 
 
-def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
+def _is_young(claim: NodeClaim, now: datetime) -> bool:
     born = claim.metadata.creation_timestamp
-    if born is not None and now - born < INSTANCE_TYPE_DRIFT_AGE:
+    return born is not None and now - born < INSTANCE_TYPE_DRIFT_AGE
+
+
+def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now: datetime) -> str:
+    if _is_young(claim, now):
         return ""
     if not catalog.types_of(pool.name):
         return ""  # the provider has no catalog for the pool now, which says nothing about this node
     labels = claim.metadata.labels
     kind = catalog.sold(pool.name, labels.get(INSTANCE_TYPE, ""))
     if kind is None:
-        return "InstanceTypeNotFound"
+        return _NOT_FOUND
     if ZONE not in labels or CAPACITY_TYPE not in labels:
         return ""
     capacity_types = {labels[CAPACITY_TYPE]}
@@ -172,7 +217,7 @@ def _instance_type_drift(claim: NodeClaim, pool: NodePool, catalog: Catalog, now
         (any_zone or each.zone == labels[ZONE]) and each.capacity_type in capacity_types
         for each in kind.offerings
     )
-    return "" if found else "InstanceTypeNotFound"
+    return "" if found else _NOT_FOUND
 
 
 def _provider_drift(claim: NodeClaim) -> str:
@@ -183,16 +228,27 @@ def _provider_drift(claim: NodeClaim) -> str:
 
 
 def disruption_conditions(
-    claim: NodeClaim, pool: NodePool | None, catalog: Catalog, now: datetime, *, provider_drift: str = ""
+    claim: NodeClaim,
+    pool: NodePool | None,
+    catalog: Catalog,
+    now: datetime,
+    *,
+    provider_drift: str = "",
+    found_at: datetime | None = None,
 ) -> Step:
-    """Return the conditions to write on a claim; `provider_drift` is a drift reason of the cloud provider."""
+    """
+    Return the conditions to write on a claim.
+
+    `provider_drift` is a drift reason of the cloud provider, `found_at` when its instance type was found.
+    """
     if pool is None or claim.metadata.deletion_timestamp is not None:
         return NOTHING
     condition_set = claim_conditions(claim, now)
     again = DRIFT_PERIOD
     reason = ""
     if condition_set.is_true(LAUNCHED):
-        reason = drift_reason(_without_drifted(claim), pool, catalog, now) or provider_drift
+        bare = _without_drifted(claim)
+        reason = drift_reason(bare, pool, catalog, now, found_at=found_at) or provider_drift
     condition_set = (
         condition_set.set_true(DRIFTED, reason, reason) if reason else condition_set.clear(DRIFTED)
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _INT_OR_PERCENT: Final = re.compile(r"([0-9]{1,9})(%?)")
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
+_PENDING: Final = "Pending"
 _NO_STATUS: Final = PodDisruptionBudgetStatus()
 
 
@@ -38,6 +39,10 @@ class PdbItem(msgspec.Struct, frozen=True):
     selector: Selector
     allowed: int
     """How many of its pods may be evicted now."""
+
+    healthy: int = 0
+    desired: int = 0
+    """How many of its pods must be healthy."""
 
     @property
     def is_fully_blocking(self) -> bool:
@@ -61,6 +66,17 @@ class PdbItem(msgspec.Struct, frozen=True):
             return False
         return self.allowed <= 0
 
+    def refuses(self, pod: Pod) -> bool:
+        """Whether the eviction API refuses this pod now."""
+        # A pod that is not running, or not ready while enough others are, goes without being counted. This is
+        # more lenient than what Karpenter asks for before it disrupts a node:
+        # https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy
+        if pod.status.phase == _PENDING or not is_active(pod):
+            return False
+        if self.healthy >= self.desired > 0 and not _is_healthy(pod):
+            return False
+        return self.blocks(pod)
+
 
 class PdbLimits:
     """The PodDisruptionBudgets of a cluster."""
@@ -71,7 +87,7 @@ class PdbLimits:
         pods = _by_namespace(view.pods.values(), {each.namespace for each in without_status})
         for budget in view.disruption_budgets.values():
             selector = _selector(budget)
-            item = PdbItem(budget, selector, _allowed(budget, selector, pods.get(budget.namespace, ())))
+            item = _item(budget, selector, pods.get(budget.namespace, ()))
             self._by_namespace.setdefault(budget.namespace, []).append(item)
 
     def covering(self, pod: Pod) -> list[PdbItem]:
@@ -121,12 +137,15 @@ def _selector(budget: PodDisruptionBudget) -> Selector:
         return EVERYTHING
 
 
-def _allowed(budget: PodDisruptionBudget, selector: Selector, pods: Sequence[Pod]) -> int:
-    if budget.status != _NO_STATUS:
-        return budget.status.disruptions_allowed
+def _item(budget: PodDisruptionBudget, selector: Selector, pods: Sequence[Pod]) -> PdbItem:
+    status = budget.status
+    if status != _NO_STATUS:
+        return PdbItem(
+            budget, selector, status.disruptions_allowed, status.current_healthy, status.desired_healthy
+        )
     mine = [pod for pod in pods if selector.matches(pod.metadata.labels)]
-    healthy = sum(1 for pod in mine if _is_healthy(pod))
-    return max(0, healthy - _desired_healthy(budget, len(mine)))
+    healthy, desired = sum(1 for pod in mine if _is_healthy(pod)), _desired_healthy(budget, len(mine))
+    return PdbItem(budget, selector, max(0, healthy - desired), healthy, desired)
 
 
 def _desired_healthy(budget: PodDisruptionBudget, total: int) -> int:
