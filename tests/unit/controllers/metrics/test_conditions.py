@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from karpenter.api.labels import INITIALIZED, NODEPOOL, TERMINATION_FINALIZER
 from karpenter.controllers.metrics.conditions import StatusConditionMetrics
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
@@ -25,10 +27,10 @@ class Shown(Showing):
     def __init__(self, *objects: Any) -> None:
         super().__init__()
         self.told: list[Announce] = []
-        gauges = StatusConditionMetrics(
+        self.gauges = StatusConditionMetrics(
             self.metrics, self.clock, class_labels=[CLASS_LABEL], announce=self.told.append
         )
-        self.store.subscribe(gauges.hear)
+        self.store.subscribe(self.gauges.hear)
         self.see(*objects)
 
     def see(self, *objects: Any) -> None:
@@ -47,6 +49,18 @@ def held(status: str, seconds: float, reason: str = "Because", message: str = ""
         "message": message,
         "lastTransitionTime": since,
     }
+
+
+@pytest.mark.parametrize("scraped", [False, True], ids=["without a scrape", "with one"])
+def test_objects_that_are_gone_are_forgotten(scraped: bool) -> None:
+    """Names of claims that came and went are not kept where nothing reads; what was shown is retracted."""
+    found = Shown(going := claim(meta={"deletionTimestamp": at(THEN)}))
+    if scraped:
+        assert len(found.rows(declared.NODECLAIM.termination_current_time, "name")) == 1
+    found.store.apply(ObjectDeleted(going))
+
+    assert len(list(found.gauges.refresh())) == scraped
+    assert found.rows(declared.NODECLAIM.termination_current_time, "name") == {}
 
 
 def test_how_conditions_stand() -> None:

@@ -47,6 +47,23 @@ def running(second: float) -> Any:
     return pod(meta=BORN, status={"phase": "Running", "conditions": held})
 
 
+@pytest.mark.parametrize("scraped", [False, True], ids=["without a scrape", "with one"])
+def test_pods_that_are_gone_are_forgotten(scraped: bool) -> None:
+    """Names of pods that came and went are not kept where nothing reads; what was shown is retracted."""
+    found = Showing()
+    gauges = PodMetrics(found.store, found.metrics)
+    found.store.subscribe(gauges.hear)
+    found.store.apply(ObjectUpdated(node()))
+    found.store.apply(ObjectUpdated(pod()))
+    if scraped:
+        assert len(found.rows(declared.STATE, "name")) == 1
+    found.store.apply(ObjectDeleted(pod()))
+    found.store.apply(ObjectDeleted(node()))
+
+    assert len(list(gauges.refresh())) == scraped
+    assert found.rows(declared.STATE, "name") == {}
+
+
 def test_where_a_pod_stands() -> None:
     """A pod is shown with its owner and what is known of its node, as they are when somebody reads."""
     found = Showing()

@@ -80,6 +80,9 @@ class StatusConditionMetrics:
         else:
             self._objects.pop(key, None)
             self._deleted(item)
+            # Where nothing scrapes, the names of all objects that ever were would be kept.
+            if not self._is_shown(key):
+                self._changed.discard(key)
 
     def refresh(self) -> Iterator[None]:
         """Update the gauges, object by object."""
@@ -131,6 +134,13 @@ class StatusConditionMetrics:
         found = rows(item) if item is not None else []
         for metrics, extra in self._metrics_of(item, _KINDS[key[0]]):
             self._metrics[getattr(metrics, which)].publish(key, [(v, {**k, **extra}) for v, k in found])
+
+    def _is_shown(self, key: tuple[str, str]) -> bool:
+        shown = declared.EVERY_KIND
+        return any(
+            self._metrics[each].owns(key)
+            for each in (shown.count, shown.current_status, shown.termination_current_time)
+        )
 
     def _metrics_of(
         self, item: Any, kind: type[Resource] | None = None

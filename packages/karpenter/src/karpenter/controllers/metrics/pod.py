@@ -48,9 +48,14 @@ class PodMetrics:
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Note the pods that have changed, or whose node's labels have."""
-        item = event.object
+        item, gone = event.object, not isinstance(event, ObjectUpdated)
         if isinstance(item, Pod):
             self._changed.add(item.key)
+            # Where nothing scrapes, the names of all pods that ever were would be kept.
+            if gone and not self._metrics[declared.STATE].owns(item.key):
+                self._changed.discard(item.key)
+        elif isinstance(item, Node) and gone:
+            self._changed_nodes.discard(item.name)
         elif isinstance(item, Node) and (
             not isinstance(before, Node) or before.metadata.labels != item.metadata.labels
         ):

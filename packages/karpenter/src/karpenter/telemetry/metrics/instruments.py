@@ -188,6 +188,10 @@ class GaugeMetric(Instrument):
             self._owned[owner] = tuple(shown)
             self._values.update(shown)
 
+    def owns(self, owner: Hashable) -> bool:
+        """Whether `owner` has series."""
+        return owner in self._owned
+
     def retract(self, owner: Hashable) -> None:
         """Remove all series of `owner`."""
         self.publish(owner, ())
