@@ -12,7 +12,7 @@ from karpenter.api.labels import INITIALIZED, INSTANCE_TYPE, NODES, POD_DELETION
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import Budget, PoolRequirement
-from karpenter.api.pod import PodTemplate, PodTemplateSpec
+from karpenter.api.pod import PodCondition, PodStatus, PodTemplate, PodTemplateSpec
 from karpenter.core.disruption.balanced import PoolTotals, balance
 from karpenter.core.disruption.cost import eviction_cost, price_of
 from karpenter.core.disruption.disrupt import UNEXPLAINED, expired
@@ -178,6 +178,27 @@ def test_what_was_explained_lately_is_not_again() -> None:
 
     assert first.message == UNEXPLAINED
     assert second.message != UNEXPLAINED
+
+
+@pytest.mark.parametrize(
+    ("waiting", "explained"),
+    [pytest.param(19, 2, id="few pods wait"), pytest.param(40, 1, id="many pods wait")],
+)
+def test_fewer_machines_are_explained_while_pods_wait(waiting: int, explained: int) -> None:
+    """Each explanation is a simulation with all pods that wait, and the provisioner waits for its end."""
+    unscheduled = PodStatus(
+        conditions=(PodCondition(type="PodScheduled", status="False", reason="Unschedulable"),)
+    )
+    view = cluster(
+        pool(),
+        *(machine(f"node-{at}", "small") for at in (1, 2)),
+        *(pod(f"a-{at}", f"node-{at}", cpu="2") for at in (1, 2)),
+        *(msgspec.structs.replace(pod(f"b-{at}"), status=unscheduled) for at in range(waiting)),
+    )
+
+    kept = decided(view, explain=2, stop=lambda: True).kept
+
+    assert sum(each.message != UNEXPLAINED for each in kept) == explained
 
 
 def test_an_empty_machine_that_holds_room_for_a_buffer_stays() -> None:

@@ -31,7 +31,7 @@ from karpenter_local.apiserver.tokens import ServiceAccountTokens
 from karpenter_local.apiserver.writing import WriteOptions, create, update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from karpenter.base.clock import Clock
@@ -146,13 +146,21 @@ class Backend:
         return found
 
     def incoming(
-        self, call: RequestInfo, value: Object, repeated: tuple[str, ...]
+        self,
+        call: RequestInfo,
+        value: Object,
+        repeated: tuple[str, ...],
+        touched: Collection[str] | None = None,
     ) -> tuple[Object, list[str]]:
-        """Return a body as it is stored, and warnings about it."""
+        """
+        Return a body as it is stored, and warnings about it.
+
+        `touched` names the fields at the top that a patch of the stored object speaks of.
+        """
         if call.resource.custom:
             stored = self.version(self.kept(call.resource))
             return custom.custom(call, self.version(call.resource), stored, value, repeated)
-        return incoming.built_in(call, value, repeated)
+        return incoming.built_in(call, value, repeated, touched if call.resource.stored else None)
 
     def configuration(
         self, call: RequestInfo, value: Object, repeated: tuple[str, ...]

@@ -43,6 +43,12 @@ _WORTH_PACKING = 128 * 1024
 _STUCK_AFTER = 60.0
 """Seconds for which a write may wait for a client that does not read."""
 
+_BETWEEN_WRITES = 0.02
+"""Seconds from one write of a stream to the next; the first after a pause is not delayed."""
+
+_MANY_EVENTS = 64
+"""Events that are worth a write of their own at once."""
+
 _SHUTDOWN_SECONDS = 0.5
 """Seconds for which the shutdown waits for active requests. Watches never end by themselves."""
 
@@ -151,10 +157,15 @@ async def _stream(incoming: web.BaseRequest, stream: Watch | FollowedLog) -> web
     outgoing.enable_chunked_encoding()
     await outgoing.prepare(incoming)
     batches = stream.batches()
+    loop = asyncio.get_running_loop()
     try:
         async for batch in batches:
+            began = loop.time()
             async with asyncio.timeout(_STUCK_AFTER):
                 await outgoing.write(b"\n".join((*batch, b"")))
+            # What happens meanwhile is written together: a write costs both ends as much as several events.
+            if len(batch) < _MANY_EVENTS:
+                await asyncio.sleep(max(0.0, began + _BETWEEN_WRITES - loop.time()))
         await outgoing.write_eof()
     except (ConnectionError, TimeoutError):
         outgoing.force_close()

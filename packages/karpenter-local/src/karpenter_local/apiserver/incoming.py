@@ -16,7 +16,7 @@ from karpenter_local.apiserver.schema.conform import Mismatch, conform
 from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
@@ -61,15 +61,21 @@ def check_kind(resource: APIResource, value: Object) -> None:
     value["kind"], value["apiVersion"] = kind, api_version
 
 
-def built_in(call: RequestInfo, value: Object, repeated: Sequence[str]) -> tuple[Object, list[str]]:
-    """Return a body of a built-in kind as it is stored, and warnings about it."""
+def built_in(
+    call: RequestInfo, value: Object, repeated: Sequence[str], touched: Collection[str] | None = None
+) -> tuple[Object, list[str]]:
+    """
+    Return a body of a built-in kind as it is stored, and warnings about it.
+
+    All but the fields that are `touched`, if that is given, are as they are stored already.
+    """
     mode = validation_mode(call)
     resource = call.resource
     check_kind(resource, value)
     definition = built_in_types().of_kind(resource.group, resource.version, resource.kind)
     assert definition is not None, resource.kind
     try:
-        unknown = conform(value, definition)
+        unknown = conform(value, definition, touched)
     except Mismatch as error:
         raise unfit(resource, str(error)) from None
     sentences = [*repeated, *(f'unknown field "{path}"' for path in unknown)]

@@ -6,6 +6,7 @@ Names, labels and the like are judged in :mod:`.validation.meta`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import errors
@@ -97,4 +98,9 @@ def tidy(meta: dict[str, Any]) -> None:
 
 def stamp(moment: datetime) -> str:
     """Return `moment` as the API writes times: RFC 3339 in UTC, whole seconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp(moment.replace(microsecond=0))
+
+
+@lru_cache(maxsize=64)
+def _stamp(second: datetime) -> str:
+    return second.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -37,7 +37,10 @@ def is_active(pod: Pod) -> bool:
 
 def condition(pod: Pod, kind: str) -> PodCondition | None:
     """Return the pod's condition of a type."""
-    return next((each for each in pod.status.conditions if each.type == kind), None)
+    for each in pod.status.conditions:  # a loop, since every pod of a workload is asked at every look
+        if each.type == kind:
+            return each
+    return None
 
 
 def is_ready(pod: Pod) -> bool:

@@ -54,6 +54,7 @@ def change(count: int, mine: Sequence[Pod], related: Sequence[Pod]) -> ReplicaCh
 def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) -> Plain:
     """Return the status that the set's pods amount to."""
     active = [pod for pod in mine if pods.is_active(pod)]
+    ready = [pod for pod in active if pods.is_ready(pod)]
     template = ((plain.spec_of(owner).get("template") or {}).get("metadata") or {}).get("labels") or {}
     least = int(plain.spec_of(owner).get("minReadySeconds", 0))
     known = plain.status_of(owner).get("conditions") or []
@@ -67,8 +68,10 @@ def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) ->
     result: Plain = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(template.items() <= pod.metadata.labels.items() for pod in active),
-        "readyReplicas": sum(pods.is_ready(pod) for pod in active),
-        "availableReplicas": sum(pods.is_available(pod, least, now) for pod in active),
+        "readyReplicas": len(ready),
+        "availableReplicas": sum(pods.is_available(pod, least, now) for pod in ready)
+        if least
+        else len(ready),
         "terminatingReplicas": sum(pods.is_leaving(pod) and not pods.is_finished(pod) for pod in mine),
         "observedGeneration": plain.generation_of(owner),
     }

@@ -62,7 +62,10 @@ Pairs = tuple[tuple[str, str], ...]
 
 def first(pairs: Pairs, name: str, default: str = "") -> str:
     """Return the first value under `name`; in headers, `name` must be lower case."""
-    return next((value for key, value in pairs if key == name), default)
+    for key, value in pairs:  # a loop, since this is asked a dozen times per request
+        if key == name:
+            return value
+    return default
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,13 +94,14 @@ class OperatorProcess:
         host: str | None = None,
         ca_bundle: str | None = None,
         terms: Terms | None = None,
+        lease_transport: Transport | None = None,
     ) -> None:
         """
         Take what the process is made of.
 
         `host` is the one address on which probes and metrics are served; without it, all are. `ca_bundle` is
         what the transport trusts the API server by, in base64, where that is known. `terms` are those of
-        the lease.
+        the lease, for which `lease_transport` is, if there is one.
         """
         self._terms = terms
         self._fence = Fence(clock.boottime)
@@ -114,9 +115,9 @@ class OperatorProcess:
         bucket = TokenBucket(rate=settings.kube_client_qps, burst=settings.kube_client_burst)
         self.client = Client(transport, chance=chance, bucket=bucket, fence=self._fence)
         # Renewing a lease must not wait behind a thousand other requests.
-        # A client without the shared rate limit: a late renewal would lose the leadership. It has no fence,
-        # which the lease itself opens.
-        self._lease_client = Client(transport, chance=chance)
+        # A client without the shared rate limit and, over HTTP, with connections of its own: a late renewal
+        # would lose the leadership. It has no fence, which the lease itself opens.
+        self._lease_client = Client(lease_transport or transport, chance=chance)
         self._namespace = settings.leader_election_namespace or namespace
         self._idle_metrics = Metrics(clock=clock, process=True)
         self._idle_metrics[runtime.LEADER].set(0.0, name=settings.leader_election_name)
@@ -262,6 +263,7 @@ async def run(
         environ=environ, clock=clock, kubeconfig=target.kubeconfig, context=target.context
     )
     transport = HttpTransport(cluster.endpoint, cluster.credentials)
+    leases = HttpTransport(cluster.endpoint, cluster.credentials)
     process = OperatorProcess(
         transport,
         target=target,
@@ -272,6 +274,7 @@ async def run(
         environ=environ,
         ca_bundle=cluster.endpoint.trust.bundle(),
         terms=terms,
+        lease_transport=leases,
     )
     task = asyncio.get_running_loop().create_task(process.run(), name="operator")
     with _signals(task.cancel):
@@ -281,6 +284,7 @@ async def run(
             log.info("operator.signalled")
         finally:
             await transport.close()
+            await leases.close()
 
 
 class _signals:  # noqa: N801  reads as what it does: with _signals(...)

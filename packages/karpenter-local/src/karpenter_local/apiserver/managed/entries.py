@@ -35,6 +35,8 @@ class Managed(msgspec.Struct):
 
     fields: Set
     time: str = ""
+    in_order: Set | None = None
+    """The set with its elements in order, where that is known."""
 
 
 Managers = dict[Key, Managed]
@@ -44,8 +46,8 @@ class BadEntries(ValueError):  # noqa: N818  reads as what is the matter
     """The list that a client sent cannot be read."""
 
 
-def read(entries: Any) -> Managers:
-    """Return the managers that a list in metadata names."""
+def read(entries: Any, *, in_order: bool = False) -> Managers:
+    """Return the managers that a list in metadata names; what :func:`write` has written is in order."""
     found: Managers = {}
     for entry in entries or ():
         operation = entry.get("operation", "")
@@ -57,7 +59,8 @@ def read(entries: Any) -> Managers:
         key = Key(
             operation, entry.get("manager", ""), entry.get("apiVersion", ""), entry.get("subresource", "")
         )
-        found[key] = Managed(fields or {}, entry.get("time") or "")
+        fields = fields or {}
+        found[key] = Managed(fields, entry.get("time") or "", fields if in_order else None)
     return found
 
 
@@ -74,7 +77,9 @@ def write(managers: Managers) -> list[dict[str, Any]]:
         }
         if capped[key].time:
             entry["time"] = capped[key].time
-        entry |= {"fieldsType": "FieldsV1", "fieldsV1": sets.ordered(capped[key].fields)}
+        managed = capped[key]
+        fields = managed.fields if managed.fields is managed.in_order else sets.ordered(managed.fields)
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": fields}
         if key.subresource:
             entry["subresource"] = key.subresource
         entries.append(entry)

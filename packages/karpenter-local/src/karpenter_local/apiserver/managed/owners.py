@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.managed import entries, sets
 from karpenter_local.apiserver.managed.compare import compare, fields_of
 from karpenter_local.apiserver.managed.entries import UPDATE, Key, Managed
@@ -88,14 +89,17 @@ def after_update(value: Object, before: Object, write: Write) -> list[Any] | Non
         return []
     if not was and not given:
         return None
-    managers = entries.read(given or was)
+    # What is stored is in order; a client may have sent it back in another.
+    managers = entries.read(given or was, in_order=not given or encode(given) == encode(was))
     found = compare(_bare(before), _bare(value), write.shape)
     touched = write.own(found.touched)
-    for other in managers.values():
-        other.fields = sets.difference(sets.difference(other.fields, touched), found.removed)
+    for key, other in managers.items():
+        left = other.fields if key == write.key else sets.difference(other.fields, touched)
+        other.fields = sets.difference(left, found.removed)
     if touched:
-        mine = managers.get(write.key)
-        managers[write.key] = Managed(sets.union(mine.fields, touched) if mine else touched, write.now)
+        mine = managers.setdefault(write.key, Managed({}))
+        mine.fields = sets.union(mine.fields, touched)
+        mine.time = write.now
     return entries.write(managers)
 
 

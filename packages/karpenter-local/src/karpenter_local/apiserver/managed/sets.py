@@ -38,26 +38,33 @@ def join(member: bool, children: Set) -> Set | None:
 
 
 def union(left: Set, right: Set) -> Set:
-    """Return what is in either; both are roots, not nodes."""
+    """Return what is in either, `left` itself if it has all of `right`; both are roots, not nodes."""
     if not right:
         return left
     if not left:
         return right
     found = dict(left)
+    same = True
     for key, theirs in right.items():
         if key == SELF:
-            found[SELF] = {}
+            node: Set = found.get(SELF, {})
         elif key in found:
-            found[key] = _union_node(found[key], theirs)
+            node = _union_node(found[key], theirs)
         else:
-            found[key] = theirs
-    return found
+            node = theirs
+        if found.get(key) is not node:
+            found[key] = node
+            same = False
+    return left if same else found
 
 
 def _union_node(left: Set, right: Set) -> Set:
     left_member, left_children = split(left)
     right_member, right_children = split(right)
-    node = join(left_member or right_member, union(left_children, right_children))
+    children = union(left_children, right_children)
+    if children is left_children and (left_member or not right_member):
+        return left
+    node = join(left_member or right_member, children)
     assert node is not None
     return node
 
@@ -77,10 +84,11 @@ def intersection(left: Set, right: Set) -> Set:
 
 
 def difference(left: Set, right: Set) -> Set:
-    """Return what is in `left` and not in `right`."""
+    """Return what is in `left` and not in `right`: `left` itself, if `right` has nothing of it."""
     if not right:
         return left
     found: Set = {}
+    same = SELF not in left
     for key, ours in left.items():
         if key == SELF:
             continue
@@ -89,10 +97,15 @@ def difference(left: Set, right: Set) -> Set:
             continue
         left_member, left_children = split(ours)
         right_member, right_children = split(right[key])
-        node = join(left_member and not right_member, difference(left_children, right_children))
+        rest = difference(left_children, right_children)
+        if rest is left_children and not (left_member and right_member):
+            found[key] = ours
+            continue
+        same = False
+        node = join(left_member and not right_member, rest)
         if node is not None:
             found[key] = node
-    return found
+    return left if same else found
 
 
 def without(left: Set, right: Set) -> Set:

@@ -19,7 +19,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter_local.apiserver.bodies import json_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
@@ -35,10 +35,14 @@ class Mismatch(ValueError):  # noqa: N818  reads as what is the matter
     """A value that cannot be read as its field's type; the text is the API's."""
 
 
-def conform(value: Any, definition: TypeDefinition) -> list[str]:
-    """Bring `value` into shape; return the paths of unknown fields, in order."""
+def conform(value: Any, definition: TypeDefinition, touched: Collection[str] | None = None) -> list[str]:
+    """
+    Bring `value` into shape; return the paths of unknown fields, in order.
+
+    `touched` names the fields at the top that are not in shape already; without it, all are looked at.
+    """
     unknown: list[str] = []
-    _struct(value, definition, None, unknown)
+    _struct(value, definition, None, unknown, touched)
     return unknown
 
 
@@ -53,9 +57,15 @@ def _empty(field: TypeField) -> Any:
     return _ZEROS.get(field.type.code)
 
 
-def _struct(value: Any, definition: TypeDefinition, where: Any, unknown: list[str]) -> Any:
+def _struct(
+    value: Any,
+    definition: TypeDefinition,
+    where: Any,
+    unknown: list[str],
+    touched: Collection[str] | None = None,
+) -> Any:
     fields = definition.fields
-    for key in list(value):
+    for key in list(value) if touched is None else [key for key in value if key in touched]:
         field = fields.get(key)
         if field is None:
             del value[key]

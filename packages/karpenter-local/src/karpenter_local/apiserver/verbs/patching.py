@@ -44,9 +44,12 @@ def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
         raise errors.not_found(call.resource, call.name)
     definition = built_in_types().of_kind(call.resource.group, call.resource.version, call.resource.kind)
     value = backend.outgoing(call.resource, old.object())
+    # A patch that is merged changes nothing but the fields that it names; a directive may mean any of them.
+    merged = language != JSON_PATCH and not any(key.startswith("$") for key in body)
+    touched = frozenset(body) if merged else None
     changed = change(language, value, body, definition)
     try:
-        changed, warned = backend.incoming(call, changed, ())
+        changed, warned = backend.incoming(call, changed, (), touched)
     except incoming.Unfit as error:
         shown = call.request.body if language == STRATEGIC else encode(changed)
         raise errors.patch_invalid(shown.decode(errors="replace"), error.why) from None

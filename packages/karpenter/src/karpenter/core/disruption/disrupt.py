@@ -80,6 +80,9 @@ RELOOK: Final = timedelta(minutes=5)
 """Time after which a decision is made again though nothing has changed."""
 
 _MOST_REPLACEMENTS: Final = 100
+_WAITING_PODS: Final = 20
+"""Pods that wait which make a simulation cost about as much again."""
+
 _TICK: Final = timedelta(seconds=1)
 
 
@@ -258,6 +261,9 @@ class _Pass:
         gone = {name for command in commands for name in command.candidates}
         by_name = {each.name: each for each in (*self._survey.eventual, *self._survey.candidates)}
         lately, explained = self._memory.lately_explained(self._now), 0
+        # Pods that wait take part in every simulation: while there are thousands, they are what matters, and
+        # explaining two hundred nodes would keep the provisioner waiting for a minute.
+        effort = 1 + self._simulator.waiting // _WAITING_PODS
         for node in self._nodes:
             if not node.is_managed or node.name in gone:
                 continue
@@ -274,7 +280,7 @@ class _Pass:
             else:
                 # Each explanation is a simulation, and users are told at most every quarter of an hour.
                 closely = node.name not in lately and explained < self._settings.explain
-                explained += closely
+                explained += effort if closely else 0
                 yield _kept(node.name, candidate, self._explained(candidate, closely=closely))
 
     def _headroom(self, reason: str) -> Headroom:

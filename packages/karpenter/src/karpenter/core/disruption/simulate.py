@@ -289,6 +289,11 @@ class Simulator:
             options, packing="price", effort=min(options.effort, _EFFORT)
         )
 
+    @property
+    def waiting(self) -> int:
+        """How many pods wait for a place, whatever goes."""
+        return len(self._cluster.waiting)
+
     def as_it_is(self) -> Problem:
         """Return the cluster with every pod where it was at first, and all that could move to be placed."""
         cluster = self._cluster
