@@ -135,7 +135,7 @@ def console(  # noqa: PLR0917  click hands over options by name
     serving = _Serving(settings, catalog, port=port, browser=browser, output=output)
     with suppress(KeyboardInterrupt):
         if record is not None:
-            asyncio.run(serving.fixed(record_source(record, settings), record=record))
+            asyncio.run(serving.recorded(record, settings if given else None))
         elif saved is not None:
             asyncio.run(serving.fixed(FixedSource(saved_plan(saved, catalog_named(catalog or "kwok")))))
         elif paths:
@@ -159,10 +159,14 @@ class _Serving:
         self._browser = browser
         self._output = output
 
-    async def fixed(self, source: FixedSource, *, record: Path | None = None) -> None:
-        """Serve what does not change; of a record, plans are worked out meanwhile."""
-        work = [self._sample(source, record)] if record is not None else []
-        await self._serve(source, *work)
+    async def fixed(self, source: FixedSource) -> None:
+        """Serve what does not change."""
+        await self._serve(source)
+
+    async def recorded(self, record: Path, settings: Settings | None) -> None:
+        """Serve a flight record; plans are worked out meanwhile."""
+        source = record_source(record, settings)
+        await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
         """Serve a live cluster."""
@@ -217,13 +221,11 @@ class _Serving:
         if self._browser:
             webbrowser.open(url)
 
-    async def _sample(self, source: FixedSource, record: Path) -> None:
+    async def _sample(self, source: FixedSource, record: Path, settings: Settings | None) -> None:
         """Work out what the operator would have done at moments of a record, one after the other."""
         for moment in sampled_moments(source.document(), _SAMPLES):
             with suppress(CommandError):
-                inquiry = await asyncio.to_thread(
-                    recorded_inquiry, record, moment, self._settings, progress=False
-                )
+                inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, settings, progress=False)
                 source.add_plan(await asyncio.to_thread(plan_at, inquiry))
 
 
@@ -264,7 +266,7 @@ def record_document(file: Path) -> ConsoleDocument:
         raise CommandError(f"{file}: {error}") from error
 
 
-def record_source(file: Path, settings: Settings) -> FixedSource:
+def record_source(file: Path, settings: Settings | None) -> FixedSource:
     """Return a flight record as a source; the cluster of a moment is read from the file when it is asked."""
 
     @lru_cache(_MOMENTS)
@@ -319,7 +321,7 @@ def plan_page(document: ConsoleDocument, inquiry: Inquiry) -> str:
     return render_page(with_answers(document, inquiry, explain, go_on=lambda: monotonic() < ends))
 
 
-def record_page(file: Path, settings: Settings) -> str:
+def record_page(file: Path, settings: Settings | None) -> str:
     """Return a flight record as one file, with answers about its last moment."""
     document = record_document(file)
     ends, plans = monotonic() + _PLAN_SECONDS, []

@@ -11,7 +11,6 @@ import click
 from karpenter import __version__
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import FORMS, output_option_with, table
-from karpenter.cli.plan import settings_of
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
 
@@ -56,7 +55,7 @@ def replay(file: Path, output: Output) -> None:
     if output.form == "html":
         from karpenter.cli.console import record_page  # noqa: PLC0415  only html needs it
 
-        click.echo(record_page(file, settings_of(())), nl=False)
+        click.echo(record_page(file, None), nl=False)
     else:
         output.write(found, text=_text)
     sys.exit(1 if any(each.result == "different" for each in found) else 0)

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,15 +15,18 @@ from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
-from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.decision import DecisionSettings, decide
 from karpenter.cli.planning.input import read_input
+from karpenter.core.disruption.settings import DisruptionContext
+from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.replay.record import Unreadable, moment_at
+from karpenter.replay.replay import recorded_settings
 from karpenter.why.answer import Inquiry
 from karpenter.why.nodes import explain_claim, explain_node, explain_pool
 from karpenter.why.pods import explain_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from karpenter.cli.output import Output
@@ -120,7 +123,10 @@ def why(  # noqa: PLR0917  click hands over options by name
         )
     settings = settings_of(given)
     if record is not None:
-        inquiry = recorded_inquiry(record, moment_of(at, "--at") if at is not None else None, settings)
+        moment = moment_of(at, "--at") if at is not None else None
+        with progress() as doing:
+            doing("reading the record")
+            inquiry = recorded_inquiry(record, moment, settings if given else None)
     else:
         types, moment = catalog_named(catalog), moment_of(now)
         with progress() as doing:
@@ -148,7 +154,7 @@ def target_of(text: str) -> tuple[str, str]:
 def inquiry_of(
     view: ClusterView,
     catalog: Catalog,
-    settings: Settings,
+    settings: Settings | DecisionSettings,
     now: datetime,
     done: tuple[Done, ...] = (),
     *,
@@ -177,9 +183,13 @@ def inquiry_of(
 
 
 def recorded_inquiry(
-    file: Path, at: datetime | None, settings: Settings, *, progress: bool = True
+    file: Path, at: datetime | None, settings: Settings | None, *, progress: bool = True
 ) -> Inquiry:
-    """Return the cluster at a moment of a flight record; raises CommandError where there is none."""
+    """
+    Return the cluster at a moment of a flight record; raises CommandError where there is none.
+
+    Without `settings`, those of the operator that wrote the record hold.
+    """
     try:
         with file.open("rb") as lines:
             found = moment_at(lines, at)
@@ -192,7 +202,24 @@ def recorded_inquiry(
             f"{file}: no decision was made by {at.isoformat() if at is not None else 'its end'}",
             hint="karpenter replay FILE lists the decisions and their times",
         )
-    return inquiry_of(found.view, found.catalog, settings, found.now, found.done, progress=progress)
+    try:
+        held = settings or _recorded(found.given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(
+            f"{file}: the settings in it cannot be read ({error})", hint="give settings with --set"
+        ) from error
+    return inquiry_of(found.view, found.catalog, held, found.now, found.done, progress=progress)
+
+
+def _recorded(given: Mapping[str, Any]) -> DecisionSettings:
+    """Return the settings of the operator that wrote a record; the defaults where it was asked nothing."""
+    provisioning, context = recorded_settings(given)
+    if provisioning is None:
+        provisioning = ProvisioningSettings()
+    if context is None:
+        context = DisruptionContext(options=provisioning.options, policy=provisioning.policy)
+    fresh = DisruptionContext(settings=context.settings, options=context.options, policy=context.policy)
+    return DecisionSettings(provisioning=provisioning, disruption=fresh)
 
 
 def explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:
