@@ -23,7 +23,7 @@ from karpenter.api.pod import Pod
 from karpenter.cli import main
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.provisioning.provisioner import ProvisioningMemory, provision
-from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.operator.options import parse_settings, provisioning_settings
 from karpenter.replay.record import Asked, CatalogWriter, Done, RecordBegun, line_of
 from karpenter.replay.replay import Origin, given
@@ -173,7 +173,13 @@ def with_settings(file: Path, given: dict[str, Any]) -> Path:
 def test_a_record_is_asked_with_its_settings(arguments: tuple[str, ...], price: str, tmp_path: Path) -> None:
     """The settings of the operator that wrote a record hold, unless others are given."""
     settings = provisioning_settings(parse_settings({"node-price": "1"}))
-    call: partial[Any] = partial(provision, None, None, ProvisioningMemory(), settings=settings)
+    call: partial[Any] = partial(
+        provision,
+        ClusterState(serves=None).view(),
+        load_catalog("kwok"),
+        ProvisioningMemory(),
+        settings=settings,
+    )
     file = with_settings(write_record(tmp_path), given(call, lambda _: Origin(0, 0)))
     at = ("--at", "2026-03-02T12:30:00Z")
     result = CliRunner().invoke(main, ["why", "pod/a", "--record", str(file), *at, *arguments])

@@ -29,7 +29,8 @@ from karpenter.cli.planning.data import disruption_data, plan_data
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
-from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
+from karpenter.cloud.catalogs.current import CurrentCatalog
+from karpenter.cloud.catalogs.load import built_in_names
 from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
@@ -40,6 +41,7 @@ from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.replay.record import Unreadable
+from karpenter.top.prices import catalog_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +94,12 @@ _SAME: Final = timedelta(milliseconds=1)
     "--catalog",
     default="",
     metavar="FILE|NAME",
-    help="The instance types on sale.  [default: aws for NodePools of EC2, else kwok]",
+    help="The instance types on sale.  [default: the built-in catalogue of the nodes' region]",
+)
+@click.option(
+    "--live-prices",
+    is_flag=True,
+    help="Of a live cluster: ask AWS for the prices of this moment, with your credentials.",
 )
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option(
@@ -112,6 +119,7 @@ def console(  # noqa: PLR0917  click hands over options by name
     demo: bool,
     paths: tuple[str, ...],
     catalog: str,
+    live_prices: bool,
     given: tuple[str, ...],
     port: int,
     browser: bool,
@@ -132,7 +140,7 @@ def console(  # noqa: PLR0917  click hands over options by name
         )
     settings = settings_of(given)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    serving = _Serving(settings, catalog, port=port, browser=browser, output=output)
+    serving = _Serving(settings, catalog, live_prices=live_prices, port=port, browser=browser, output=output)
     with suppress(KeyboardInterrupt):
         if record is not None:
             asyncio.run(serving.recorded(record, settings if given else None))
@@ -152,9 +160,19 @@ def console(  # noqa: PLR0917  click hands over options by name
 class _Serving:
     """One run of the server."""
 
-    def __init__(self, settings: Settings, catalog: str, *, port: int, browser: bool, output: Output) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: str,
+        *,
+        live_prices: bool,
+        port: int,
+        browser: bool,
+        output: Output,
+    ) -> None:
         self._settings = settings
         self._catalog = catalog
+        self._live_prices = live_prices
         self._port = port
         self._browser = browser
         self._output = output
@@ -176,7 +194,7 @@ class _Serving:
         note("Reading the cluster.")
         try:
             title = context or Path(kubeconfig).name
-            await self._follow(client, title, lambda groups: catalog_for(self._catalog, groups))
+            await self._follow(client, title, live_catalog(self._catalog, live=self._live_prices))
         finally:
             await client.close()
 
@@ -188,7 +206,7 @@ class _Serving:
             client, catalog = await stack.enter_async_context(sandbox())
             await self._follow(client, "demo", lambda _: catalog)
 
-    async def _follow(self, client: Client, title: str, catalog: Callable[[frozenset[str]], Catalog]) -> None:
+    async def _follow(self, client: Client, title: str, catalog: Callable[[ClusterView], Catalog]) -> None:
         follower = ClusterFollower(
             client,
             title=title,
@@ -238,9 +256,29 @@ def explain(inquiry: Inquiry, target: str) -> Explanation:
         raise Unanswerable("; ".join(error.problems)) from error
 
 
-def catalog_for(name: str, groups: frozenset[str]) -> Catalog:
-    """Return the catalogue that was named, or the one of the clouds that NodePools buy from."""
-    return catalog_named(name or ("aws" if DOMAIN in groups else "kwok"))
+def live_catalog(name: str, *, live: bool) -> Callable[[ClusterView], Catalog]:
+    """Return what returns the catalogue that was named, or the one that suits a cluster, as it is now."""
+    source: CurrentCatalog | None = None
+
+    def current(view: ClusterView) -> Catalog:
+        nonlocal source
+        if source is None:
+            chosen = name or suited_catalog(view)
+            if not chosen:  # no node and no NodePool says where it is
+                return catalog_named("kwok")
+            source = CurrentCatalog(chosen, live=live)
+            source.catalog = catalog_named(chosen)
+        source.update()
+        assert source.catalog is not None
+        return source.catalog
+
+    return current
+
+
+def suited_catalog(view: ClusterView) -> str:
+    """Return the built-in catalogue that suits a cluster; that of EC2 for a region that has none."""
+    found = catalog_for(view)
+    return found if found in {"", *built_in_names()} else "aws"
 
 
 def demo_cluster() -> Any:
@@ -297,8 +335,7 @@ def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> Fixe
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
-    groups = frozenset(pool.spec.template.spec.node_class_ref.group for pool in found.view.pools.values())
-    types, now = catalog_for(catalog, groups), moment_of(None)
+    types, now = catalog_named(catalog or suited_catalog(found.view) or "kwok"), moment_of(None)
     decision = decide(found.view, types, settings, now, disruption=True)
     document = planned_document(decision, found.view, types, now, title=", ".join(paths))
     return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now, progress=False))
