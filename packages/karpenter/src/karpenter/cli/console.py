@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
@@ -211,7 +211,7 @@ class _Serving:
             client,
             title=title,
             catalog=catalog,
-            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now, progress=False),
+            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
         )
@@ -243,7 +243,7 @@ class _Serving:
         """Work out what the operator would have done at moments of a record, one after the other."""
         for moment in sampled_moments(source.document(), _SAMPLES):
             with suppress(CommandError):
-                inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, settings, progress=False)
+                inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, settings)
                 source.add_plan(await asyncio.to_thread(plan_at, inquiry))
 
 
@@ -294,10 +294,11 @@ def demo_cluster() -> Any:
 def record_document(file: Path) -> ConsoleDocument:
     """Return a flight record as the page shows it; raises CommandError where it cannot be read."""
     try:
-        with file.open("rb") as lines:
-            interval = fitting_interval(lines)
-        with file.open("rb") as lines:
-            return read_record(lines, title=file.name, interval=interval)
+        with progress("reading the record"):
+            with file.open("rb") as lines:
+                interval = fitting_interval(lines)
+            with file.open("rb") as lines:
+                return read_record(lines, title=file.name, interval=interval)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
@@ -310,7 +311,7 @@ def record_source(file: Path, settings: Settings | None) -> FixedSource:
     @lru_cache(_MOMENTS)
     def inquire(at: datetime | None) -> Inquiry:
         try:
-            return recorded_inquiry(file, at + _SAME if at is not None else None, settings, progress=False)
+            return recorded_inquiry(file, at + _SAME if at is not None else None, settings)
         except CommandError as error:
             raise Unanswerable("; ".join(error.problems)) from error
 
@@ -331,14 +332,16 @@ def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
 
 
 def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:
-    found = read_input(paths)
+    with progress("reading manifests") as doing:
+        found = read_input(paths, tell=doing)
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
     types, now = catalog_named(catalog or suited_catalog(found.view) or "kwok"), moment_of(None)
-    decision = decide(found.view, types, settings, now, disruption=True)
+    with progress(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes"):
+        decision = decide(found.view, types, settings, now, disruption=True)
     document = planned_document(decision, found.view, types, now, title=", ".join(paths))
-    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now, progress=False))
+    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now))
 
 
 def planned_document(
@@ -366,6 +369,6 @@ def record_page(file: Path, settings: Settings | None) -> str:
     for moment in reversed(sampled_moments(document, _SAMPLES)):
         if monotonic() < ends:
             with suppress(CommandError):
-                plans.append(plan_at(recorded_inquiry(file, moment, settings, progress=False)))
+                plans.append(plan_at(recorded_inquiry(file, moment, settings)))
     document = msgspec.structs.replace(document, plans=tuple(reversed(plans)))
-    return plan_page(document, recorded_inquiry(file, None, settings, progress=False))
+    return plan_page(document, recorded_inquiry(file, None, settings))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from karpenter import __version__
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.output import FORMS, output_option_with, table
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
@@ -31,6 +31,7 @@ _SHOWN_TEXT = 60
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @output_option_with(*FORMS, "html")
+@telling("making the decisions again")
 def replay(file: Path, output: Output) -> None:
     """
     Make every decision of a flight record again, and say whether it comes out the same.

@@ -16,7 +16,7 @@ import click
 import structlog
 
 from karpenter import __version__
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
@@ -160,7 +160,8 @@ def top(  # noqa: PLR0917  click hands over options by name
         return
     if feed is None:
         note("Reading the cluster.")
-    snapshot = asyncio.run(_once(find, options))
+    with progress("looking at the cluster"):
+        snapshot = asyncio.run(_once(find, options))
     notes(f"note: {each}" for each in snapshot.notes)
     if output.form == "text":
         _print(snapshot, options)
@@ -203,7 +204,8 @@ def _from_files(paths: tuple[str, ...]) -> TopFeed:
     from karpenter.cli.planning.input import read_input  # noqa: PLC0415  as above
     from karpenter.top.feed import StaticFeed  # noqa: PLC0415  as above
 
-    found = read_input(paths)
+    with progress("reading manifests") as doing:
+        found = read_input(paths, tell=doing)
     if found.problems:
         raise CommandError(*found.problems)
     return StaticFeed(found.view, found.skipped)

@@ -6,12 +6,11 @@ import difflib
 import sys
 import textwrap
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from karpenter.cli.errors import CommandError, note, notes, progress
+from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
@@ -51,8 +50,6 @@ _KINDS: Final = {
     "nodeclaims": "nodeclaim",
 }
 _WIDTH: Final = 80
-_PATIENCE: Final = 2.0
-"""Seconds after which people are told that the answer takes longer."""
 
 
 @click.command(
@@ -124,19 +121,18 @@ def why(  # noqa: PLR0917  click hands over options by name
     settings = settings_of(given)
     if record is not None:
         moment = moment_of(at, "--at") if at is not None else None
-        with progress() as doing:
-            doing("reading the record")
+        with progress("reading the record"):
             inquiry = recorded_inquiry(record, moment, settings if given else None)
     else:
         types, moment = catalog_named(catalog), moment_of(now)
-        with progress() as doing:
-            doing("reading the cluster")
+        with progress("reading the cluster"):
             found = read_input(paths, live_cluster(paths, kubeconfig, context))
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
         inquiry = inquiry_of(found.view, types, settings, moment)
-    answer = explained(inquiry, kind, name, namespace)
+    with progress("deciding, once for each change that could help"):
+        answer = explained(inquiry, kind, name, namespace)
     click.echo(_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
     sys.exit(0 if answer.placed else 1)
 
@@ -157,21 +153,10 @@ def inquiry_of(
     settings: Settings | DecisionSettings,
     now: datetime,
     done: tuple[Done, ...] = (),
-    *,
-    progress: bool = True,
 ) -> Inquiry:
-    """
-    Return a cluster at one moment, and how to ask what the operator would do with one like it.
-
-    With `progress`, people are told on standard error when the answer takes longer.
-    """
-    begun, told = monotonic(), not progress
+    """Return a cluster at one moment, and how to ask what the operator would do with one like it."""
 
     def asked(changed: ClusterView) -> ProvisioningDecision:
-        nonlocal told
-        if not told and monotonic() - begun > _PATIENCE:
-            told = True
-            note("note: each change is tried by deciding again, which takes a while for this cluster")
         return decide(changed, catalog, settings, now).provisioning
 
     def disrupted(changed: ClusterView) -> DisruptionDecision:
@@ -182,9 +167,7 @@ def inquiry_of(
     return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=done)
 
 
-def recorded_inquiry(
-    file: Path, at: datetime | None, settings: Settings | None, *, progress: bool = True
-) -> Inquiry:
+def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None) -> Inquiry:
     """
     Return the cluster at a moment of a flight record; raises CommandError where there is none.
 
@@ -208,7 +191,7 @@ def recorded_inquiry(
         raise CommandError(
             f"{file}: the settings in it cannot be read ({error})", hint="give settings with --set"
         ) from error
-    return inquiry_of(found.view, found.catalog, held, found.now, found.done, progress=progress)
+    return inquiry_of(found.view, found.catalog, held, found.now, found.done)
 
 
 def _recorded(given: Mapping[str, Any]) -> DecisionSettings:
