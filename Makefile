@@ -139,8 +139,8 @@ commands: $(VENV)/.ready ## Write the reference of commands anew
 docs: $(VENV)/.docs ## Build the documentation site into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-man: $(VENV)/.ready ## Write man pages into build/man; read them with MANPATH=build/man man karpenter
-	$(BIN)/python -m karpenter.cli.manual build/man/man1
+man: $(VENV)/.ready ## Write the man pages of the distributions anew; read them with man karpenter-plan
+	$(BIN)/python -m karpenter.cli.manual packages
 
 controlplane: $(VENV)/.ready ## Build or find the real control plane and helm, for the contract suite
 	$(BIN)/python controlplane/build.py

@@ -17,6 +17,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from karpenter.cli import errors
 from karpenter_local.controlplane.binaries import BinariesMissing, find_binaries
 from tests.helm import find_helm
 
@@ -42,6 +43,12 @@ def _logs_of_nobody() -> Iterator[None]:
     """Forget how a command that a test ran has set up logging, which holds for the whole process."""
     yield
     _logs_aside()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patience() -> None:
+    """Let no command say that it takes long, which on a busy machine would be in what tests read."""
+    errors.PATIENCE = 3600.0
 
 
 @pytest.fixture

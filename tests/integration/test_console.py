@@ -93,3 +93,36 @@ def test_a_live_cluster_is_followed_at_little_cost() -> None:
         assert explain(inquiry, "nodepool/default").answer == "It is not used: no pod waits."
 
     run_virtual(scenario())
+
+
+def test_events_say_what_the_console_says() -> None:
+    """People who read Events with kubectl and those who click in the console read the same words."""
+
+    async def scenario() -> None:
+        async with Sandbox(name="test") as sandbox:
+            await sandbox.create_node_pool(limits={"cpu": "4"}, disruption={"consolidateAfter": "5s"})
+            await sandbox.deploy("fits", replicas=1, cpu="3")
+            await sandbox.until_running(1)
+            await sandbox.deploy("waits", replicas=1, cpu="2")
+            await asyncio.sleep(60)
+            async with follower(sandbox, sandbox.running.transport()) as source:
+                inquiry = source.inquiry(None)
+                (waiting,) = (each for each in await sandbox.pods() if not each.spec.node_name)
+                (node,) = await sandbox.nodes()
+                of_pod = explain(inquiry, f"pod/{waiting.key}")
+                of_node = explain(inquiry, f"node/{node.name}")
+            events = await sandbox.events()
+        (miss,) = of_pod.node_pools
+        assert miss.message == "pool default is at its limit of 4 cpu"
+        told = {(each.reason, each.message) for each in events}
+        assert ("FailedScheduling", f"Failed to schedule pod: NodePool default: {miss.message}") in told
+        (nominated,) = (message for reason, message in told if reason == "Nominated")
+        assert nominated.startswith("Pod should schedule on nodeclaim/default-")
+        assert "no existing node takes it; " in nominated
+        assert of_node.answer.startswith("It stays: ")
+        kept = of_node.answer.removeprefix("It stays: ").removesuffix(".")
+        assert kept in {
+            message for reason, message in told if reason in {"Unconsolidatable", "DisruptionBlocked"}
+        }
+
+    run_virtual(scenario())

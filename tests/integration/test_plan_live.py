@@ -174,3 +174,21 @@ def test_nothing_to_plan_for_is_refused() -> None:
 
     assert result.exit_code == 2
     assert "--context" in result.stderr
+
+
+def why(config: Path, *arguments: str) -> dict[str, Any]:
+    """Return what ``karpenter why`` says of an object of the live cluster."""
+    words = ["why", "--kubeconfig", str(config), "--context", "embedded", "-o", "json", *arguments]
+    found: dict[str, Any] = json.loads(CliRunner().invoke(main, words).stdout)
+    return found
+
+
+def test_objects_of_a_live_cluster_are_explained(config: Path) -> None:
+    """A node is told what it was bought for, who uses it and what becomes of it; a pod, where it runs."""
+    node, pod = why(config, "node/one"), why(config, "pod", "web-0")
+
+    assert node["answer"].startswith("It would go now (Underutilized), which saves $")
+    assert "1 pod runs on it: ReplicaSet default/web" in node["because"]
+    assert node["monthly"] > 0
+    assert (pod["placed"], pod["object"]) == (True, "pod/default/web-0")
+    assert pod["answer"].startswith(f"It runs on node one ({TYPE}, test-zone-a, {PRICE}, NodePool default)")

@@ -39,7 +39,9 @@ def test_the_wheel_for_production_holds_production_alone(
     tops = {name.partition("/")[0] for name in found.namelist()}
     needs = {line.split(";")[0].split(">")[0].split("[")[0].strip() for line in requirements(found)}
 
-    assert tops == {"karpenter", f"karpenter-{__version__}.dist-info"}
+    pages = f"karpenter-{__version__}.data"
+    assert tops == {"karpenter", f"karpenter-{__version__}.dist-info", pages}
+    assert f"{pages}/data/share/man/man1/karpenter-plan.1" in found.namelist()
     assert "karpenter/console/assets/app.js" in found.namelist()
     assert not needs & LAPTOP
 
@@ -53,7 +55,11 @@ def test_the_wheel_for_laptops_needs_the_same_version(
     assert {name.partition("/")[0] for name in found.namelist()} == {
         "karpenter_local",
         f"karpenter_local-{__version__}.dist-info",
+        f"karpenter_local-{__version__}.data",
     }
+    pages = f"karpenter_local-{__version__}.data/data/share/man/man1"
+    assert f"{pages}/karpenter-local-up.1" in found.namelist()
+    assert f"{pages}/karpenter-plan.1" not in found.namelist()
     assert f"karpenter=={__version__}" in requirements(found)
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
-from karpenter.cli.console import catalog_for, saved_plan
+from karpenter.cli.console import live_catalog, saved_plan
 from karpenter.cloud.catalogs.load import load_catalog
 from tests.unit.console.clusters import small_cluster
+from tests.unit.top.clusters import node, view
 from tests.unit.why.clusters import NOW, write_catalogue
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -85,10 +83,30 @@ def test_a_plan_as_a_page(tmp_path: Path) -> None:
     assert found["answers"]["pod/default/late"]["placed"]
 
 
-def test_the_catalogue_is_that_of_the_cloud() -> None:
-    """NodePools of EC2 have the catalogue of EC2 without being told."""
-    assert "s-1x-amd64-linux" in catalog_for("", frozenset({"karpenter.kwok.sh"})).by_name
-    assert "m5.large" in catalog_for("", frozenset({"karpenter.k8s.aws"})).by_name
+@pytest.mark.parametrize(
+    ("region", "catalogue"),
+    [
+        pytest.param("eu-west-1", "aws:eu-west-1", id="that of the region"),
+        pytest.param("cn-north-1", "aws", id="that of EC2 for a region without one"),
+        pytest.param("", "kwok", id="that of the cloud in memory where nothing is said"),
+    ],
+)
+def test_the_catalogue_is_that_of_the_nodes(region: str, catalogue: str) -> None:
+    """A live cluster has the catalogue of its region without being told."""
+    current, labels = live_catalog("", live=False), {"topology.kubernetes.io/region": region}
+    found = current(view(node("a", labels) if region else node("a")))
+    assert found is load_catalog(catalogue)
+    assert current(view(node("a", labels))) is found
+
+
+def test_a_catalogue_of_a_file_follows_it(tmp_path: Path) -> None:
+    """A page that stays open has the prices of a file that is written anew."""
+    file = Path(write_catalogue(tmp_path))
+    current = live_catalog(str(file), live=False)
+    first = current(view())
+    assert current(view()) is first
+    file.write_text(file.read_text().replace("0.1", "0.25"))
+    assert current(view()) is not first
 
 
 def test_help_fits_80_columns() -> None:

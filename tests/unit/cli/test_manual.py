@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.cli.manual import man_page, manuals, page
+from karpenter.cli.manual import man_page, man_pages, manuals, page
 from tests.docs.commands import every_command  # noqa: F401  a fixture
 
 if TYPE_CHECKING:
     from karpenter.cli.manual import CommandManual
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
+PACKAGES = Path(__file__).parents[3] / "packages"
 WIDTH = 80
 
 pytestmark = pytest.mark.usefixtures("every_command")
@@ -60,6 +61,15 @@ def test_every_command_has_a_manual() -> None:
 def test_the_page_is_up_to_date() -> None:
     """The reference of commands is what the commands say; hint: make commands."""
     assert PAGE.read_text("utf-8") == page()
+
+
+def test_the_man_pages_of_the_distributions_are_up_to_date() -> None:
+    """What a wheel brings is what the commands say; hint: make man."""
+    there = {
+        str(each.relative_to(PACKAGES)): each.read_text("utf-8") for each in PACKAGES.glob("*/man/man1/*.1")
+    }
+
+    assert there == man_pages()
 
 
 def test_man_pages_are_read_without_complaint(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cli import main
 from karpenter.cloud.catalogs.load import load_catalog
-from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
+from karpenter.core.provisioning.provisioner import ProvisioningMemory, provision
+from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
+from karpenter.operator.options import parse_settings, provisioning_settings
 from karpenter.replay.record import Asked, CatalogWriter, Done, RecordBegun, line_of
+from karpenter.replay.replay import Origin, given
 from tests.unit.why.clusters import ask, machine, pod, pool, write_catalogue
 
 ROOT = Path(__file__).parents[3]
@@ -147,6 +151,50 @@ def test_answers_from_a_record_at_a_time(target: str, at: str | None, code: int,
     words = ["why", target, "--record", str(write_record(tmp_path)), *(["--at", at] if at else [])]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == code, result.output
+
+
+def with_settings(file: Path, given: dict[str, Any]) -> Path:
+    """Return a record whose decisions were made with settings."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()[:-1]]
+    for line in lines:
+        if line["line"] == "asked":
+            line["given"] = given
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("arguments", "price"),
+    [
+        pytest.param((), "$1.1000 an hour", id="those of the record"),
+        pytest.param(("--set", "node-price=2"), "$2.1000 an hour", id="those that are given"),
+    ],
+)
+def test_a_record_is_asked_with_its_settings(arguments: tuple[str, ...], price: str, tmp_path: Path) -> None:
+    """The settings of the operator that wrote a record hold, unless others are given."""
+    settings = provisioning_settings(parse_settings({"node-price": "1"}))
+    call: partial[Any] = partial(
+        provision,
+        ClusterState(serves=None).view(),
+        load_catalog("kwok"),
+        ProvisioningMemory(),
+        settings=settings,
+    )
+    file = with_settings(write_record(tmp_path), given(call, lambda _: Origin(0, 0)))
+    at = ("--at", "2026-03-02T12:30:00Z")
+    result = CliRunner().invoke(main, ["why", "pod/a", "--record", str(file), *at, *arguments])
+    assert price in result.stdout, result.output
+
+
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """A record of a version with other settings is answered with those that are given."""
+    file = with_settings(write_record(tmp_path), {"settings": {"later": 1}})
+    result = CliRunner().invoke(main, ["why", "pod/b", "--record", str(file)])
+    assert (result.exit_code, "the settings in it cannot be read" in result.stderr) == (2, True)
+    assert (
+        CliRunner().invoke(main, ["why", "pod/b", "--record", str(file), "--set", "node-price=0"]).exit_code
+        == 1
+    )
 
 
 def test_a_record_says_why_a_node_was_bought(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,12 @@ from karpenter.kube.client import Client
 from karpenter.top.advice import Advice, NodeAdvice
 from karpenter.top.feed import LiveFeed, StaticFeed, TopMonitor
 from karpenter.top.snapshot import TopOptions, snapshot_data
+from karpenter.top.text import whole_page
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.apiserver.server import Server
-from tests.unit.top.clusters import NOW, ROOM, node, view
+from tests.unit.cloud.catalogs.ec2.small_region import small_region
+from tests.unit.top.clusters import NOW, ROOM, node, printed, view
+from tests.unit.why.clusters import write_catalogue
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -129,3 +133,72 @@ async def test_other_clouds_have_no_price(zone: str) -> None:
     found = monitor.take(TopOptions())
     assert found.totals.unpriced == 1
     assert found.notes == ("no built-in catalogue suits these nodes; name one with --catalog",)
+
+
+def _reprice(file: Path) -> None:
+    file.write_text(file.read_text().replace("0.1", "0.25"))
+
+
+async def test_prices_follow_the_file(tmp_path: Path) -> None:
+    """A screen that stays open shows the prices of a catalogue that is written anew, and decides again."""
+    file = Path(write_catalogue(tmp_path))
+    row = node("a", {**LABELS, "node.kubernetes.io/instance-type": "four"})
+    asked = []
+
+    def advise(*_: object) -> Advice:
+        asked.append(1)
+        return Advice()
+
+    monitor = TopMonitor(StaticFeed(view(POOL, row)), advise, catalog=str(file), clock=lambda: NOW)
+    await monitor.start()
+    assert monitor.take(TopOptions()).totals.hourly == 0.1
+    before = monitor.revision
+    assert not await monitor.refresh(now=True)
+    _reprice(file)
+    assert await monitor.refresh(now=True)
+    assert monitor.revision != before
+    assert monitor.take(TopOptions()).totals.hourly == 0.25
+
+
+async def test_nodes_that_come_later_have_prices() -> None:
+    """A cluster that has no node yet says by its first ones which catalogue suits it."""
+    feed = StaticFeed(view())
+    monitor = TopMonitor(feed, None, clock=lambda: NOW)
+    await monitor.start()
+    assert not await monitor.refresh(now=True)
+    monitor._feed = StaticFeed(view(node("a", LABELS)))
+    assert await monitor.refresh(now=True)
+    assert monitor.take(TopOptions()).totals.hourly == 0.096
+
+
+async def test_china_pays_in_yuan() -> None:
+    """Prices come from the list of the region, and the sign is that of its currency."""
+    labels = {
+        **LABELS,
+        "topology.kubernetes.io/region": "cn-north-1",
+        "topology.kubernetes.io/zone": "cn-north-1a",
+    }
+    monitor = TopMonitor(StaticFeed(view(POOL, node("a", labels))), None, clock=lambda: NOW)
+    await monitor.start()
+    found = monitor.take(TopOptions())
+    assert found.totals.unpriced == 0
+    assert found.notes == ("cn-north-1 has a price list and no catalogue, so nothing is decided about nodes",)
+    data = snapshot_data(found, TopOptions())
+    assert data["summary"]["currency"] == "CNY"
+    shown = "\n".join(printed(whole_page(found, TopOptions(), 160), 160))
+    assert "m5.large/¥" in shown
+    assert "¥/month" in shown
+    assert "$" not in shown
+
+
+async def test_live_prices_are_those_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With credentials AWS tells the prices; a spot node costs what it costs now, and no note is needed."""
+    zone = {"topology.kubernetes.io/region": "eu-west-1", "topology.kubernetes.io/zone": "eu-west-1a"}
+    labels = {**LABELS, **zone, "karpenter.sh/capacity-type": "spot"}
+    with small_region(monkeypatch):
+        monitor = TopMonitor(StaticFeed(view(node("a", labels))), None, live_prices=True, clock=lambda: NOW)
+        await monitor.start()
+        assert "spot prices are modelled" in monitor.take(TopOptions()).notes[0]
+        assert await monitor.refresh(now=True)
+    found = monitor.take(TopOptions())
+    assert (found.totals.hourly, found.notes) == (0.05, ())

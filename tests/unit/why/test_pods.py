@@ -103,8 +103,7 @@ UNREADY["status"] = {
         pytest.param(
             [*FULL, pool("rest"), pod("a")],
             "It will run on a new four of NodePool rest (zone-a, on-demand, $0.1000 an hour).",
-            "NodePool spot is passed over: pool spot is at its limit of 4 cpu: every instance type that "
-            "would do exceeds the pool's limits, which leave cpu 0",
+            "NodePool spot is passed over: pool spot is at its limit of 4 cpu",
             id="a NodePool before it is at its limit",
         ),
         pytest.param(
@@ -280,7 +279,7 @@ def test_the_named_limit_is_the_lowest_that_helps(tmp_path: Path) -> None:
     found = [answer(f"pod/{name}", objects, tmp_path) for name in "ab"]
     (refused,) = (each for each in found if not each["placed"])
     (miss,) = refused["nodePools"]
-    assert miss["message"].startswith("pool default uses 0 of 4 cpu of its limit before this plan: ")
+    assert miss["message"] == "with the nodes of this plan, pool default is at its limit of 4 cpu"
     assert miss["nearest"] == "would fit if the limit were 8 cpu"
 
 

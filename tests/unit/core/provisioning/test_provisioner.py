@@ -195,11 +195,16 @@ def test_a_claim_for_a_buffer_is_remembered_from_its_creation() -> None:
 
 
 def test_pods_of_a_new_claim_are_told_its_name() -> None:
-    """Once the claim has a name its pods learn it."""
-    (announced,) = nomination_events(complete(), {"default/waits": waiting()})
+    """Once the claim has a name its pods learn it, and why it is that one."""
+    pods = {"default/waits": waiting()}
+    told = nomination_events(complete(), pods, {}) + nomination_events(
+        complete(), pods, {"default/waits": "it is cheap"}
+    )
 
-    assert isinstance(announced, Announce)
-    assert announced.message.endswith("nodeclaim/claim-1.")
+    assert [each.message for each in told if isinstance(each, Announce)] == [
+        "Pod should schedule on nodeclaim/claim-1.",
+        "Pod should schedule on nodeclaim/claim-1: it is cheap.",
+    ]
 
 
 def test_a_limit_that_is_passed_is_named() -> None:

@@ -26,7 +26,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import Options, PodVolumes
-from karpenter.core.scheduling.solve import explain, solve
+from karpenter.core.scheduling.solve import bought_for, explain, solve
 from karpenter_local.testing.builders import (
     RESERVATION,
     affinity_term,
@@ -73,6 +73,11 @@ def with_volume(zone: str, *, cpu: str = "1") -> Problem:
     ]
     volumes = PodVolumes(alternatives=(Requirements.only(ZONE, frozenset({zone})),))
     return problem(pod("x", cpu=cpu), pools=[pool("p", *kinds)], volumes={"default/x": volumes})
+
+
+def with_whole_limits(left: dict[str, int], whole: dict[str, int]) -> Pool:
+    """Return a pool of large machines whose limits leave so much."""
+    return msgspec.structs.replace(pool("p", LARGE), limits=left, whole_limits=whole)
 
 
 def with_zone_limits() -> Problem:
@@ -213,6 +218,21 @@ CASES: Final = [
         "LimitReached",
         "the pool's limit on nodes is reached",
         id="a limit on nodes that is used up is named",
+    ),
+    pytest.param(
+        problem(pod("x"), pools=[with_whole_limits({"nodes": 0}, {"nodes": 3})]),
+        "LimitReached",
+        "pool p is at its limit of 3 nodes",
+        id="a limit on nodes that is known whole is told with its number",
+    ),
+    pytest.param(
+        problem(
+            pod("x"),
+            pools=[with_whole_limits({"cpu": -2000, "memory": 8}, {"cpu": 40_000, "memory": 2**36})],
+        ),
+        "LimitReached",
+        "pool p is at its limit of 40 cpu",
+        id="a limit that is used up is told with its amount and those with room are not",
     ),
     pytest.param(
         problem(pod("x"), pools=[pool("p", LARGE, limits={"cpu": "6", "memory": "64Gi"})]),
@@ -518,3 +538,19 @@ def test_the_last_relaxation_is_explained() -> None:
         "the pod's volumes can only be reached from topology.kubernetes.io/zone In [zone-8] or "
         "topology.kubernetes.io/zone In [zone-9]"
     )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        pytest.param(1, "1 pod waits for it; large in zone-1 (spot, $0.2400 an hour)", id="one pod"),
+        pytest.param(2, "2 pods wait for it; large in zone-1 (spot, $0.2400 an hour)", id="two pods"),
+    ],
+)
+def test_a_node_is_bought_for_pods(waiting: int, said: str) -> None:
+    """Why a node is bought names how many pods wait for it and why it is that machine."""
+    plan = solve(problem(*replicas(pod("x"), waiting), pools=[pool("p", LARGE)]))
+
+    (told,) = (bought_for(each) for each in plan.new_nodes)
+    assert told.startswith(said)
+    assert told.endswith(f"is the only type that holds {'it' if waiting == 1 else 'them'}")

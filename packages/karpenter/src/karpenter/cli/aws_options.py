@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
-from threading import Timer
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -19,7 +18,7 @@ import structlog
 import yaml
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import Forbidden, KubeError, NotConfigured, Unauthorized, Unreachable
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
-_PATIENCE: Final = 2.0
-"""Seconds after which people are told what is being done."""
 
 
 def aws_options(command: F) -> F:
@@ -113,18 +110,6 @@ def cluster_refusal(error: KubeError) -> CommandError:
     if isinstance(error, Unreachable):
         return CommandError(str(error), hint="kubectl get nodes shows whether the cluster can be reached")
     return CommandError(str(error))
-
-
-@contextmanager
-def said_if_slow(text: str) -> Iterator[None]:
-    """Say on standard error what is being done, if it takes longer than people wait without a word."""
-    timer = Timer(_PATIENCE, note, [f"{text} ..."])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def eks_name(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.output import output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
@@ -181,6 +181,7 @@ def catalog() -> None:
 )
 @click.argument("name", metavar="[CATALOG]", required=False)
 @output_option
+@telling("reading the catalogue")
 def list_(name: str | None, output: Output) -> None:
     """
     List the built-in catalogues, or the instance types of one.
@@ -207,6 +208,7 @@ def list_(name: str | None, output: Output) -> None:
     help=f"Where to look: {_NAMES}. Default: kwok, then aws.",
 )
 @output_option
+@telling("reading the catalogue")
 def show(kind: str, name: str | None, output: Output) -> None:
     """Show one instance type: its labels, its resources, and every offering with its price."""
     names = (KWOK, AWS) if name is None else (name,)
@@ -231,6 +233,7 @@ def show(kind: str, name: str | None, output: Output) -> None:
 )
 @click.argument("name", metavar="CATALOG")
 @output_option_with("json", "yaml")
+@telling("writing the catalogue")
 def export(name: str, output: Output) -> None:
     """
     Print a catalogue in the format that `karpenter plan --catalog` reads, to be edited.
@@ -267,6 +270,7 @@ def export(name: str, output: Output) -> None:
     metavar="FILE",
     help="Also write the Reserved Instances and Savings Plans of the account to this file.",
 )
+@telling("asking AWS")
 def refresh(region: str, path: Path | None, committed: Path | None) -> None:
     """
     Make a catalogue of EC2 from what AWS says now, with real spot prices.

@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from random import Random
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,7 +20,7 @@ from karpenter.changeover.drift import switch_over
 from karpenter.changeover.facts import ReadObjects, find_installation, of_kind
 from karpenter.changeover.hour import first_hour
 from karpenter.changeover.report import make_report, report_markdown, report_text
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
 
-_SLOW: Final = 2.0
 _ZONE_LETTER: Final = re.compile(r"[a-z]$")
 _CHURN: Final = 1
 _NOT_READ: Final = frozenset({
@@ -97,7 +95,8 @@ def changeover(  # noqa: PLR0917  click hands over options by name
     switch would fail, and 2 when the input cannot be used.
     """
     moment = moment_of(now)
-    view, read, trusted = _from_files(paths) if paths else _from_cluster(kubeconfig, context)
+    with progress("reading the cluster"):
+        view, read, trusted = _from_files(paths) if paths else _from_cluster(kubeconfig, context)
     notes(read.unread)
     installation = find_installation(read.objects)
     bundle = (
@@ -114,7 +113,10 @@ def changeover(  # noqa: PLR0917  click hands over options by name
         assert found is not None
         return found
 
-    hour = first_hour(switched.view, types, moment, passing, _Progress())
+    with progress("following the first hour") as doing:
+        hour = first_hour(
+            switched.view, types, moment, passing, lambda n: doing(f"following the first hour: pass {n}")
+        )
     chosen = [("--kubeconfig", kubeconfig), ("--context", context)]
     options = " ".join(f"{name} {shlex.quote(value)}" for name, value in chosen if value)
     report = make_report(installation, read.objects, switched, hour, kubectl=options, on_aws=on_aws)
@@ -126,19 +128,6 @@ def changeover(  # noqa: PLR0917  click hands over options by name
         case _:
             click.echo(report_text(report))
     sys.exit(_CHURN if check and (report.churn or report.blocked) else 0)
-
-
-class _Progress:
-    """Says on standard error how far the first hour is followed, once that takes long."""
-
-    def __init__(self) -> None:
-        self._told = monotonic()
-
-    def __call__(self, passes: int) -> None:
-        """Tell of a pass."""
-        if monotonic() - self._told > _SLOW:
-            self._told = monotonic()
-            note(f"following the first hour: pass {passes} ...")
 
 
 def _settings(installation: Installation) -> Settings:

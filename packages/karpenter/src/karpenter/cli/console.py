@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from karpenter.base.clock import SystemClock
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
@@ -29,7 +29,8 @@ from karpenter.cli.planning.data import disruption_data, plan_data
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
 from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
-from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
+from karpenter.cloud.catalogs.current import CurrentCatalog
+from karpenter.cloud.catalogs.load import built_in_names
 from karpenter.console.live import ClusterFollower
 from karpenter.console.page import render_page, with_answers
 from karpenter.console.record import fitting_interval, plan_at, read_record, sampled_moments
@@ -40,6 +41,7 @@ from karpenter.kube.errors import KubeError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter.replay.record import Unreadable
+from karpenter.top.prices import catalog_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +94,12 @@ _SAME: Final = timedelta(milliseconds=1)
     "--catalog",
     default="",
     metavar="FILE|NAME",
-    help="The instance types on sale.  [default: aws for NodePools of EC2, else kwok]",
+    help="The instance types on sale.  [default: the built-in catalogue of the nodes' region]",
+)
+@click.option(
+    "--live-prices",
+    is_flag=True,
+    help="Of a live cluster: ask AWS for the prices of this moment, with your credentials.",
 )
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option(
@@ -112,6 +119,7 @@ def console(  # noqa: PLR0917  click hands over options by name
     demo: bool,
     paths: tuple[str, ...],
     catalog: str,
+    live_prices: bool,
     given: tuple[str, ...],
     port: int,
     browser: bool,
@@ -132,10 +140,10 @@ def console(  # noqa: PLR0917  click hands over options by name
         )
     settings = settings_of(given)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    serving = _Serving(settings, catalog, port=port, browser=browser, output=output)
+    serving = _Serving(settings, catalog, live_prices=live_prices, port=port, browser=browser, output=output)
     with suppress(KeyboardInterrupt):
         if record is not None:
-            asyncio.run(serving.fixed(record_source(record, settings), record=record))
+            asyncio.run(serving.recorded(record, settings if given else None))
         elif saved is not None:
             asyncio.run(serving.fixed(FixedSource(saved_plan(saved, catalog_named(catalog or "kwok")))))
         elif paths:
@@ -152,17 +160,31 @@ def console(  # noqa: PLR0917  click hands over options by name
 class _Serving:
     """One run of the server."""
 
-    def __init__(self, settings: Settings, catalog: str, *, port: int, browser: bool, output: Output) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: str,
+        *,
+        live_prices: bool,
+        port: int,
+        browser: bool,
+        output: Output,
+    ) -> None:
         self._settings = settings
         self._catalog = catalog
+        self._live_prices = live_prices
         self._port = port
         self._browser = browser
         self._output = output
 
-    async def fixed(self, source: FixedSource, *, record: Path | None = None) -> None:
-        """Serve what does not change; of a record, plans are worked out meanwhile."""
-        work = [self._sample(source, record)] if record is not None else []
-        await self._serve(source, *work)
+    async def fixed(self, source: FixedSource) -> None:
+        """Serve what does not change."""
+        await self._serve(source)
+
+    async def recorded(self, record: Path, settings: Settings | None) -> None:
+        """Serve a flight record; plans are worked out meanwhile."""
+        source = record_source(record, settings)
+        await self._serve(source, self._sample(source, record, settings))
 
     async def live(self, kubeconfig: str, context: str) -> None:
         """Serve a live cluster."""
@@ -172,7 +194,7 @@ class _Serving:
         note("Reading the cluster.")
         try:
             title = context or Path(kubeconfig).name
-            await self._follow(client, title, lambda groups: catalog_for(self._catalog, groups))
+            await self._follow(client, title, live_catalog(self._catalog, live=self._live_prices))
         finally:
             await client.close()
 
@@ -184,12 +206,12 @@ class _Serving:
             client, catalog = await stack.enter_async_context(sandbox())
             await self._follow(client, "demo", lambda _: catalog)
 
-    async def _follow(self, client: Client, title: str, catalog: Callable[[frozenset[str]], Catalog]) -> None:
+    async def _follow(self, client: Client, title: str, catalog: Callable[[ClusterView], Catalog]) -> None:
         follower = ClusterFollower(
             client,
             title=title,
             catalog=catalog,
-            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now, progress=False),
+            ask=lambda view, types, now: inquiry_of(view, types, self._settings, now),
             clock=SystemClock(),
             chance=Random(),  # noqa: S311  retries
         )
@@ -217,13 +239,11 @@ class _Serving:
         if self._browser:
             webbrowser.open(url)
 
-    async def _sample(self, source: FixedSource, record: Path) -> None:
+    async def _sample(self, source: FixedSource, record: Path, settings: Settings | None) -> None:
         """Work out what the operator would have done at moments of a record, one after the other."""
         for moment in sampled_moments(source.document(), _SAMPLES):
             with suppress(CommandError):
-                inquiry = await asyncio.to_thread(
-                    recorded_inquiry, record, moment, self._settings, progress=False
-                )
+                inquiry = await asyncio.to_thread(recorded_inquiry, record, moment, settings)
                 source.add_plan(await asyncio.to_thread(plan_at, inquiry))
 
 
@@ -236,9 +256,29 @@ def explain(inquiry: Inquiry, target: str) -> Explanation:
         raise Unanswerable("; ".join(error.problems)) from error
 
 
-def catalog_for(name: str, groups: frozenset[str]) -> Catalog:
-    """Return the catalogue that was named, or the one of the clouds that NodePools buy from."""
-    return catalog_named(name or ("aws" if DOMAIN in groups else "kwok"))
+def live_catalog(name: str, *, live: bool) -> Callable[[ClusterView], Catalog]:
+    """Return what returns the catalogue that was named, or the one that suits a cluster, as it is now."""
+    source: CurrentCatalog | None = None
+
+    def current(view: ClusterView) -> Catalog:
+        nonlocal source
+        if source is None:
+            chosen = name or suited_catalog(view)
+            if not chosen:  # no node and no NodePool says where it is
+                return catalog_named("kwok")
+            source = CurrentCatalog(chosen, live=live)
+            source.catalog = catalog_named(chosen)
+        source.update()
+        assert source.catalog is not None
+        return source.catalog
+
+    return current
+
+
+def suited_catalog(view: ClusterView) -> str:
+    """Return the built-in catalogue that suits a cluster; that of EC2 for a region that has none."""
+    found = catalog_for(view)
+    return found if found in {"", *built_in_names()} else "aws"
 
 
 def demo_cluster() -> Any:
@@ -254,23 +294,24 @@ def demo_cluster() -> Any:
 def record_document(file: Path) -> ConsoleDocument:
     """Return a flight record as the page shows it; raises CommandError where it cannot be read."""
     try:
-        with file.open("rb") as lines:
-            interval = fitting_interval(lines)
-        with file.open("rb") as lines:
-            return read_record(lines, title=file.name, interval=interval)
+        with progress("reading the record"):
+            with file.open("rb") as lines:
+                interval = fitting_interval(lines)
+            with file.open("rb") as lines:
+                return read_record(lines, title=file.name, interval=interval)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except Unreadable as error:
         raise CommandError(f"{file}: {error}") from error
 
 
-def record_source(file: Path, settings: Settings) -> FixedSource:
+def record_source(file: Path, settings: Settings | None) -> FixedSource:
     """Return a flight record as a source; the cluster of a moment is read from the file when it is asked."""
 
     @lru_cache(_MOMENTS)
     def inquire(at: datetime | None) -> Inquiry:
         try:
-            return recorded_inquiry(file, at + _SAME if at is not None else None, settings, progress=False)
+            return recorded_inquiry(file, at + _SAME if at is not None else None, settings)
         except CommandError as error:
             raise Unanswerable("; ".join(error.problems)) from error
 
@@ -291,15 +332,16 @@ def saved_plan(file: Path, catalog: Catalog) -> ConsoleDocument:
 
 
 def _manifests(paths: tuple[str, ...], catalog: str, settings: Settings) -> FixedSource:
-    found = read_input(paths)
+    with progress("reading manifests") as doing:
+        found = read_input(paths, tell=doing)
     if found.problems:
         raise CommandError(*found.problems)
     notes(found.skipped)
-    groups = frozenset(pool.spec.template.spec.node_class_ref.group for pool in found.view.pools.values())
-    types, now = catalog_for(catalog, groups), moment_of(None)
-    decision = decide(found.view, types, settings, now, disruption=True)
+    types, now = catalog_named(catalog or suited_catalog(found.view) or "kwok"), moment_of(None)
+    with progress(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes"):
+        decision = decide(found.view, types, settings, now, disruption=True)
     document = planned_document(decision, found.view, types, now, title=", ".join(paths))
-    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now, progress=False))
+    return FixedSource(document, lambda _: inquiry_of(found.view, types, settings, now))
 
 
 def planned_document(
@@ -319,7 +361,7 @@ def plan_page(document: ConsoleDocument, inquiry: Inquiry) -> str:
     return render_page(with_answers(document, inquiry, explain, go_on=lambda: monotonic() < ends))
 
 
-def record_page(file: Path, settings: Settings) -> str:
+def record_page(file: Path, settings: Settings | None) -> str:
     """Return a flight record as one file, with answers about its last moment."""
     document = record_document(file)
     ends, plans = monotonic() + _PLAN_SECONDS, []
@@ -327,6 +369,6 @@ def record_page(file: Path, settings: Settings) -> str:
     for moment in reversed(sampled_moments(document, _SAMPLES)):
         if monotonic() < ends:
             with suppress(CommandError):
-                plans.append(plan_at(recorded_inquiry(file, moment, settings, progress=False)))
+                plans.append(plan_at(recorded_inquiry(file, moment, settings)))
     document = msgspec.structs.replace(document, plans=tuple(reversed(plans)))
-    return plan_page(document, recorded_inquiry(file, None, settings, progress=False))
+    return plan_page(document, recorded_inquiry(file, None, settings))

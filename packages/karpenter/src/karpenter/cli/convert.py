@@ -11,7 +11,7 @@ import msgspec
 
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
-from karpenter.cli.errors import CommandError, note, one_line
+from karpenter.cli.errors import CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.convert.documents import ConvertedDocument, OldDocument, convert_documents
 from karpenter.convert.findings import ERROR, INFO, WARN, ConversionFinding, ConversionOptions
@@ -97,6 +97,7 @@ class _File(msgspec.Struct):
     show_default=True,
     help="How to print documents.",
 )
+@telling("converting")
 def convert(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...], node_role: str, in_place: bool, report: str, ignore_defaults: bool, output: str
 ) -> None:

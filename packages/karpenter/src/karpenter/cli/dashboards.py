@@ -10,7 +10,7 @@ import msgspec
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import cluster_api, in_our_words, kube_options, run_quietly
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.output import output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
@@ -121,6 +121,7 @@ def dashboards() -> None:
     help="Write files instead: dashboards to import, rules and a scrape config for Prometheus.",
 )
 @output_option_with("yaml", "json")
+@telling("rendering the dashboards")
 def render_command(folder: Path | None, output: Output, **place: Any) -> None:
     """
     Print the objects: ServiceMonitor, PrometheusRule and ConfigMaps.
@@ -148,6 +149,7 @@ def render_command(folder: Path | None, output: Output, **place: Any) -> None:
 @click.option("--dry-run", is_flag=True, help="Let the API server check everything and change nothing.")
 @kube_options
 @output_option_with("text", "json")
+@telling("applying the dashboards")
 def install_command(*, dry_run: bool, kubeconfig: str, context: str, output: Output, **place: Any) -> None:
     """
     Apply the objects to a cluster, with server-side apply; again, it changes nothing.

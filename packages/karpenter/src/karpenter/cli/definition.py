@@ -13,7 +13,7 @@ from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import documents, read_documents, render_documents
 from karpenter.api.meta import name_of
 from karpenter.api.validation.objects import check_object
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.definition.model import schema as definition_schema
@@ -81,6 +81,7 @@ def objects_of(path: str, cluster_name: str) -> list[dict[str, Any]]:
 @_definition_argument
 @_cluster_option
 @output_option_with("yaml", "json")
+@telling("rendering the definition")
 def render_command(definition_path: str, cluster_name: str, output: Output) -> None:
     """Print the NodePool and EC2NodeClass of every pool of a cluster definition."""
     rendered = objects_of(definition_path, cluster_name)
@@ -97,6 +98,7 @@ def render_command(definition_path: str, cluster_name: str, output: Output) -> N
 @files_option(text="NodePools and EC2NodeClasses")
 @_cluster_option
 @output_option_with("yaml", "json")
+@telling("importing the definition")
 def import_command(paths: tuple[str, ...], cluster_name: str, output: Output) -> None:
     """
     Print the cluster definition that renders to these NodePools and EC2NodeClasses.
@@ -165,6 +167,7 @@ def schema_command() -> None:
     "--strict", is_flag=True, help="Exit with 1 if a pod has no place or a machine cannot be replaced."
 )
 @output_option_with("text", "json", "markdown")
+@telling("checking the definition")
 def check_command(  # noqa: PLR0917  click hands over options by name
     definition_path: str,
     cluster_name: str,

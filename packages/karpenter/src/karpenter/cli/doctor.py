@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from karpenter.cli.aws_options import cluster_refusal, eks_name
-from karpenter.cli.errors import CommandError, note, one_line
+from karpenter.cli.errors import CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.doctor.facts import DoctorFacts, LogText, PolicyText, cluster_name
@@ -90,6 +90,7 @@ _NO_LOGS: Final = "no log of the operator's pods was read: give --log FILE"
 )
 @click.option("--ignore", multiple=True, metavar="RULE", help="A rule to leave out. May be repeated.")
 @output_option_with("text", "lines", "json")
+@telling("examining the installation")
 def doctor(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     context: str | None,

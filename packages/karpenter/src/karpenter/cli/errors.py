@@ -10,18 +10,21 @@ with ``hint:`` says what helps, where that is known.
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from time import monotonic
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar, cast
 
 import click
 
 UNUSABLE = 2
 """The exit code for input that cannot be used."""
 
-PATIENCE: Final = 2.0
+PATIENCE = 2.0
 """Seconds after which people are told what takes so long."""
 
 _EVERY: Final = 5.0
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CommandError(click.ClickException):
@@ -59,20 +62,22 @@ def notes(texts: Iterable[str]) -> None:
 
 
 @contextmanager
-def progress(*, patience: float = PATIENCE, every: float = _EVERY) -> Iterator[Callable[[str], None]]:
+def progress(
+    step: str = "", *, patience: float | None = None, every: float = _EVERY
+) -> Iterator[Callable[[str], None]]:
     """
     Say on standard error what is being done, once that takes long, and again every few seconds.
 
-    What is yielded is called with the name of each step, such as ``reading manifests``.
+    What is yielded is called with the name of each step, such as ``reading manifests``; `step` is the first.
     """
-    began, step, done = monotonic(), "", threading.Event()
+    began, done = monotonic(), threading.Event()
 
     def begin(name: str) -> None:
         nonlocal step
         step = name
 
     def tell() -> None:
-        wait = patience
+        wait = PATIENCE if patience is None else patience
         while not done.wait(wait):
             note(f"{step} ({monotonic() - began:.0f} s)")
             wait = every
@@ -84,3 +89,17 @@ def progress(*, patience: float = PATIENCE, every: float = _EVERY) -> Iterator[C
     finally:
         done.set()
         teller.join()
+
+
+def telling(step: str) -> Callable[[F], F]:
+    """Return a decorator for the function of a command: what takes long is told under this name."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def told(*args: Any, **kwargs: Any) -> Any:
+            with progress(step):
+                return function(*args, **kwargs)
+
+        return cast("F", told)
+
+    return decorate

@@ -20,7 +20,7 @@ from karpenter.cli.aws_options import (
     kube_options,
     run_quietly,
 )
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, telling
 from karpenter.cli.output import output_option_with
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def example() -> None:
 @aws_options
 @kube_options
 @output_option_with("text", "json")
+@telling("applying the example")
 def inflate(
     *,
     cluster: str,

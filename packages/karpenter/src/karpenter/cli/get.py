@@ -17,9 +17,8 @@ from karpenter.cli.aws_options import (
     in_our_words,
     kube_options,
     run_quietly,
-    said_if_slow,
 )
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, progress
 from karpenter.cli.output import output_option_with
 from karpenter.install.table import NOTHING, bordered
 
@@ -219,7 +218,7 @@ def _show(read: Callable[[AccountApi], AwsListing], region: str, profile: str, o
         from karpenter.inspect.reading import NotThereError, plain_data  # noqa: PLC0415  loads the SDK
 
         try:
-            with said_if_slow("reading the account"):
+            with progress("reading the account"):
                 found = read(aws)
         except NotThereError as error:
             raise ResourceMissingError(str(error)) from error

@@ -17,7 +17,7 @@ from karpenter.api.manifests import documents
 from karpenter.api.nodepool import NodePool
 from karpenter.base.hashstructure import UnhashableError
 from karpenter.base.pretty import excerpt
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, table
 from karpenter.cloud.aws.nodeclass.hash import CLASS_HASH_VERSION, plain_class_hash
@@ -53,6 +53,7 @@ class HashedObject(msgspec.Struct, frozen=True):
     help="The CA bundle of the cluster, as in a kubeconfig; it counts for EC2NodeClasses.",
 )
 @output_option_with("text", "json")
+@telling("hashing")
 def hash_command(paths: tuple[str, ...], ca_bundle: str, output: Output) -> None:
     """
     Print the hash of every NodePool and EC2NodeClass.

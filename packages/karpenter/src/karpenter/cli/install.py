@@ -19,9 +19,8 @@ from karpenter.cli.aws_options import (
     in_our_words,
     kube_options,
     run_quietly,
-    said_if_slow,
 )
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, progress
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
 
@@ -211,7 +210,7 @@ def install(
     asked = options.pop("yes"), options.pop("no_wait"), options.pop("wait_seconds"), options.pop("no_helm")
     with in_our_words():
         aws, region = connect_aws(region, profile)
-        with said_if_slow(f"reading the account, {region}, cluster {options['cluster']}"):
+        with progress(f"reading the account, {region}, cluster {options['cluster']}"):
             plan = plan_for(aws, region, options)
         if output.form in {"aws-cli", "cloudformation"}:
             click.echo(_printed(plan, output.form), nl=False)
@@ -334,13 +333,13 @@ async def _look(
 
     try:
         async with cluster_api(**where) as cluster:
-            with said_if_slow("comparing the account and the cluster with the plan"):
+            with progress("comparing the account and the cluster with the plan"):
                 seen = await survey(plan, aws, cluster)
     except KubeError as error:
         if check:
             raise
         note(f"note: {error}; what is in the cluster is taken for missing")
-        with said_if_slow("comparing the account with the plan"):
+        with progress("comparing the account with the plan"):
             seen = await survey(plan, aws, None)
     drift = any(each.state != "exists" for _, resource, each in seen if not getattr(resource, "once", False))
     drift = drift or any(not each.present for _, _, each in seen)
@@ -368,7 +367,7 @@ async def _install(
         async with cluster_api(**where) as cluster:
             await cluster.client.server_version()  # a cluster that refuses us leaves the account as it is
             if not yes:
-                with said_if_slow("comparing the account and the cluster with the plan"):
+                with progress("comparing the account and the cluster with the plan"):
                     seen = await survey(plan, aws, cluster)
                 click.echo(dry_run_text(plan, seen), err=output.form == "json")
                 click.confirm("Install this?", abort=True, err=True)

@@ -13,7 +13,7 @@ from karpenter.chart.chart import manifests as objects_of
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import CHART, MissingValue, Release
 from karpenter.chart.values import BadValue, retired_values, values_of
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
 from karpenter.cloud.aws.policy import PolicyScope, policies
@@ -66,6 +66,7 @@ _KUBERNETES: Final = re.compile(r"v?1\.(\d{1,3})(\..*)?")
     help="Print instead the IAM policies that the operator needs there, by their names.",
 )
 @output_option_with("yaml", "json")
+@telling("rendering the chart")
 def manifests(  # noqa: PLR0917  one parameter per option
     sets: tuple[str, ...],
     paths: tuple[str, ...],

@@ -1,10 +1,11 @@
 """
 The manual of every command, from the commands themselves: man pages, and the page of the reference.
 
-    python -m karpenter.cli.manual build/man/man1     # one file per command, for man
+    python -m karpenter.cli.manual packages     # one file per command, for man
     python -m karpenter.cli.manual > docs/reference/commands.md
 
-Commands of ``karpenter-local`` are there when it is installed.
+Man pages are files of the tree, because building a wheel has no libraries to make them with: each
+distribution brings those of its commands. Commands of ``karpenter-local`` are there when it is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from karpenter import __version__
 from karpenter.cli.errors import CommandError
-from karpenter.cli.group import main
+from karpenter.cli.group import COMMANDS, main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ _HEAD: Final = """\
 # Commands
 
 This page is written by `python -m karpenter.cli.manual`; a test fails when it is out of date.
-`make man` writes the same as man pages; `-h` and `--help` show it in the terminal.
+`man karpenter-plan` shows the same where karpenter is installed, `-h` and `--help` show it in the terminal.
 Exit codes: 0 success, 1 success with a negative answer, 2 unusable input, 130 interrupted.
 """
 
@@ -72,6 +73,21 @@ class CommandManual(msgspec.Struct, frozen=True):
         return [row for row in rows if row is not None and row[1]]
 
     @property
+    def below(self) -> list[tuple[str, str]]:
+        """The commands of a group, and what each does."""
+        if not isinstance(self.command, click.Group):
+            return []
+        if self.command is main:
+            return [(name, entry.about) for name, entry in COMMANDS.items()]
+        return [(name, each.get_short_help_str(200)) for name, each in sorted(self.command.commands.items())]
+
+    @property
+    def distribution(self) -> str:
+        """The distribution that brings it."""
+        is_local = len(self.path) > 1 and not COMMANDS[self.path[1]].target
+        return "karpenter-local" if is_local else "karpenter"
+
+    @property
     def usage(self) -> str:
         """How it is called."""
         return " ".join((self.title, *self.command.collect_usage_pieces(self.context)))
@@ -112,6 +128,10 @@ def man_page(manual: CommandManual) -> str:
         lines.append(".SH OPTIONS")
         for option, about in manual.options:
             lines += [".TP", f"\\fB{_roff(option)}\\fR", _roff(about)]
+    if manual.below:
+        lines.append(".SH COMMANDS")
+        for below, about in manual.below:
+            lines += [".TP", f"\\fB{_roff(f'{name}-{below}')}\\fR(1)", _roff(about)]
     if manual.examples:
         lines += [".SH EXAMPLES", ".nf"]
         lines += [_roff(each) for each in manual.examples]
@@ -152,10 +172,17 @@ def _plain(text: str) -> str:
     return text.replace("<", "&lt;").replace("*", "\\*").replace("[", "\\[").replace("_", "\\_")
 
 
+def man_pages() -> dict[str, str]:
+    """Return every man page by the path of its file within the folder of the distributions."""
+    return {f"{each.distribution}/man/man1/{'-'.join(each.path)}.1": man_page(each) for each in manuals()}
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         sys.stdout.write(page())
-    for folder in map(Path, sys.argv[1:]):
-        folder.mkdir(parents=True, exist_ok=True)
-        for each in manuals():
-            (folder / f"{'-'.join(each.path)}.1").write_text(man_page(each), encoding="utf-8")
+    for packages in map(Path, sys.argv[1:]):
+        for found in packages.glob("*/man/man1/*.1"):
+            found.unlink()
+        for name, text in man_pages().items():
+            (packages / name).parent.mkdir(parents=True, exist_ok=True)
+            (packages / name).write_text(text, encoding="utf-8")

@@ -100,8 +100,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     when the input cannot be used.
     """
     moment, settings, types = moment_of(now), settings_of(given), catalog_named(catalog)
-    with progress() as doing:
-        doing("reading the cluster")
+    with progress("reading the cluster") as doing:
         # What is read stays until the end and has no cycles: looking for some takes a third of the time.
         gc.disable()
         try:
@@ -127,7 +126,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
 
             title = context or ", ".join(paths) or kubeconfig
             document = planned_document(decision, found.view, types, moment, title=title)
-            inquiry = inquiry_of(found.view, types, settings, moment, progress=False)
+            inquiry = inquiry_of(found.view, types, settings, moment)
             click.echo(plan_page(document, inquiry), nl=False)
         else:
             click.echo(render(_data(decision, why=why), output.form), nl=False)

@@ -10,7 +10,7 @@ import click
 
 from karpenter.api.manifests import render_documents
 from karpenter.cli.aws_options import aws_options, connect_aws, in_our_words
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.install import options_of, plan_for, plan_options
 from karpenter.cli.output import output_option_with
 from karpenter.cli.output import render as render_data
@@ -48,6 +48,7 @@ FORMS = ("terraform", "cloudformation", "helm-values")
     help="Write files into this folder, with the charts that Terraform installs.",
 )
 @output_option_with("text", "json")
+@telling("rendering the installation")
 def render(form: str, region: str, profile: str, folder: Path | None, output: Any, **options: Any) -> None:
     """
     Print an installation as code: terraform, cloudformation or helm-values.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from karpenter import __version__
-from karpenter.cli.errors import CommandError, note
+from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.output import FORMS, output_option_with, table
-from karpenter.cli.plan import settings_of
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
 
@@ -32,6 +31,7 @@ _SHOWN_TEXT = 60
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @output_option_with(*FORMS, "html")
+@telling("making the decisions again")
 def replay(file: Path, output: Output) -> None:
     """
     Make every decision of a flight record again, and say whether it comes out the same.
@@ -56,7 +56,7 @@ def replay(file: Path, output: Output) -> None:
     if output.form == "html":
         from karpenter.cli.console import record_page  # noqa: PLC0415  only html needs it
 
-        click.echo(record_page(file, settings_of(())), nl=False)
+        click.echo(record_page(file, None), nl=False)
     else:
         output.write(found, text=_text)
     sys.exit(1 if any(each.result == "different" for each in found) else 0)

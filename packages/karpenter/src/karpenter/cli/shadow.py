@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import CommandError, telling
 from karpenter.cli.output import output_option_with, render, table
 from karpenter.shadow.report import BadRecord, case_lines, read_record, render_html, rows, sentence, sum_up
 
@@ -41,6 +41,7 @@ def shadow() -> None:
 )
 @click.argument("record", metavar="[FILE|-]", default=RECORD, type=click.Path(allow_dash=True))
 @output_option_with("text", "json", "html")
+@telling("summing up the record")
 def report(record: str, output: Output) -> None:
     """
     Sum up the record of a shadow: money, evictions, waiting pods, and where both sides differ.

@@ -16,7 +16,7 @@ import click
 import structlog
 
 from karpenter import __version__
-from karpenter.cli.errors import CommandError, note, notes
+from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, moment_of, settings_of
@@ -102,6 +102,11 @@ def _two_dashes(argument: str) -> list[str]:
     metavar="FILE|NAME",
     help="Where prices come from.  [default: the built-in catalogue of the nodes' region]",
 )
+@click.option(
+    "--live-prices",
+    is_flag=True,
+    help="Ask AWS for the prices of this moment, with your credentials, and again twice a day.",
+)
 @click.option("--no-plan", is_flag=True, help="Do not ask what would become of nodes and pods.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A setting of the operator.")
 @click.option("--now", metavar="RFC3339", help="The moment, with -f.  [default: this moment]")
@@ -112,6 +117,7 @@ def _two_dashes(argument: str) -> list[str]:
 def top(  # noqa: PLR0917  click hands over options by name
     paths: tuple[str, ...],
     catalog: str,
+    live_prices: bool,
     no_plan: bool,
     given: tuple[str, ...],
     now: str | None,
@@ -145,7 +151,8 @@ def top(  # noqa: PLR0917  click hands over options by name
     async def find() -> TopMonitor:
         from karpenter.top.feed import TopMonitor  # noqa: PLC0415  help must answer at once
 
-        return TopMonitor(feed or await _live(values), adviser, catalog=catalog, clock=clock)
+        cluster = feed or await _live(values)
+        return TopMonitor(cluster, adviser, catalog=catalog, live_prices=live_prices, clock=clock)
 
     if not once and output.form == "text":
         _check_screen()
@@ -153,7 +160,8 @@ def top(  # noqa: PLR0917  click hands over options by name
         return
     if feed is None:
         note("Reading the cluster.")
-    snapshot = asyncio.run(_once(find, options))
+    with progress("looking at the cluster"):
+        snapshot = asyncio.run(_once(find, options))
     notes(f"note: {each}" for each in snapshot.notes)
     if output.form == "text":
         _print(snapshot, options)
@@ -196,7 +204,8 @@ def _from_files(paths: tuple[str, ...]) -> TopFeed:
     from karpenter.cli.planning.input import read_input  # noqa: PLC0415  as above
     from karpenter.top.feed import StaticFeed  # noqa: PLC0415  as above
 
-    found = read_input(paths)
+    with progress("reading manifests") as doing:
+        found = read_input(paths, tell=doing)
     if found.problems:
         raise CommandError(*found.problems)
     return StaticFeed(found.view, found.skipped)
@@ -226,6 +235,7 @@ async def _once(find: Callable[[], Awaitable[TopMonitor]], options: TopOptions) 
     try:
         monitor = await find()
         await monitor.start()
+        await monitor.refresh(now=True)
         await monitor.advise()
         return monitor.take(options)
     except KubeError as error:

@@ -18,9 +18,8 @@ from karpenter.cli.aws_options import (
     in_our_words,
     kube_options,
     run_quietly,
-    said_if_slow,
 )
-from karpenter.cli.errors import note
+from karpenter.cli.errors import note, progress
 from karpenter.cli.output import output_option_with, render
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ async def _take_away(
 ) -> int:
     from karpenter.install.uninstall import Uninstaller  # noqa: PLC0415  loads much
 
-    with said_if_slow(f"reading the account, {region}, cluster {asked[0]}"):
+    with progress(f"reading the account, {region}, cluster {asked[0]}"):
         plan = await _plan(aws, region, asked, cluster)
     if not yes:
         machines = "its machines stay" if choices["keep_nodes"] else "its machines end"
@@ -202,7 +201,7 @@ async def _follow(work: Uninstaller, output: Output) -> int:
             break_on_hyphens=False,
         ):
             click.echo(line, err=quiet)
-    with said_if_slow("asking AWS and the cluster what is left"):
+    with progress("asking AWS and the cluster what is left"):
         left, kept = await work.left()
     if quiet:
         click.echo(render({"done": events, "left": left, "kept": kept}, "json"), nl=False)

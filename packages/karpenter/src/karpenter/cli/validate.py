@@ -13,7 +13,7 @@ from karpenter.api.validation.documents import (
     check_document,
     identify,
 )
-from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line
+from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option
 
@@ -32,6 +32,7 @@ from karpenter.cli.output import Output, output_option
     help="What the cluster holds now: also check what may not change.",
 )
 @output_option
+@telling("checking manifests")
 def validate(paths: tuple[str, ...], old_path: str | None, output: Output) -> None:
     """
     Check manifests, offline, as strictly as a cluster and then some.

@@ -6,24 +6,26 @@ import difflib
 import sys
 import textwrap
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from karpenter.cli.errors import CommandError, note, notes, progress
+from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
-from karpenter.cli.planning.decision import decide
+from karpenter.cli.planning.decision import DecisionSettings, decide
 from karpenter.cli.planning.input import read_input
+from karpenter.core.disruption.settings import DisruptionContext
+from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.replay.record import Unreadable, moment_at
+from karpenter.replay.replay import recorded_settings
 from karpenter.why.answer import Inquiry
 from karpenter.why.nodes import explain_claim, explain_node, explain_pool
 from karpenter.why.pods import explain_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from karpenter.cli.output import Output
@@ -48,8 +50,6 @@ _KINDS: Final = {
     "nodeclaims": "nodeclaim",
 }
 _WIDTH: Final = 80
-_PATIENCE: Final = 2.0
-"""Seconds after which people are told that the answer takes longer."""
 
 
 @click.command(
@@ -120,17 +120,19 @@ def why(  # noqa: PLR0917  click hands over options by name
         )
     settings = settings_of(given)
     if record is not None:
-        inquiry = recorded_inquiry(record, moment_of(at, "--at") if at is not None else None, settings)
+        moment = moment_of(at, "--at") if at is not None else None
+        with progress("reading the record"):
+            inquiry = recorded_inquiry(record, moment, settings if given else None)
     else:
         types, moment = catalog_named(catalog), moment_of(now)
-        with progress() as doing:
-            doing("reading the cluster")
+        with progress("reading the cluster"):
             found = read_input(paths, live_cluster(paths, kubeconfig, context))
         if found.problems:
             raise CommandError(*found.problems)
         notes(found.skipped)
         inquiry = inquiry_of(found.view, types, settings, moment)
-    answer = explained(inquiry, kind, name, namespace)
+    with progress("deciding, once for each change that could help"):
+        answer = explained(inquiry, kind, name, namespace)
     click.echo(_text(answer) if output.form == "text" else render(answer, output.form), nl=False)
     sys.exit(0 if answer.placed else 1)
 
@@ -148,24 +150,13 @@ def target_of(text: str) -> tuple[str, str]:
 def inquiry_of(
     view: ClusterView,
     catalog: Catalog,
-    settings: Settings,
+    settings: Settings | DecisionSettings,
     now: datetime,
     done: tuple[Done, ...] = (),
-    *,
-    progress: bool = True,
 ) -> Inquiry:
-    """
-    Return a cluster at one moment, and how to ask what the operator would do with one like it.
-
-    With `progress`, people are told on standard error when the answer takes longer.
-    """
-    begun, told = monotonic(), not progress
+    """Return a cluster at one moment, and how to ask what the operator would do with one like it."""
 
     def asked(changed: ClusterView) -> ProvisioningDecision:
-        nonlocal told
-        if not told and monotonic() - begun > _PATIENCE:
-            told = True
-            note("note: each change is tried by deciding again, which takes a while for this cluster")
         return decide(changed, catalog, settings, now).provisioning
 
     def disrupted(changed: ClusterView) -> DisruptionDecision:
@@ -176,10 +167,12 @@ def inquiry_of(
     return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=done)
 
 
-def recorded_inquiry(
-    file: Path, at: datetime | None, settings: Settings, *, progress: bool = True
-) -> Inquiry:
-    """Return the cluster at a moment of a flight record; raises CommandError where there is none."""
+def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None) -> Inquiry:
+    """
+    Return the cluster at a moment of a flight record; raises CommandError where there is none.
+
+    Without `settings`, those of the operator that wrote the record hold.
+    """
     try:
         with file.open("rb") as lines:
             found = moment_at(lines, at)
@@ -192,7 +185,24 @@ def recorded_inquiry(
             f"{file}: no decision was made by {at.isoformat() if at is not None else 'its end'}",
             hint="karpenter replay FILE lists the decisions and their times",
         )
-    return inquiry_of(found.view, found.catalog, settings, found.now, found.done, progress=progress)
+    try:
+        held = settings or _recorded(found.given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(
+            f"{file}: the settings in it cannot be read ({error})", hint="give settings with --set"
+        ) from error
+    return inquiry_of(found.view, found.catalog, held, found.now, found.done)
+
+
+def _recorded(given: Mapping[str, Any]) -> DecisionSettings:
+    """Return the settings of the operator that wrote a record; the defaults where it was asked nothing."""
+    provisioning, context = recorded_settings(given)
+    if provisioning is None:
+        provisioning = ProvisioningSettings()
+    if context is None:
+        context = DisruptionContext(options=provisioning.options, policy=provisioning.policy)
+    fresh = DisruptionContext(settings=context.settings, options=context.options, policy=context.policy)
+    return DecisionSettings(provisioning=provisioning, disruption=fresh)
 
 
 def explained(inquiry: Inquiry, kind: str, name: str, namespace: str) -> Explanation:

@@ -56,6 +56,7 @@ _TICK: Final = 0.5
 _FIRST_PLAN: Final = 1.0
 _PLAN_EVERY: Final = 10.0
 _PLAN_SHARE: Final = 10.0
+_PRICES_EVERY: Final = 5.0
 _KEPT_FRAMES: Final = 1000
 _KEPT_ROWS: Final = 1000
 _KNOWN_CLASSES: Final = frozenset({"EC2NodeClass", "KWOKNodeClass"})
@@ -70,13 +71,13 @@ class ClusterFollower:
         client: Client,
         *,
         title: str,
-        catalog: Callable[[frozenset[str]], Catalog],
+        catalog: Callable[[ClusterView], Catalog],
         ask: Callable[[ClusterView, Catalog, datetime], Inquiry],
         clock: Clock,
         chance: Random,
     ) -> None:
         """
-        `catalog` returns the instance types for the API groups of the node classes that NodePools use.
+        `catalog` returns what is sold to a cluster, and is asked again every few seconds, in a thread.
 
         `ask` returns how to ask what the operator would do with a view.
         """
@@ -107,8 +108,6 @@ class ClusterFollower:
             if kind.name in _KNOWN_CLASSES
         }
         refs = [pool.spec.template.spec.node_class_ref for pool in served.pools]
-        groups = frozenset(ref.group for ref in refs)
-        self._catalog = self._catalog_of(groups)
         self._store = ClusterState(serves={*classes, *((ref.group, ref.kind) for ref in refs)})
         watches = Watches(
             self._client,
@@ -119,6 +118,7 @@ class ClusterFollower:
         )
         watches.start(self._supervisor)
         await watches.wait_synced()
+        self._catalog = await asyncio.to_thread(self._catalog_of, self._store.view())
         self._base = self._snapshot = self._builder.build(self._store.view(), self._catalog)
         self._base_at, self._view = self._clock.now(), self._store.view()
         if served.events:
@@ -129,6 +129,7 @@ class ClusterFollower:
             self._supervisor.start("informer/Event", events.run)
         self._supervisor.start("publish", self._publish)
         self._supervisor.start("plan", self._plan)
+        self._supervisor.start("prices", self._reprice)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -219,6 +220,15 @@ class ClusterFollower:
             if len(self._frames) > _KEPT_FRAMES:
                 self._forget()
             self.messages.send("frame", frame)
+
+    async def _reprice(self) -> None:
+        """Take other prices when there are some."""
+        while True:
+            await asyncio.sleep(_PRICES_EVERY)
+            found = await asyncio.to_thread(self._catalog_of, self._store.view())
+            if found is not self._catalog:
+                self._catalog = found
+                self._view = self._planned = None  # shown and planned anew
 
     def _forget(self) -> None:
         """Let the oldest frame become part of where the document begins."""

@@ -36,7 +36,7 @@ from karpenter.kube.errors import KubeError
 from karpenter.telemetry.metrics import scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from karpenter.api.meta import Resource
     from karpenter.base.batcher import BatchWindow
@@ -185,11 +185,14 @@ class Provisioner:
         # https://kubernetes.io/docs/reference/using-api/api-concepts/
         virtual = decision.virtual.keys()
         await asyncio.gather(
-            *(self._create(each, is_buffered=not virtual.isdisjoint(each.pods)) for each in decision.claims)
+            *(
+                self._create(each, decision.plan.because, is_buffered=not virtual.isdisjoint(each.pods))
+                for each in decision.claims
+            )
         )
 
-    async def _create(self, effect: CreateClaim, *, is_buffered: bool) -> None:
-        """Create one claim, unless the cluster has changed so that it may not be."""
+    async def _create(self, effect: CreateClaim, because: Mapping[str, str], *, is_buffered: bool) -> None:
+        """Create one claim, unless the cluster has changed so that it may not be; tell its pods why."""
         name, view = effect.claim.metadata.labels[NODEPOOL], self._store.view()
         # Other claims may have been created since the decision, and a limit must hold for all of them:
         # https://karpenter.sh/docs/concepts/nodepools/#speclimits
@@ -203,7 +206,7 @@ class Provisioner:
             log.warning("nodeclaim.not_created", nodepool=name, because=str(error))
             return
         self.memory = self.memory.with_claim(claim, pods.values(), self._clock.now(), is_buffered=is_buffered)
-        await self._performer.perform(nomination_events(claim, pods))
+        await self._performer.perform(nomination_events(claim, pods, because))
 
     def _report(self, decision: ProvisioningDecision, seconds: float) -> None:
         metrics, refused = self._metrics, len(decision.plan.refusals)

@@ -51,13 +51,14 @@ def listing(names: Sequence[str], most: int = _NAMES_SHOWN) -> str:
     return f"{shown} and {rest} other(s)" if rest > 0 else shown
 
 
-def nominated(pod: Pod, *, claim: str = "", node: str = "") -> Announce:
-    """Return the Event of a pod for which a NodeClaim or Node is nominated."""
+def nominated(pod: Pod, *, claim: str = "", node: str = "", because: str = "") -> Announce:
+    """Return the Event of a pod for which a NodeClaim or Node is nominated, `because` that suits it best."""
     places = [f"nodeclaim/{claim}"] * bool(claim) + [f"node/{node}"] * bool(node)
+    why = f": {because}" if because else ""
     return Announce(
         about=about(pod),
         reason="Nominated",
-        message=f"Pod should schedule on {' and '.join(places)}.",
+        message=f"Pod should schedule on {' and '.join(places)}{why}.",
         same_as=(pod.metadata.uid, *places),
     )
 

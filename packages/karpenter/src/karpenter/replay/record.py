@@ -18,6 +18,7 @@ so a new catalog costs a few types and a list of numbers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
@@ -33,7 +34,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.state.cluster import ClusterState, ClusterView, NodeClass, ObjectDeleted, ObjectUpdated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from karpenter.api.meta import Resource
     from karpenter.core.state.cluster import StateEvent
@@ -390,6 +391,8 @@ class RecordedMoment(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
     now: datetime
     done: tuple[Done, ...] = ()
+    given: Mapping[str, Any] = {}
+    """Arguments of the questions until then, by name, the last of each."""
 
 
 def moment_at(lines: Iterable[bytes], at: datetime | None) -> RecordedMoment | None:
@@ -399,7 +402,7 @@ def moment_at(lines: Iterable[bytes], at: datetime | None) -> RecordedMoment | N
     Raises:
         Unreadable: naming the line.
     """
-    cluster, done = RecordedCluster(), list[Done]()
+    cluster, done, given = RecordedCluster(), list[Done](), dict[str, Any]()
     found: RecordedMoment | None = None
     for number, text in enumerate(lines, start=1):
         if not text.endswith(b"\n"):
@@ -412,7 +415,12 @@ def moment_at(lines: Iterable[bytes], at: datetime | None) -> RecordedMoment | N
             if isinstance(line, Done):
                 done.append(line)
             elif isinstance(line, Asked):
+                given |= line.given
                 found = RecordedMoment(
-                    view=cluster.store.view(), catalog=cluster.catalog(line), now=line.now, done=tuple(done)
+                    view=cluster.store.view(),
+                    catalog=cluster.catalog(line),
+                    now=line.now,
+                    done=tuple(done),
+                    given=dict(given),
                 )
     return found

@@ -32,7 +32,7 @@ from karpenter.core.provisioning.provisioner import (
 from karpenter.replay.record import DECODER, Answered, Asked, RecordedCluster, Unreadable, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from karpenter.core.disruption.command import Command
     from karpenter.core.disruption.validation import Validation
@@ -91,6 +91,19 @@ def given(call: partial[Any], origin: Callable[[Command], Origin]) -> dict[str, 
     if call.func is validate:
         found[_COMMAND] = msgspec.to_builtins(origin(call.args[0]))
     return found
+
+
+def recorded_settings(
+    plain: Mapping[str, Any],
+) -> tuple[ProvisioningSettings | None, DisruptionContext | None]:
+    """
+    Return the settings that arguments of questions hold; None where no such question was asked.
+
+    Raises:
+        KeyError, TypeError, msgspec.ValidationError: they are none.
+    """
+    found = {name: _struct(kind, plain[name]) for name, kind in _FACTS.items() if name in plain}
+    return found.get("settings"), found.get("context")
 
 
 def origin_of(plain: dict[str, Any]) -> Origin | None:

@@ -122,7 +122,7 @@ def pending_pods(view: ClusterView, provisioning: ProvisioningDecision | None) -
     placed = _placed(decided) if decided is not None else frozenset()
     groups: dict[tuple[bool, str, str], list[str]] = {}
     for pod in waiting[:MOST_PENDING]:
-        sentence = waiting_sentence(view, pod, decided) if decided is not None else _scheduler_words(pod)
+        sentence = waiting_sentence(pod, decided) if decided is not None else _scheduler_words(pod)
         groups.setdefault((pod.key in placed, _owner(pod), sentence), []).append(pod.key)
     found = [
         PendingPod(pod=keys[0], count=len(keys), sentence=sentence, placed=has_place)

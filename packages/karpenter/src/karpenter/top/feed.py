@@ -24,8 +24,10 @@ from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import SPOT
 from karpenter.base.queue import Supervisor
+from karpenter.cloud.catalogs.current import CurrentCatalog
+from karpenter.cloud.catalogs.ec2.data import currency_of, load_data
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
-from karpenter.cloud.catalogs.load import AWS, load_catalog
+from karpenter.cloud.catalogs.load import AWS
 from karpenter.controllers.informer import ALWAYS, FOR_DEVICES, FOR_OVERLAYS
 from karpenter.core.state.cluster import ClusterState, ObjectDeleted, ObjectUpdated
 from karpenter.kube.errors import Forbidden, NotFound
@@ -55,6 +57,10 @@ _SHARE: Final = 20
 """The time between two decisions is at least so many times what the last one took."""
 
 _LEAST_PAUSE: Final = 10.0
+_PRICES_EVERY: Final = 5.0
+"""Seconds after which it is looked whether prices are due or a file has changed, which costs nothing."""
+
+_SIGNS: Final = {"USD": "$", "CNY": "¥"}
 _AGAIN: Final = timedelta(minutes=5)
 """After so long a decision is made again though nothing changed: budgets open, claims grow old."""
 
@@ -214,12 +220,19 @@ class TopMonitor:
         adviser: Adviser | None,
         *,
         catalog: str = "",
+        live_prices: bool = False,
         clock: Callable[[], datetime] = _now,
     ) -> None:
-        """Without a `catalog`, the built-in one that suits the cluster is taken."""
+        """
+        Without a `catalog`, the built-in one that suits the cluster is taken.
+
+        With `live_prices`, AWS is asked for prices at once and then twice a day.
+        """
         self._feed, self._adviser, self._clock = feed, adviser, clock
         self.catalog_name = catalog
-        self._catalog: Catalog | None = None
+        self._live_prices = live_prices
+        self._source: CurrentCatalog | None = None
+        self._looked = 0.0
         self._rows = RowCache(prices_of(None))
         self._advice: Advice | None = None
         self._problem = ""
@@ -229,20 +242,57 @@ class TopMonitor:
         self.ready = False
 
     @property
-    def revision(self) -> tuple[int, int]:
+    def revision(self) -> tuple[int, int, int]:
         """Changes whenever a new snapshot may differ from the last in more than ages."""
-        return self._feed.revision, id(self._advice)
+        return self._feed.revision, id(self._advice), id(self._catalog)
+
+    @property
+    def _catalog(self) -> Catalog | None:
+        return self._source.catalog if self._source is not None else None
+
+    @property
+    def currency(self) -> str:
+        """The sign of the currency that prices are in."""
+        region = self._source.region if self._source is not None else ""
+        return _SIGNS[currency_of(region)]
 
     async def start(self) -> None:
         """Begin; returns once there is something to show."""
         await self._feed.start()
-        view = self._feed.view()
-        name = self.catalog_name or await asyncio.to_thread(catalog_for, view)
-        if name:
-            self.catalog_name = name
-            self._catalog = await asyncio.to_thread(load_catalog, name)
-        self._rows = RowCache(prices_of(self._catalog, name.partition(":")[2]))
+        await self._find_catalog()
         self.ready = True
+
+    async def _find_catalog(self) -> None:
+        """Take the catalogue that was named, or the one that suits the nodes, once there are some."""
+        name = self.catalog_name or await asyncio.to_thread(catalog_for, self._feed.view())
+        if not name:
+            return
+        self.catalog_name = name
+        source = CurrentCatalog(name, live=self._live_prices)
+        if not source.region or source.region in load_data().regions:
+            await asyncio.to_thread(source.load)
+        self._source = source
+        self._price()
+
+    def _price(self) -> None:
+        """Price every node anew."""
+        assert self._source is not None
+        price = prices_of(self._catalog, self._source.region, self._source.fees)
+        self._rows = RowCache(price, self.currency)
+
+    async def refresh(self, *, now: bool = False) -> bool:
+        """Look for other prices if that is due, or `now`; return whether there are some."""
+        if not now and time.monotonic() < self._looked + _PRICES_EVERY:
+            return False
+        self._looked = time.monotonic()
+        if self._source is None:
+            await self._find_catalog()
+            return self._source is not None
+        if not await asyncio.to_thread(self._source.update, wait=now):
+            return False
+        self._asked_about = None  # other prices, other decisions
+        self._price()
+        return True
 
     async def stop(self) -> None:
         """End."""
@@ -271,15 +321,21 @@ class TopMonitor:
         """Return what is to be shown now."""
         view = self._feed.view()
         notes = [*self._feed.notes(), *([self._problem] if self._problem else [])]
-        if self.ready and self._catalog is None and options.pricing and view.nodes:
+        if self._source is not None and self._source.problem:
+            notes.append(self._source.problem)
+        if self.ready and self._source is None and options.pricing and view.nodes:
             notes.append("no built-in catalogue suits these nodes; name one with --catalog")
+        if self._source is not None and self._catalog is None and view.pools:
+            region = self._source.region
+            notes.append(f"{region} has a price list and no catalogue, so nothing is decided about nodes")
         rows = self._rows.rows(view)
         if (
             options.pricing
             and self.catalog_name.startswith(AWS)
+            and (self._source is None or not self._source.is_live)
             and any(r.capacity_type == SPOT for r in rows)
         ):
-            notes.append("spot prices are modelled; karpenter catalog refresh reads those of this moment")
+            notes.append("spot prices are modelled; --live-prices asks AWS for those of this moment")
         return take(
             view,
             rows,
@@ -289,4 +345,5 @@ class TopMonitor:
             decisions=self._feed.decisions(),
             notes=notes,
             words=words,
+            currency=self.currency,
         )

@@ -98,6 +98,9 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: Mapping[str, int] = {}
     labels: Mapping[str, str] = {}
     price: float | None = None
+    currency: str = "$"
+    """The sign of the currency of the price."""
+
     """Dollars per hour; None where that is not known."""
 
     @property
@@ -146,8 +149,8 @@ def amount_of(amounts: Mapping[str, int], resource: str) -> int:
 class RowCache:
     """Makes rows, and makes again only those whose node, claim or pods have changed."""
 
-    def __init__(self, price: Priced) -> None:
-        self._price = price
+    def __init__(self, price: Priced, currency: str = "$") -> None:
+        self._price, self._currency = price, currency
         self._known: dict[str, tuple[StateNode, NodeRow]] = {}
 
     def rows(self, view: ClusterView) -> list[NodeRow]:
@@ -157,7 +160,8 @@ class RowCache:
             known = self._known.get(node.name)
             if known is None or known[0] is not node:
                 row = node_row(node)
-                known = node, msgspec.structs.replace(row, price=_stated(row) or self._price(row))
+                price = _stated(row) or self._price(row)
+                known = node, msgspec.structs.replace(row, price=price, currency=self._currency)
             fresh[node.name] = known
         self._known = fresh
         return [row for _, row in fresh.values()]

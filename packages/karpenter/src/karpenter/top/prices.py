@@ -1,10 +1,11 @@
 """
 What nodes cost, without any account: the built-in catalogue that suits a cluster, and prices from it.
 
-The catalogue is that of the region that most nodes are in, or that of the cloud in memory. Prices of spot
-are those of the catalogue, which are modelled. Reserved instances are billed at the on-demand price, and a
-node that does not say how it was bought counts at the on-demand price too. The management fee of EKS Auto
-Mode is not included. A node that says its price by a label is believed (:data:`.model.PRICE_LABEL`).
+The catalogue is that of the region that most nodes are in, or that of the cloud in memory. GovCloud and China
+have a price list and no catalogue. Prices of spot are those of the catalogue, which are modelled. Reserved
+instances are billed at the on-demand price, and a node that does not say how it was bought counts at the
+on-demand price too. A node of EKS Auto Mode costs its management fee as well. A node that says its price by a
+label is believed (:data:`.model.PRICE_LABEL`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import INSTANCE_TYPE, ON_DEMAND, REGION, SPOT, ZONE
 from karpenter.cloud.catalogs.ec2.data import load_data
+from karpenter.cloud.catalogs.ec2.instancetypes import spot_price
 from karpenter.cloud.catalogs.load import AWS, KWOK
 from karpenter.doctor.labels import region_of
 from karpenter.top.model import FARGATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
@@ -30,6 +32,9 @@ _FARGATE: Final = re.compile(r"(?P<cpu>[\d.]+)vCPU-(?P<memory>[\d.]+)GB")
 # Linux on x86 in us-east-1, per hour: https://aws.amazon.com/fargate/pricing/
 _FARGATE_CPU: Final = 0.04048
 _FARGATE_GB: Final = 0.004445
+# EKS Auto Mode charges for each instance type, independent of how it was bought; for nearly all types that is
+# this share of the on-demand price: https://aws.amazon.com/eks/pricing/
+_AUTO_SHARE: Final = 0.12
 
 
 def catalog_for(view: ClusterView) -> str:
@@ -43,7 +48,7 @@ def _catalogs(view: ClusterView) -> Iterator[str]:
     for node in (*view.nodes.values(), *view.claims.values()):
         labels = node.metadata.labels
         region = labels.get(REGION) or region_of(labels.get(ZONE, ""))
-        if region in regions:
+        if region in regions or (region and load_data().listed_in(region) is not None):
             yield f"{AWS}:{region}"
         elif labels.get(INSTANCE_TYPE, "").endswith(("-linux", "-windows")):
             yield KWOK  # names such as c-4x-amd64-linux
@@ -55,21 +60,41 @@ def _catalogs(view: ClusterView) -> Iterator[str]:
             yield AWS
 
 
-def prices_of(catalog: Catalog | None, region: str = "") -> Callable[[NodeRow], float | None]:
-    """Return the function that prices the nodes of a cluster; without a catalogue none has a price."""
+def prices_of(
+    catalog: Catalog | None, region: str = "", fees: Mapping[str, float] | None = None
+) -> Callable[[NodeRow], float | None]:
+    """
+    Return the function that prices the nodes of a cluster.
+
+    Without a catalogue only a region with a price list has prices. `fees` are those of EKS Auto Mode by
+    instance type, where AWS told them.
+    """
+    listed = load_data().listed_in(region) if catalog is None and region else None
 
     def price(row: NodeRow) -> float | None:
         if row.capacity_type == FARGATE:
             return _fargate_price(row.instance_type, region)
-        kind = catalog.by_name.get(row.instance_type) if catalog is not None else None
-        if kind is None:
-            return None
         way = SPOT if row.capacity_type == SPOT else ON_DEMAND
-        sold = [each for each in kind.offerings if each.capacity_type == way and each.price]
-        here = [each.price for each in sold if each.zone == row.zone]
-        return min(here or [each.price for each in sold], default=None)
+        if listed is not None:
+            full = listed.get(row.instance_type)
+            found = spot_price(row.instance_type, row.zone, full) if full and way == SPOT else full
+        else:
+            full, found = _sold(catalog, row, ON_DEMAND), _sold(catalog, row, way)
+        if found is None or not row.auto:
+            return found
+        fee = (fees or {}).get(row.instance_type)
+        return found + (fee if fee is not None else _AUTO_SHARE * (full or 0.0))
 
     return price
+
+
+def _sold(catalog: Catalog | None, row: NodeRow, way: str) -> float | None:
+    kind = catalog.by_name.get(row.instance_type) if catalog is not None else None
+    if kind is None:
+        return None
+    sold = [each for each in kind.offerings if each.capacity_type == way and each.price]
+    here = [each.price for each in sold if each.zone == row.zone]
+    return min(here or [each.price for each in sold], default=None)
 
 
 def _fargate_price(size: str, region: str) -> float | None:

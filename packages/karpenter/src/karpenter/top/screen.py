@@ -91,7 +91,7 @@ class TopScreen(App[str]):
             return
         self.draw()
         while True:
-            if await self.monitor.advise():
+            if await self.monitor.refresh() or await self.monitor.advise():
                 self.draw()
             await asyncio.sleep(_REFRESH)
 

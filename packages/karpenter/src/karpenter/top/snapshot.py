@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _DIGITS: Final = 6
 _SHOWN_DECISIONS: Final = 100
+_CURRENCIES: Final = {"$": "USD", "¥": "CNY"}
 
 
 class TopOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,9 @@ class TopSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     """The words that rows are filtered by."""
 
+    currency: str = "$"
+    """The sign of the currency that prices are in."""
+
 
 def take(
     view: ClusterView,
@@ -73,6 +77,7 @@ def take(
     decisions: Sequence[LastDecision] = (),
     notes: Sequence[str] = (),
     words: str = "",
+    currency: str = "$",
 ) -> TopSnapshot:
     """Return what is shown of a view whose nodes are these rows."""
     chosen = [row for row in rows if options.selector.matches(row.labels) and matches(row, words)]
@@ -85,6 +90,7 @@ def take(
         decisions=tuple(decisions[:_SHOWN_DECISIONS]),
         notes=tuple(notes),
         words=words,
+        currency=currency,
     )
 
 
@@ -106,6 +112,7 @@ def snapshot_data(snapshot: TopSnapshot, options: TopOptions) -> dict[str, Any]:
             "allocatable": render_resources(sums.allocatable),
             "hourly": _price(sums.hourly) if options.pricing else None,
             "monthly": _price(sums.monthly) if options.pricing else None,
+            "currency": _CURRENCIES[snapshot.currency],
             "unpriced": sums.unpriced,
             "wouldGo": advice.going if advice is not None else None,
             "monthlySaving": _price(advice.saving * HOURS_A_MONTH) if advice is not None else None,

@@ -61,7 +61,6 @@ _OURS: Final = (
     FittedColumn(title="age", drop=9, right=True),
     FittedColumn(title="memory", drop=10, right=True),
     FittedColumn(title="gpu", drop=8, right=True),
-    FittedColumn(title="$/month", drop=11, right=True),
 )
 
 
@@ -74,7 +73,8 @@ def summary(snapshot: TopSnapshot, options: TopOptions, width: int) -> Renderabl
         share = used / room if room else 0.0
         amounts = f"{_amount(resource, used):>{_USED}}/{_amount(resource, room)}"
         first = place == 0
-        bill = f"${sums.hourly:,.3f}/hour | ${sums.monthly:,.3f}/month" if first and options.pricing else ""
+        sign = snapshot.currency
+        bill = f"{sign}{sums.hourly:,.3f}/hour | {sign}{sums.monthly:,.3f}/month"
         rows.append(
             [
                 f"{sums.nodes:,} nodes" if first else "",
@@ -82,7 +82,7 @@ def summary(snapshot: TopSnapshot, options: TopOptions, width: int) -> Renderabl
                 Text(f"{share:.1%}", share_style(share, options.style)),
                 resource,
                 UsageBar(share, options.style, percent=False),
-                bill,
+                bill if first and options.pricing else "",
             ]
         )
     columns = (
@@ -101,15 +101,15 @@ def summary(snapshot: TopSnapshot, options: TopOptions, width: int) -> Renderabl
     if options.pricing and sums.unpriced:
         pods.append(f" • {sums.unpriced:,} nodes without a known price", "yellow")
     if snapshot.advice is not None:
-        pods.append(_outlook(snapshot.advice), "bold" if snapshot.advice.going else "")
+        pods.append(_outlook(snapshot.advice, snapshot.currency), "bold" if snapshot.advice.going else "")
     return Group(fitted(columns, rows, width, heading=False), pods)
 
 
-def _outlook(advice: Advice) -> str:
+def _outlook(advice: Advice, sign: str) -> str:
     if not advice.going:
         return " • no node would go now"
     noun = "node" if advice.going == 1 else "nodes"
-    return f" • {advice.going:,} {noun} would go: ${advice.saving * HOURS_A_MONTH:,.2f}/month less"
+    return f" • {advice.going:,} {noun} would go: {sign}{advice.saving * HOURS_A_MONTH:,.2f}/month less"
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -128,11 +128,16 @@ def node_table(
         *_COLUMNS,
         *(FittedColumn(title=_short(each), drop=4) for each in options.extra_labels),
         *_OURS,
+        FittedColumn(title=f"{_sign(rows)}/month", drop=11, right=True),
     )
     cells = [line for row in rows for line in _lines(row, options, now, advice)]
     if sum(map(bool, fit(columns, cells, width))) < sum(map(bool, fit(columns, cells, _ENDLESS))):
         cells = [[_host(line[0]), *line[1:]] for line in cells]  # rather than another column
     return fitted(columns, cells, width)
+
+
+def _sign(rows: Sequence[NodeRow]) -> str:
+    return rows[0].currency if rows else "$"
 
 
 def _host(cell: Cell) -> Cell:
@@ -165,7 +170,7 @@ def _rest(row: NodeRow, options: TopOptions, now: datetime, advice: Advice | Non
     memory, gpus = row.share(MEMORY), row.amounts(GPU)
     return [
         f"({row.pods}/{amount_of(row.allocatable, PODS)} pods)",
-        f"{kind}/${price:.4f}" if price is not None else kind,
+        f"{kind}/{row.currency}{price:.4f}" if price is not None else kind,
         f"{way}/Auto" if row.auto else way,
         state,
         ready,
@@ -206,7 +211,7 @@ def stay_table(snapshot: TopSnapshot) -> TableData:
         )
     columns = (
         FittedColumn(title="node", least=14, cut=True),
-        FittedColumn(title="$/month", drop=1, right=True),
+        FittedColumn(title=f"{snapshot.currency}/month", drop=1, right=True),
         FittedColumn(title="why", least=20),
     )
     return TableData(columns, tuple(lines))

@@ -22,7 +22,6 @@ from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import Explanation, PoolMiss, place_of, with_pools
-from karpenter.why.pods import limit_sentence, pool_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -265,8 +264,6 @@ def explain_pool(inquiry: Inquiry, pool: NodePool) -> Explanation:
     misses, used = tuple(_misses(inquiry, pool, waiting)), False
     if misses:
         answer = "It buys nothing now: it cannot serve the pods that wait."
-        limit = limit_sentence(view, pool.name)
-        because += [limit] if limit and any(miss.code == "LimitReached" for miss in misses) else []
     else:
         answer, used = "It buys nothing now: the pods that wait go elsewhere.", bool(nodes)
         places = ((key, place_of(decision, key)) for key in waiting[:_SHOWN])
@@ -282,5 +279,5 @@ def _misses(inquiry: Inquiry, pool: NodePool, waiting: list[str]) -> Iterator[Po
         reason for refusal in asked.plan.refusals if refusal.pod in wanted for reason in refusal.reasons
     )
     for reason, count in reasons.most_common():
-        text = f"{counted(count, 'pod')}: {pool_sentence(inquiry.view, reason)}"
+        text = f"{counted(count, 'pod')}: {reason.message}"
         yield PoolMiss(node_pool=pool.name, code=reason.code, message=text)

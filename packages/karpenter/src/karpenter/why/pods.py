@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
-from karpenter.core.model.resources import human_amount, parse_resources
+from karpenter.core.model.resources import parse_resources
 from karpenter.core.scheduling.build.build import as_pool, pool_usage
 from karpenter.core.scheduling.encode.preferences import relaxations
+from karpenter.core.scheduling.solve import limit_sentence
 from karpenter.core.state.statenode import state_nodes
 from karpenter.why.answer import Explanation, PoolMiss, place_of, with_pod, with_pools, without_pods
 from karpenter.why.changes import changes, limit_needed, nearest_miss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.provisioning.provisioner import ProvisioningDecision
     from karpenter.core.scheduling.problem import NewNode, Reason
@@ -61,7 +63,7 @@ def _why_not_decided(pod: Pod, decision: ProvisioningDecision | None) -> str:
     return next((each.message for each in decision.ignored if each.pod == pod.key), "")
 
 
-def waiting_sentence(view: ClusterView, pod: Pod, decision: ProvisioningDecision) -> str:
+def waiting_sentence(pod: Pod, decision: ProvisioningDecision) -> str:
     """Return where a pod that waits will run, or what keeps each NodePool from serving it."""
     reason = _why_not_decided(pod, decision)
     if reason:
@@ -70,9 +72,7 @@ def waiting_sentence(view: ClusterView, pod: Pod, decision: ProvisioningDecision
     if place:
         return f"It will run on {place}."
     refusal = next((each for each in decision.plan.refusals if each.pod == pod.key), None)
-    reasons = [
-        f"NodePool {each.pool}: {pool_sentence(view, each)}" for each in (refusal.reasons if refusal else ())
-    ]
+    reasons = [f"NodePool {each.pool}: {each.message}" for each in (refusal.reasons if refusal else ())]
     reasons += [f"NodePool {each.pool.name}: {each.obstacle}" for each in decision.pools if each.obstacle]
     told = "; ".join(reasons) or (refusal.message if refusal is not None else "no NodePool is there")
     return f"It waits and has no place: {told}."
@@ -128,7 +128,7 @@ def _passed_over(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision, cho
         asked = inquiry.provision(with_pools(inquiry.view, [name]))
         reason = _reason(asked, pod.key, name)
         if reason is not None:
-            yield f"NodePool {name} is passed over: {pool_sentence(inquiry.view, reason)}"
+            yield f"NodePool {name} is passed over: {reason.message}"
 
 
 def _reason(decision: ProvisioningDecision, key: str, pool: str) -> Reason | None:
@@ -144,40 +144,18 @@ def _reason(decision: ProvisioningDecision, key: str, pool: str) -> Reason | Non
     )
 
 
-def pool_sentence(view: ClusterView, reason: Reason) -> str:
-    """Return why a NodePool does not serve a pod, with its limit in words where that is the reason."""
-    if reason.code == "LimitReached":
-        limit = limit_sentence(view, reason.pool)
-        return f"{limit}: {reason.message}" if limit else reason.message
-    return reason.message
-
-
 def full_pools(view: ClusterView) -> tuple[str, ...]:
     """Return which NodePools are at their limits, one sentence each."""
-    return tuple(f"{limit_sentence(view, name)}." for name in sorted(view.pools) if _at_limit(view, name))
+    used = pool_usage(state_nodes(view))
+    told = (_full(pool, used.get(name, {})) for name, pool in sorted(view.pools.items()))
+    return tuple(f"{each}." for each in told if each)
 
 
-def limit_sentence(view: ClusterView, pool: str) -> str:
-    """Return which limits a NodePool has and how much of them is used; nothing where it has none."""
-    full = _at_limit(view, pool)
-    if full:
-        return f"pool {pool} is at its limit of {' and '.join(full)}"
-    limits = parse_resources(view.pools[pool].spec.limits)
-    used = pool_usage(state_nodes(view)).get(pool, {})
-    parts = [
-        f"{human_amount(name, used.get(name, 0))} of {human_amount(name, most)} {name}"
-        for name, most in limits.items()
-    ]
-    return f"pool {pool} uses {' and '.join(parts)} of its limit before this plan" if parts else ""
-
-
-def _at_limit(view: ClusterView, pool: str) -> list[str]:
-    """Return the limits of a NodePool that are used up."""
-    limits = parse_resources(view.pools[pool].spec.limits)
-    used = pool_usage(state_nodes(view)).get(pool, {})
-    return [
-        f"{human_amount(name, most)} {name}" for name, most in limits.items() if used.get(name, 0) >= most
-    ]
+def _full(pool: NodePool, used: Mapping[str, int]) -> str:
+    limits = parse_resources(pool.spec.limits)
+    return limit_sentence(
+        pool.name, limits, {name: most - used.get(name, 0) for name, most in limits.items()}
+    )
 
 
 def why_on_demand(inquiry: Inquiry, pod: Pod, node: NewNode) -> str:
@@ -207,7 +185,7 @@ def _refused(inquiry: Inquiry, pod: Pod, decision: ProvisioningDecision) -> Expl
         PoolMiss(
             node_pool=reason.pool,
             code=reason.code,
-            message=pool_sentence(inquiry.view, reason),
+            message=reason.message,
             nearest=nearest_miss(inquiry, pod, reason, needs.get(reason.pool, {})),
         )
         for reason in reasons

@@ -16,8 +16,14 @@ from karpenter.api.labels import BUFFER_NAME, BUFFER_NAMESPACE, NODEPOOL
 from karpenter.api.pod import PodCondition
 from karpenter.core.disruption.disrupt import DisruptionDecision, disrupt, expired
 from karpenter.core.disruption.memory import DisruptionMemory
+from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.effects import Nominate
-from karpenter.core.provisioning.provisioner import ProvisioningDecision, ProvisioningMemory, provision
+from karpenter.core.provisioning.provisioner import (
+    ProvisioningDecision,
+    ProvisioningMemory,
+    ProvisioningSettings,
+    provision,
+)
 from karpenter.core.scheduling.problem import Plan, Refusal
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
@@ -54,10 +60,31 @@ class PlanDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What disruption would do, if that was asked."""
 
 
+class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the settings of an operator mean for its decisions."""
+
+    provisioning: ProvisioningSettings = ProvisioningSettings()
+    disruption: DisruptionContext = DisruptionContext()
+
+
+def decision_settings(settings: Settings) -> DecisionSettings:
+    """Return what settings mean for decisions."""
+    return DecisionSettings(
+        provisioning=provisioning_settings(settings), disruption=disruption_context(settings)
+    )
+
+
 def decide(
-    view: ClusterView, catalog: Catalog, settings: Settings, now: datetime, *, disruption: bool = False
+    view: ClusterView,
+    catalog: Catalog,
+    settings: Settings | DecisionSettings,
+    now: datetime,
+    *,
+    disruption: bool = False,
 ) -> PlanDecision:
     """Return what the operator would do with a cluster at one moment."""
+    if not isinstance(settings, DecisionSettings):
+        settings = decision_settings(settings)
     aged: list[Command] = []
     view = _after_scheduler(view)
     if disruption:
@@ -68,21 +95,23 @@ def decide(
         catalog,
         ProvisioningMemory(),
         now=now,
-        settings=msgspec.structs.replace(provisioning_settings(settings), report=True),
+        settings=msgspec.structs.replace(settings.provisioning, report=True),
     )
     return PlanDecision(
         provisioning=found,
         plan=msgspec.structs.replace(found.plan, refusals=(*found.ignored, *found.plan.refusals)),
         skipped=tuple(Refusal(pod=key, message=SKIPPED) for key in found.skipped),
         names=_buffer_names(found.virtual),
-        disruption=_disrupt(view, catalog, settings, now, found=found, aged=aged) if disruption else None,
+        disruption=_disrupt(view, catalog, settings.disruption, now, found=found, aged=aged)
+        if disruption
+        else None,
     )
 
 
 def _disrupt(
     view: ClusterView,
     catalog: Catalog,
-    settings: Settings,
+    context: DisruptionContext,
     now: datetime,
     *,
     found: ProvisioningDecision,
@@ -91,7 +120,6 @@ def _disrupt(
     """Return what disruption decides once the provisioner has; `aged` nodes are expired."""
     # The provisioner nominates a claim by its name, since its node may have none yet.
     nominated = {effect.node for effect in found.effects if isinstance(effect, Nominate)}
-    context = disruption_context(settings)
     decided = disrupt(
         view,
         catalog,

@@ -55,6 +55,7 @@ from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtu
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.problem import Options, Plan, Refusal
 from karpenter.core.scheduling.purchases import OnDemandFloors, solve_with_commitments, spread_over_spot
+from karpenter.core.scheduling.solve import bought_for
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import is_unscheduled
@@ -455,12 +456,12 @@ def _planned(
     known = {pod.key: pod for pod in pods}
     starting = _starting(plan, view, known)
     nominations = {key: Nomination(claim, now) for key, claim in starting.items()}
-    rules, because = catalog.label_rules, "pods wait for it"
+    rules = catalog.label_rules
     refusals = (*built.refusals, *plan.refusals)
     return msgspec.structs.replace(
         decision,
         plan=plan,
-        claims=tuple(create(node, view.pools[node.pool], rules, because) for node in plan.new_nodes),
+        claims=tuple(create(node, view.pools[node.pool], rules, bought_for(node)) for node in plan.new_nodes),
         effects=(
             *_nominations(plan, view, known, now + nominated_for),
             *_refusals(built, plan, known),
@@ -481,9 +482,15 @@ def _planned(
     )
 
 
-def nomination_events(claim: NodeClaim, pods: Mapping[str, Pod]) -> tuple[Effect, ...]:
-    """Return what to tell pods for which a claim was created."""
-    return tuple(nominated(pod, claim=claim.name) for pod in pods.values() if not is_virtual(pod))
+def nomination_events(
+    claim: NodeClaim, pods: Mapping[str, Pod], because: Mapping[str, str]
+) -> tuple[Effect, ...]:
+    """Return what to tell pods for which a claim was created; `because` says why it is that one, by pod."""
+    return tuple(
+        nominated(pod, claim=claim.name, because=because.get(key, ""))
+        for key, pod in pods.items()
+        if not is_virtual(pod)
+    )
 
 
 def _places(plan: Plan, view: ClusterView, pods: Mapping[str, Pod]) -> dict[str, str]:

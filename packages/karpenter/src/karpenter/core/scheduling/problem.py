@@ -92,6 +92,9 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     limits: Mapping[str, int] = {}
     """What the limits of the NodePool leave, per limited resource; `nodes` counts nodes."""
 
+    whole_limits: Mapping[str, int] = {}
+    """The limits as the NodePool states them; they are told to people and decide nothing."""
+
     overlaid: Mapping[str, tuple[bool, bool]] = {}
     """Instance types whose price, and whose capacity, an overlay has changed."""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from karpenter.api.labels import NODES
 from karpenter.core.model.resources import CPU, human_amount, render_amount
 from karpenter.core.model.taints import first_untolerated
 from karpenter.core.scheduling.decode import DecodedPlan, hourly
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.pack.scheduler import PodPlacement
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.problem import NewNode, Problem
+    from karpenter.core.scheduling.problem import NewNode, Pool, Problem
 
 _SHOWN_DOMAINS: Final = 25
 _ABSURD_CPU: Final = 1_000_000
@@ -198,19 +199,34 @@ def _limits(
     if limits is None:
         return
     if not limits.allows_another:
-        yield "LimitReached", "the pool's limit on nodes is reached"
+        yield "LimitReached", _used_up(template.pool, {NODES: 0}) or "the pool's limit on nodes is reached"
     scheduler.needs_exact_check(template)  # from here on the limit is counted exactly, if it can bind at all
     want = pod_data.pod_class.want
     if any(next_state.fits(want) for next_state in next_states) and not any(
         scheduler.within_limits(None, next_state, want) for next_state in next_states
     ):
-        text = ", ".join(
-            f"{name} {render_amount(name, max(amount, 0))}" for name, amount in limits.left().items()
-        )
+        left = limits.left()
+        text = ", ".join(f"{name} {render_amount(name, max(amount, 0))}" for name, amount in left.items())
         yield (
             "LimitReached",
-            f"every instance type that would do exceeds the pool's limits, which leave {text}",
+            _used_up(template.pool, left)
+            or f"every instance type that would do exceeds the pool's limits, which leave {text}",
         )
+
+
+def _used_up(pool: Pool, left: Mapping[str, int]) -> str:
+    """Return which limits are used up, by nodes that are there already or by those of the plan."""
+    before = limit_sentence(pool.name, pool.whole_limits, pool.limits)
+    after = limit_sentence(pool.name, pool.whole_limits, left)
+    return before or (f"with the nodes of this plan, {after}" if after else "")
+
+
+def limit_sentence(pool: str, limits: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """Return which limits of a NodePool are used up; nothing where something is left of each."""
+    full = [
+        f"{human_amount(name, most)} {name}" for name, most in limits.items() if left.get(name, most) <= 0
+    ]
+    return f"pool {pool} is at its limit of {' and '.join(full)}" if full else ""
 
 
 def _room(pod_data: PodData, state: ClaimState) -> str:
@@ -385,12 +401,25 @@ class Because(Mapping[str, str]):
 
 
 def _new_node(node: NewNode) -> str:
-    bought, types, others = node.purchase, len(node.instance_types), len(node.pods) - 1
-    choice = f"is the cheapest of {types} types that hold" if types > 1 else "is the only type that holds"
+    others = len(node.pods) - 1
     beside = f" together with {others} other {'pods' if others > 1 else 'pod'}" if others else ""
+    return f"no existing node takes it; {_choice(node)} it{beside}"
+
+
+def bought_for(node: NewNode) -> str:
+    """Return why a node is bought."""
+    count = len(node.pods)
+    if count == 1:
+        return f"1 pod waits for it; {_choice(node)} it"
+    return f"{count} pods wait for it; {_choice(node)} them"
+
+
+def _choice(node: NewNode) -> str:
+    bought, types = node.purchase, len(node.instance_types)
+    choice = f"is the cheapest of {types} types that hold" if types > 1 else "is the only type that holds"
     return (
-        f"no existing node takes it; {bought.instance_type} in {bought.zone} ({bought.capacity_type}, "
-        f"${bought.price:.4f} an hour) {choice} it{beside}"
+        f"{bought.instance_type} in {bought.zone} ({bought.capacity_type}, ${bought.price:.4f} an hour) "
+        f"{choice}"
     )
 
 

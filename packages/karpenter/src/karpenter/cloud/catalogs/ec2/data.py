@@ -179,6 +179,12 @@ def pack_zones(zones: Iterable[str], sold_in: Iterable[frozenset[str]]) -> str:
     )
 
 
+def currency_of(region: str) -> str:
+    """Return the currency of a region's prices: those of China are in yuan, all others in US dollars."""
+    # https://www.amazonaws.cn/en/ec2/pricing/
+    return "CNY" if region.startswith("cn-") else "USD"
+
+
 def usable(record: Record) -> bool:
     """Return whether a type can be a node: hardware virtualisation or bare metal, x86 or ARM."""
     return "hvm" in record["SupportedVirtualizationTypes"] and bool(_architectures(record))

@@ -21,7 +21,7 @@ from mypy_boto3_ec2 import EC2Client
 from mypy_boto3_pricing import PricingClient
 
 from karpenter.api.labels import ON_DEMAND, SPOT
-from karpenter.cloud.catalogs.ec2.data import ARCHITECTURES, facts_of, load_data, usable
+from karpenter.cloud.catalogs.ec2.data import ARCHITECTURES, currency_of, facts_of, load_data, usable
 from karpenter.cloud.catalogs.ec2.instancetypes import Listing, assemble
 
 if TYPE_CHECKING:
@@ -76,23 +76,35 @@ def refresh(region: str, *, now: datetime, tell: Callable[[str], None]) -> Catal
     Raises:
         RefreshFailed: if AWS cannot be asked, or lists nothing of a kind.
     """
+    with connected(region) as clients:
+        return described(clients, region, now=now, tell=tell)
+
+
+def described(
+    clients: CatalogClients, region: str, *, now: datetime, tell: Callable[[str], None] = lambda _: None
+) -> Catalog:
+    """
+    Return the catalogue of `region` as AWS describes it to these clients.
+
+    Raises:
+        RefreshFailed: it lists nothing of a kind.
+    """
 
     def check(what: str, found: Collection[object]) -> None:
         if not found:
             raise RefreshFailed(f"AWS lists no {what} in {region}, so there is no catalogue to make")
         tell(f"{len(found)} {what}")
 
-    with connected(region) as clients:
-        records = [record for record in instance_types(clients.ec2) if usable(record)]
-        check("instance types", records)
-        ids = zone_ids(clients.ec2)
-        check("zones", ids)
-        zones = zones_by_type(clients.ec2)
-        check("instance types on offer", zones)
-        on_demand = on_demand_prices(clients.pricing, region)
-        check("on-demand prices", on_demand)
-        spot = spot_prices(clients.ec2, now)
-        check("spot prices", spot)
+    records = [record for record in instance_types(clients.ec2) if usable(record)]
+    check("instance types", records)
+    ids = zone_ids(clients.ec2)
+    check("zones", ids)
+    zones = zones_by_type(clients.ec2)
+    check("instance types on offer", zones)
+    on_demand = on_demand_prices(clients.pricing, region)
+    check("on-demand prices", on_demand)
+    spot = spot_prices(clients.ec2, now)
+    check("spot prices", spot)
     return assemble(region, _listings(records, ids, zones, _Prices(on_demand, spot)))
 
 
@@ -148,16 +160,6 @@ def on_demand_prices(pricing: PricingClient, region: str) -> dict[str, float]:
 
 def prices_of_family(pricing: PricingClient, region: str, *, tenancy: str, family: str) -> dict[str, float]:
     """Return the on-demand price of each type of one family of products."""
-    # The price list of the China regions is in yuan.
-    currency = "CNY" if region.startswith("cn-") else "USD"
-    return dict(
-        price
-        for product in _products(pricing, region=region, tenancy=tenancy, family=family)
-        for price in _prices(product, currency)
-    )
-
-
-def _products(pricing: PricingClient, *, region: str, tenancy: str, family: str) -> Iterator[Any]:
     wanted = {
         "regionCode": region,
         "tenancy": tenancy,
@@ -167,8 +169,26 @@ def _products(pricing: PricingClient, *, region: str, tenancy: str, family: str)
         "capacitystatus": "Used",
         "marketoption": "OnDemand",
     }
+    return dict(
+        price
+        for product in _products(pricing, "AmazonEC2", wanted)
+        for price in _prices(product, currency_of(region))
+    )
+
+
+def auto_fees(pricing: PricingClient, region: str) -> dict[str, float]:
+    """Return what EKS Auto Mode charges per hour for managing a node of each type."""
+    wanted = {"regionCode": region, "operation": "EKSAutoUsage"}
+    return dict(
+        price
+        for product in _products(pricing, "AmazonEKS", wanted)
+        for price in _prices(product, currency_of(region))
+    )
+
+
+def _products(pricing: PricingClient, service: str, wanted: Mapping[str, str]) -> Iterator[Any]:
     pages = pricing.get_paginator("get_products").paginate(
-        ServiceCode="AmazonEC2",
+        ServiceCode=service,
         Filters=[{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()],
         PaginationConfig={"PageSize": 100},
     )
@@ -179,7 +199,9 @@ def _products(pricing: PricingClient, *, region: str, tenancy: str, family: str)
 
 def _prices(product: Any, currency: str) -> Iterator[tuple[str, float]]:
     """Yield a product's type and price; a price of zero is a placeholder and means none."""
-    name = product["product"]["attributes"]["instanceType"]
+    # The price list of EKS spells the name of the attribute in small letters.
+    attributes = product["product"]["attributes"]
+    name = attributes.get("instanceType") or attributes["instancetype"]
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             price = float(dimension["pricePerUnit"].get(currency, 0))

@@ -372,6 +372,7 @@ def as_pool(
         startup_taints=template.spec.startup_taints,
         types=whole_prices(corrected.types, extra),
         limits=cut({name: limit - used.get(name, 0) for name, limit in limits.items()}),
+        whole_limits=limits,
         overlaid=corrected.marks,
     )
 
