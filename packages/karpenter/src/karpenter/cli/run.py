@@ -13,14 +13,13 @@ from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError, notes
 from karpenter.cloud.aws.options import AWS_SETTINGS, check_flags
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.cloud.errors import CloudError
 from karpenter.cloud.registry import BrokenProvider, UnknownProvider, provider_names
 from karpenter.kube.errors import KubeError, NotFound
 from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.operator.http import PortTaken
 from karpenter.operator.operator import ClassNotServed
-from karpenter.operator.options import SETTINGS, parse_settings
+from karpenter.operator.options import SETTINGS, Setting, parse_settings
 from karpenter.operator.run import OperatorTarget
 from karpenter.operator.run import run as run_operator
 from karpenter.telemetry.logging import BadOutput, Logs
@@ -38,7 +37,7 @@ _INSTALL = "karpenter crds | kubectl apply --server-side -f - installs the Custo
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for every setting of the operator."""
     for setting in reversed((*SETTINGS, *AWS_SETTINGS)):
-        of_aws = " For aws only." if isinstance(setting, ProviderSetting) else ""
+        of_aws = "" if isinstance(setting, Setting) else " For aws only."
         told = f"env: {setting.variable}; default: {setting.default or 'empty'}"
         bare: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.is_switch else {}
         command = click.option(
