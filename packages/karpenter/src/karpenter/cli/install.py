@@ -18,6 +18,7 @@ from karpenter.cli.aws_options import (
     eks_name,
     in_our_words,
     kube_options,
+    kubernetes_name,
     run_quietly,
     said_if_slow,
 )
@@ -64,6 +65,7 @@ _PLAN_OPTIONS = (
         "--namespace",
         default="",
         metavar="NAME",
+        callback=kubernetes_name,
         help="Where the operator runs.  [default: kube-system]",
     ),
     click.option(
@@ -91,6 +93,7 @@ _PLAN_OPTIONS = (
         default="karpenter",
         show_default=True,
         metavar="NAME",
+        callback=kubernetes_name,
         help="Who the operator is.",
     ),
     click.option(
