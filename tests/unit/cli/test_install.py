@@ -482,3 +482,39 @@ def test_the_application_may_be_named(run: Callable[..., Result], command: str) 
     assert other.exit_code == 2
     assert f"{command} knows no application 'example-inflate', only karpenter" in other.stderr
     assert "hint: karpenter example inflate" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        pytest.param(
+            ("-n", "Bad_NS"), "--namespace: 'Bad_NS' cannot be a name", "lower-case", id="a namespace"
+        ),
+        pytest.param(
+            ("--service-account", "a b"), "--service-account: 'a b' cannot", "lower-case", id="an account"
+        ),
+        pytest.param(("--subnet", "subnet-0"), "'subnet-0'", "describe-subnets", id="a subnet"),
+        pytest.param(("--security-group", "sg-0"), "sg-0", "describe-security-groups", id="a group"),
+        pytest.param(("--profile", "nope"), "(nope) could not be found", "list-profiles", id="a profile"),
+    ],
+)
+def test_names_that_cannot_be(
+    run: Callable[..., Result], site: ClusterAccount, words: tuple[str, str], problem: str, hint: str
+) -> None:
+    """They are refused with a hint before anything is made, and not when their step comes."""
+    result = run("install", "-c", "blue", *words, "--yes")
+
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert hint in result.stderr.partition("hint: ")[2]
+    assert not [each for each in site.account.calls() if not each.operation.startswith(READS)]
+
+
+def test_a_folder_that_cannot_be_written(run: Callable[..., Result], tmp_path: Any) -> None:
+    """The path is named, with what is wrong with it."""
+    (tmp_path / "file").write_text("", "utf-8")
+    result = run("render", "helm-values", "-c", "blue", "--write", str(tmp_path / "file" / "below"))
+
+    assert result.exit_code == 2
+    assert "cannot be written: Not a directory" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -24,6 +24,7 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.base.files import make_private_folder, private
+from karpenter.cli.aws_options import eks_name
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
 from karpenter_local.apiserver.notice import KUBERNETES, AlreadyRunning, ClusterDirectory, default_directory
@@ -112,6 +113,7 @@ local.add_command(aws)
     default="local",
     show_default=True,
     metavar="NAME",
+    callback=eks_name,
     help="What the cluster is called in AWS.",
 )
 @click.option("--region", default="us-west-2", show_default=True, metavar="NAME", help="Where in AWS it is.")
@@ -390,8 +392,9 @@ def _known(what: str, named: Iterable[str], known: Collection[str]) -> None:
     for name in named:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
+            some = f"such as {', '.join(sorted(known)[-3:])}"
             raise CommandError(
-                f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else ""
+                f"there is no {what} {name!r}", hint=f"did you mean {close[0]}?" if close else some
             )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+_LABEL: Final = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,61}[0-9a-z])?")
 
 
 def aws_options(command: F) -> F:
@@ -118,8 +119,20 @@ def eks_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
     # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html (name)
     if not _NAME.fullmatch(value) and (value or param.required):
         raise CommandError(
-            f"--cluster: {value!r} cannot be the name of an EKS cluster",
+            f"{param.opts[-1]}: {value!r} cannot be the name of an EKS cluster",
             hint="up to 100 letters, digits, - and _; aws eks list-clusters names them",
+        )
+    return value
+
+
+def kubernetes_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse what cannot be the name of a namespace or of a service account, before anything is made."""
+    del ctx
+    # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
+    if value and not _LABEL.fullmatch(value):
+        raise CommandError(
+            f"{param.opts[-1]}: {value!r} cannot be a name in Kubernetes",
+            hint="up to 63 lower-case letters, digits and -, with a letter or a digit at both ends",
         )
     return value
 

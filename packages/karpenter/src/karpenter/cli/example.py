@@ -18,6 +18,7 @@ from karpenter.cli.aws_options import (
     eks_name,
     in_our_words,
     kube_options,
+    kubernetes_name,
     run_quietly,
 )
 from karpenter.cli.errors import CommandError, telling
@@ -54,7 +55,13 @@ def example() -> None:
     help="The cluster, as EKS calls it.  [default: the current]",
 )
 @click.option(
-    "-n", "--namespace", default="inflate", show_default=True, metavar="NAME", help="Where it runs."
+    "-n",
+    "--namespace",
+    default="inflate",
+    show_default=True,
+    metavar="NAME",
+    callback=kubernetes_name,
+    help="Where it runs.",
 )
 @click.option(
     "--replicas", type=click.IntRange(min=0), default=0, show_default=True, help="How many pods there are."

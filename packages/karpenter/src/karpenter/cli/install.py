@@ -18,6 +18,7 @@ from karpenter.cli.aws_options import (
     eks_name,
     in_our_words,
     kube_options,
+    kubernetes_name,
     run_quietly,
 )
 from karpenter.cli.errors import CommandError, note, progress
@@ -63,6 +64,7 @@ _PLAN_OPTIONS = (
         "--namespace",
         default="",
         metavar="NAME",
+        callback=kubernetes_name,
         help="Where the operator runs.  [default: kube-system]",
     ),
     click.option(
@@ -90,6 +92,7 @@ _PLAN_OPTIONS = (
         default="karpenter",
         show_default=True,
         metavar="NAME",
+        callback=kubernetes_name,
         help="Who the operator is.",
     ),
     click.option(

@@ -13,6 +13,7 @@ from karpenter.chart.chart import manifests as objects_of
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import CHART, MissingValue, Release
 from karpenter.chart.values import BadValue, retired_values, values_of
+from karpenter.cli.aws_options import kubernetes_name
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.files import read_texts
 from karpenter.cli.output import output_option_with, render
@@ -49,7 +50,14 @@ _KUBERNETES: Final = re.compile(r"v?1\.(\d{1,3})(\..*)?")
     help="A file with values, as for Helm, or - for standard input. May be repeated.",
 )
 @click.option("--name", default=CHART, show_default=True, help="The name of the release.")
-@click.option("-n", "--namespace", default="kube-system", show_default=True, help="Where the operator runs.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="kube-system",
+    show_default=True,
+    callback=kubernetes_name,
+    help="Where the operator runs.",
+)
 @click.option("--create-namespace", is_flag=True, help="Print the namespace too, as the first object.")
 @click.option("--skip-crds", is_flag=True, help="Leave the CustomResourceDefinitions out.")
 @click.option(

@@ -135,6 +135,11 @@ def _beside(form: str) -> dict[str, str]:
 def _write(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(
+                f"--write: {path} cannot be written: {error.strerror}", hint="--write a folder that you own"
+            ) from error
     note(f"wrote {len(files)} files into {folder}")

@@ -17,6 +17,7 @@ from karpenter.cli.aws_options import (
     eks_name,
     in_our_words,
     kube_options,
+    kubernetes_name,
     run_quietly,
 )
 from karpenter.cli.errors import note, progress
@@ -48,7 +49,12 @@ _WIDTH = 80
     help="The cluster, as EKS calls it.",
 )
 @click.option(
-    "-n", "--namespace", default="", metavar="NAME", help="Where the operator runs.  [default: found]"
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    callback=kubernetes_name,
+    help="Where the operator runs.  [default: found]",
 )
 @click.option(
     "--naming",

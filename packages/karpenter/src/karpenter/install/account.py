@@ -141,7 +141,7 @@ def open_api(*, region: str = "", profile: str = "") -> tuple[AccountApi, str]:
     try:
         session = boto3.Session(profile_name=profile or None, region_name=named)
     except BotoCoreError as error:
-        raise InstallationError(str(error)) from error
+        raise InstallationError(str(error), hint="aws configure list-profiles names them") from error
     if not session.region_name:
         raise InstallationError("the region is not known", hint="--region NAME, or set AWS_REGION")
     config = Config(
@@ -225,8 +225,15 @@ def _named(aws: AccountApi, operation: str, field: str, ids: Iterable[str]) -> t
     """Return the ids of what was named, all of which must exist; AWS says which does not."""
     asked = list(ids)
     if asked:
-        name = "SubnetIds" if field == "Subnets" else "GroupIds"
-        aws.call("ec2", operation, **{name: asked})
+        name, listing = "GroupIds", "aws ec2 describe-security-groups --query SecurityGroups[].GroupId"
+        if field == "Subnets":
+            name, listing = "SubnetIds", "aws ec2 describe-subnets --query Subnets[].SubnetId"
+        try:
+            aws.call("ec2", operation, **{name: asked})
+        except AwsApiError as error:
+            if not error.code.startswith("Invalid"):
+                raise
+            raise InstallationError(str(error), hint=f"{listing} lists them") from error
     return tuple(asked)
 
 
