@@ -58,12 +58,16 @@ _Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
 _FIELDS: dict[type, _Fields] = {}
 log = structlog.stdlib.get_logger(__name__)
 H = TypeVar("H")
+# A list at version 0 may be answered from the watch cache of any API server, and is cheap:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
 BEGINNING = "0"
 """The resourceVersion before all others."""
 
 MAX_EXTRA_FAMILIES = 1000
 """Families (owners) that are kept beyond the number of objects."""
 
+# A load balancer may drop a silent connection without a word to either side, so silence ends a watch:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks
 IDLE_TIMEOUT = 90.0
 """Seconds without a line after which a watch is closed. Servers send a bookmark about once a minute."""
 
