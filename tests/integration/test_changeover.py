@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
@@ -21,35 +22,48 @@ from karpenter.api.pod import Pod
 from karpenter.cli import main
 from karpenter.kube.rest import MergePatch, untyped
 from tests.integration.sandboxes import in_aws
+from tests.integration.test_aws import CLASS as SPEC
 from tests.integration.test_aws import REFERENCE, apply, scale
 from tests.integration.test_plan_live import config  # noqa: F401  a fixture
 from tests.unit.changeover.objects import deployment, secret
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from karpenter_local.sandbox.sandbox import Sandbox
 
-POOL = {"karpenter.sh/nodepool-hash": "17369979337536258260", "karpenter.sh/nodepool-hash-version": "v3"}
-CLASS = {
-    "karpenter.k8s.aws/ec2nodeclass-hash": "3391433241522982533",
-    "karpenter.k8s.aws/ec2nodeclass-hash-version": "v5",
-}
+
+def pool_notes(value: str) -> dict[str, str]:
+    """Return what Karpenter writes to a pool and its claims."""
+    return {"karpenter.sh/nodepool-hash": value, "karpenter.sh/nodepool-hash-version": "v3"}
+
+
+def class_notes(value: str) -> dict[str, str]:
+    """Return what Karpenter writes to a class and its claims."""
+    return {
+        "karpenter.k8s.aws/ec2nodeclass-hash": value,
+        "karpenter.k8s.aws/ec2nodeclass-hash-version": "v5",
+    }
+
+
+POOL_HASH, CLASS_HASH = "17369979337536258260", "3391433241522982533"
+POOL, CLASS = pool_notes(POOL_HASH), class_notes(CLASS_HASH)
+SHAPES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "hashes" / "switch.json").read_text(encoding="utf-8")
+)
 TRUSTED = "dGVzdA=="
 """What the embedded AWS says that the API server of a cluster called test is trusted by."""
 
 KINDS = (NodePool, NodeClaim, Node, Pod, EC2NodeClass)
 
 
-async def stamp(sandbox: Sandbox) -> None:
-    """Write what Karpenter has written: its hashes, on pool, class and claims."""
-    client = sandbox.client
-    await client.patch(NodePool, "default", MergePatch({"metadata": {"annotations": POOL}}))
-    await client.patch(EC2NodeClass, "default", MergePatch({"metadata": {"annotations": CLASS}}))
+async def stamp(sandbox: Sandbox, name: str, pool_hash: str, class_hash: str) -> None:
+    """Write what Karpenter has written: its hashes, on a pool, its class and its claims."""
+    client, ours, theirs = sandbox.client, pool_notes(pool_hash), class_notes(class_hash)
+    await client.patch(NodePool, name, MergePatch({"metadata": {"annotations": ours}}))
+    await client.patch(EC2NodeClass, name, MergePatch({"metadata": {"annotations": theirs}}))
     for claim in await sandbox.node_claims():
-        await client.patch(
-            NodeClaim, claim.name, MergePatch({"metadata": {"annotations": {**POOL, **CLASS}}})
-        )
+        if claim.metadata.labels["karpenter.sh/nodepool"] == name:
+            change = MergePatch({"metadata": {"annotations": {**ours, **theirs}}})
+            await client.patch(NodeClaim, claim.name, change)
 
 
 async def report(sandbox: Sandbox, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -83,7 +97,7 @@ async def test_there_and_back(sandbox: Sandbox) -> None:
         await scale(sandbox, replicas)
         await sandbox.until_running(replicas)
     await sandbox.stop_operator()
-    await stamp(sandbox)
+    await stamp(sandbox, "default", POOL_HASH, CLASS_HASH)
     assert (await report(sandbox, "--check"))[0] == 0
 
     alive = names(await sandbox.node_claims())
@@ -131,6 +145,63 @@ async def test_there_and_back(sandbox: Sandbox) -> None:
         assert kept == {**POOL, **CLASS}
     assert (await sandbox.client.get(NodePool, "default")).metadata.annotations.items() >= POOL.items()
     assert (await sandbox.client.get(EC2NodeClass, "default")).metadata.annotations.items() >= CLASS.items()
+
+
+@in_aws()
+async def test_no_shape_of_pool_or_class_is_replaced(sandbox: Sandbox) -> None:
+    """
+    Empty maps and lists, false, zero, durations, dated taints: no node goes, and no hash changes.
+
+    Each pool has a class and a pod of its own. The hashes are what the Go code of 1.14.1 gives for these
+    specs as the API server stores them.
+    """
+    for at, shape in enumerate(SHAPES):
+        await launch_shape(sandbox, f"shape-{at}", shape)
+    await sandbox.until_running(len(SHAPES))
+    await sandbox.stop_operator()
+    for at, shape in enumerate(SHAPES):
+        await stamp(sandbox, f"shape-{at}", shape["hash"], shape["classHash"])
+    alive = names(await sandbox.node_claims())
+    machines = {each.id for each in sandbox.aws.control.instances()}
+    assert len(alive) == len(machines) == len(SHAPES)
+
+    await sandbox.start_operator()
+    await asyncio.sleep(300)
+    await sandbox.stop_operator()
+
+    assert names(await sandbox.node_claims()) == alive
+    assert {each.id for each in sandbox.aws.control.instances()} == machines
+    for claim in await sandbox.node_claims():
+        shape = SHAPES[int(claim.metadata.labels["karpenter.sh/nodepool"].removeprefix("shape-"))]
+        name = claim.spec.node_class_ref.name
+        node_pool = await sandbox.client.get(NodePool, name)
+        node_class = await sandbox.client.get(EC2NodeClass, name)
+        ours, theirs = pool_notes(shape["hash"]), class_notes(shape["classHash"])
+        assert node_pool.metadata.annotations.items() >= ours.items()
+        assert node_class.metadata.annotations.items() >= theirs.items()
+        assert claim.metadata.annotations.items() >= {**ours, **theirs}.items()
+        assert not [each for each in claim.status.conditions if each.type == "Drifted"]
+
+
+async def launch_shape(sandbox: Sandbox, name: str, shape: dict[str, Any]) -> None:
+    """Create a class, a pool and a pod that only this pool may run."""
+    await sandbox.client.create(
+        EC2NodeClass, {"metadata": {"name": name}, "spec": {**SPEC, **shape["class"]}}
+    )
+    wanted = {"kubernetes.io/arch": "amd64", "karpenter.sh/capacity-type": "on-demand"}
+    requirements = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()]
+    template = {
+        **shape["template"],
+        "spec": {
+            **shape["template"]["spec"],
+            "nodeClassRef": {**REFERENCE, "name": name},
+            "requirements": requirements,
+        },
+    }
+    disruption = {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}
+    body = {"metadata": {"name": name}, "spec": {"template": template, "disruption": disruption}}
+    await sandbox.client.create(NodePool, body)
+    await sandbox.deploy(name, replicas=1, nodeSelector={"karpenter.sh/nodepool": name})
 
 
 async def plain(sandbox: Sandbox, claim: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def rule(*expressions: str) -> dict[str, Any]:
 
 
 CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
-# What hashstructure gives for this template in Karpenter 1.14.1: see tests/data/hashes/shapes.json.
+# What the Go code of Karpenter 1.14.1 gives for this template.
 POOL_HASH = "7428780003907761376"
 TYPE = "s-16x-amd64-linux"
 ROOM = {"cpu": "16", "memory": "64Gi", "pods": "110"}

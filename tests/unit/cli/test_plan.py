@@ -16,6 +16,7 @@ from karpenter.cli import main
 from karpenter.cli.planning.input import read_input
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request
+from tests.unit.why.clusters import pod
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -50,17 +51,6 @@ CATALOGUE: dict[str, Any] = {
         }
     ],
 }
-
-
-def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    """Return a pod that waits."""
-    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": containers, **spec},
-    }
 
 
 def run(*arguments: str, objects: list[dict[str, Any]] | None = None, width: int | None = None) -> Result:

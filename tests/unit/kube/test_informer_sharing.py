@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.api.meta import ObjectMeta, OwnerReference
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.meta import ObjectMeta, OwnerReference, convert, tells_absent
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Container, Pod, PodSpec
+from karpenter.core.model.nodepool_hash import pool_hash
 from karpenter.kube.informer import MAX_EXTRA_FAMILIES, Cache, share
 from karpenter.kube.rest import target_of, untyped
 
@@ -84,6 +88,48 @@ def test_what_is_not_alike_stays_apart(new: Any, old: Any) -> None:
     share(new, old)
 
     assert repr(new) == before
+
+
+def node_pool(name: str, **template: Any) -> NodePool:
+    """Return a NodePool as it is read."""
+    plain = {"spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": name}}, **template}
+    return convert({"metadata": {"name": name}, "spec": {"template": plain}}, NodePool)
+
+
+@pytest.mark.parametrize("name", ["same", "another"])
+@pytest.mark.parametrize(
+    ("given", "before"),
+    [
+        pytest.param({"metadata": {"labels": {}}}, {}, id="an empty map, where none was given"),
+        pytest.param({}, {"metadata": {"labels": {}}}, id="none, where an empty map was given"),
+        pytest.param(
+            {"metadata": {"annotations": {}}}, {"metadata": {"labels": {}}}, id="another map that is empty"
+        ),
+    ],
+)
+def test_what_was_not_given_stays_so(name: str, given: dict[str, Any], before: dict[str, Any]) -> None:
+    """Karpenter's hashes tell an empty map from none, so neither takes the place of the other."""
+    new, expected = node_pool("same", **given), pool_hash(node_pool("same", **given))
+
+    assert not share(new, node_pool(name, **before))
+
+    assert pool_hash(new) == expected
+
+
+def test_pools_share_what_is_the_same() -> None:
+    """What was given in the same way is shared, empty or not."""
+    old, new = (node_pool("same", metadata={"labels": {}, "annotations": {"a": "b"}}) for _ in range(2))
+
+    assert share(new, old)
+    assert new.spec is old.spec
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(NodePool, True), (NodeClaim, True), (EC2NodeClass, True), (Pod, False)]
+)
+def test_which_kinds_tell_what_was_not_given(kind: type[msgspec.Struct], expected: bool) -> None:
+    """Those that are hashed, and what is made of them; pods, which are many, are compared at once."""
+    assert tells_absent(kind) is expected
 
 
 VALUES = st.recursive(

@@ -17,6 +17,7 @@ from karpenter.kube.leaderelection import LeadershipLost
 from karpenter.kube.rest import MergePatch
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.operator.run import OperatorProcess, OperatorTarget, resident, run
+from karpenter.telemetry.metrics import runtime
 from karpenter_local.apiserver.inprocess import InProcess
 from karpenter_local.apiserver.notice import ClusterDirectory
 from karpenter_local.cluster import LocalCluster
@@ -82,7 +83,7 @@ async def cancelled(task: asyncio.Task[None]) -> None:
 
 @in_cluster
 async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
-    """A process that is told to stop leaves the lease to whoever waits, who then leads within seconds."""
+    """A process that is told to stop leaves the lease to the one that waits, which leads within seconds."""
     first, second = process(cluster), process(cluster, seed=2)
     tasks = [await leading(first), asyncio.create_task(second.run())]
     assert await holder(cluster)
@@ -101,7 +102,7 @@ async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
 
 @in_cluster
 async def test_a_lease_that_is_lost(cluster: LocalCluster) -> None:
-    """When somebody else has the lease, the work ends and the process says who leads."""
+    """When another process has the lease, the work ends and the process says which leads."""
     replica = process(cluster)
     task = await leading(replica)
     stolen = MergePatch({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
@@ -110,6 +111,23 @@ async def test_a_lease_that_is_lost(cluster: LocalCluster) -> None:
     with pytest.raises(LeadershipLost, match="thief"):
         await task
     assert replica.operator is None
+
+
+@in_cluster
+async def test_a_lease_that_another_has_touched_is_read_again(cluster: LocalCluster) -> None:
+    """The leader goes on, and leader_election_slowpath_total counts that the first renewal failed."""
+    replica = process(cluster)
+    task = await leading(replica)
+    assert replica.operator is not None
+    counted = replica.operator.metrics[runtime.LEADER_SLOW_PATH]
+    assert counted.value(name=LOCK) == 0.0
+    touched = MergePatch({"metadata": {"annotations": {"touched": "true"}}})
+    await cluster.client.patch(Lease, LOCK, touched, namespace="kube-system")
+    await asyncio.sleep(60)
+
+    assert counted.value(name=LOCK) == 1.0
+    assert replica.leads.is_set()
+    await cancelled(task)
 
 
 @in_cluster

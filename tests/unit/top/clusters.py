@@ -11,13 +11,14 @@ from rich.console import Console
 from karpenter.api.meta import convert
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.api.pod import Pod
 from karpenter.core.state.cluster import view_of
 from karpenter.top.model import node_rows
+from karpenter_local.testing.builders import manifest_pod
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
     from karpenter.top.model import NodeRow
 
@@ -68,14 +69,9 @@ def claim(name: str, **more: Any) -> NodeClaim:
 def pod(name: str, on: str = "", cpu: str = "1", **more: Any) -> Pod:
     """Return a pod that runs on a node, or waits."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    return convert(
-        {
-            "metadata": {"name": name, "namespace": "default", **more.pop("metadata", {})},
-            "spec": {"nodeName": on, "containers": [container], **more.pop("spec", {})},
-            "status": {"phase": "Running" if on else "Pending", **more},
-        },
-        Pod,
-    )
+    meta, spec = more.pop("metadata", {}), {"containers": [container], **more.pop("spec", {})}
+    status = {"phase": "Running" if on else "Pending", **more}
+    return manifest_pod(name, node=on, meta=meta, status=status, **spec)
 
 
 def view(*objects: Any) -> ClusterView:

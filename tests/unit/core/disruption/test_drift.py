@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import pytest
+
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from tests.unit.core.disruption.clusters import LONG_AGO, cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,20 @@ def after(number: int) -> Callable[[], bool]:
     """Return what says that time is up, once it was asked so often."""
     asked = itertools.count()
     return lambda: next(asked) >= number
+
+
+@pytest.mark.parametrize("size", ["small", "xlarge"])
+def test_a_replacement_is_the_cheapest_that_fits(size: str) -> None:
+    """However large or small the drifted machine is, its pod decides what takes its place."""
+    view = cluster(pool(), machine("node-1", size, conditions=(SWAPPED,)), pod("web-1", "node-1", cpu="1"))
+    (command,) = decided(view).commands
+    (node,) = command.replacements
+    fitting = [kind for kind in MARKET.types if kind.allocatable["cpu"] >= 1000]
+    sold = [each for kind in fitting for each in kind.offerings if each.capacity_type == "on-demand"]
+
+    assert command.reason == "Drifted"
+    assert node.purchase.price == min(each.price for each in sold)
+    assert command.hourly_after <= command.hourly_before
 
 
 def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
 from karpenter.kube.rest import Plain
+from karpenter_local.testing.builders import manifest_pod
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -47,8 +47,6 @@ def pod(
 ) -> Pod:
     """Return a pod that runs and is ready, unless told otherwise."""
     meta: dict[str, Any] = {
-        "name": name,
-        "namespace": "default",
         "uid": f"uid-{name}",
         "creationTimestamp": at(-age),
         "labels": labels or {},
@@ -69,5 +67,6 @@ def pod(
     since = at(-(age if ready_for is None else ready_for))
     condition = {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": since}
     status = {"phase": phase, "conditions": [condition], **more.pop("status", {})}
-    spec = {"nodeName": node, "containers": [{"name": "main"}], **more}
-    return convert({"metadata": meta, "spec": spec, "status": status}, Pod)
+    return manifest_pod(
+        name, meta=meta, status=status, **{"nodeName": node, "containers": [{"name": "main"}], **more}
+    )

@@ -13,6 +13,7 @@ from karpenter_local.kubelet.predicate import shortage
 from karpenter_local.kubelet.script import PodTimings, script_for, variation
 from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.kubelet.static import MIRROR, mirror_of
+from karpenter_local.testing.builders import manifest_pod
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)
 PLACE = status.PodAddresses("10.0.0.1", "10.1.0.1")
@@ -22,16 +23,10 @@ STEADY = PodTimings(variation=0.0)
 def pod(*, job: bool = False, notes: dict[str, str] | None = None, **spec: Any) -> Pod:
     """Return a pod."""
     owner = [{"kind": "Job", "name": "j", "uid": "u", "controller": True}] if job else []
-    meta = {
-        "name": "p",
-        "namespace": "default",
-        "uid": "uid-p",
-        "annotations": notes or {},
-        "ownerReferences": owner,
-    }
+    meta = {"uid": "uid-p", "annotations": notes or {}, "ownerReferences": owner}
     shape = {"containers": [{"name": "main", "image": "pause"}], "restartPolicy": "Always", **spec}
     told = {"conditions": shape.pop("conditions", [])}
-    return convert({"metadata": meta, "spec": shape, "status": told}, Pod)
+    return manifest_pod("p", meta=meta, status=told, **shape)
 
 
 def note(**notes: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from karpenter_local.scheduler.nodetable import AssignedPod, NodeTable
 from karpenter_local.scheduler.place import Placed, place
 from karpenter_local.scheduler.podinfo import PodInfo, PodInfos
 from karpenter_local.scheduler.schedule_one import claims_of
+from karpenter_local.testing.builders import manifest_pod
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -38,15 +39,12 @@ def pod(
     if requests:
         container["resources"] = {"requests": requests}
     namespace = spec.pop("namespace", "default")
-    annotations = spec.pop("annotations", {})
     meta = {
-        "name": name,
-        "namespace": namespace,
         "uid": f"uid-{namespace}-{name}",
         "labels": {**({"app": app} if app else {}), **(labels or {})},
-        "annotations": annotations,
+        "annotations": spec.pop("annotations", {}),
     }
-    return convert({"metadata": meta, "spec": {"containers": [container], **spec}}, Pod)
+    return manifest_pod(name, namespace=namespace, meta=meta, **{"containers": [container], **spec})
 
 
 def affinity(kind: str, *terms: dict[str, Any], preferred: bool = False) -> dict[str, Any]:

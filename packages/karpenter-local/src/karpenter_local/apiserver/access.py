@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.store import ObjectStore
 
+# The group that may do everything, before RBAC is asked:
+# https://kubernetes.io/docs/reference/access-authn-authz/rbac/#user-facing-roles
 MASTERS = "system:masters"
 _RBAC = "rbac.authorization.k8s.io"
+# https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/
 _ACCOUNT = "system:serviceaccount:"
 
 

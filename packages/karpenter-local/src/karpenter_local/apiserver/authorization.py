@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.request import RequestInfo
 
+# What system:public-info-viewer and system:discovery grant:
+# https://kubernetes.io/docs/reference/access-authn-authz/rbac/#discovery-roles
 _OPEN_PAGES = ("/version", "/healthz", "/livez", "/readyz", "/api", "/openapi")
+# system:basic-user lets everyone ask about themselves:
+# https://kubernetes.io/docs/reference/access-authn-authz/rbac/#discovery-roles
 _ANYONE = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 
 

@@ -17,12 +17,15 @@ from karpenter_local.apiserver import duplicates, errors, protobuf
 if TYPE_CHECKING:
     from karpenter.kube.rest import Request
 
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
 
 _EXCERPT = 64
+# The words in which Go's decoder refuses a body; clients of tests compare them:
+# https://pkg.go.dev/encoding/json#UnmarshalTypeError
 _TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
+# events.k8s.io/v1 renamed fields of the older Event of the core group; both are one object in storage:
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 _NEW_NAMES = {
     "involvedObject": "regarding",
     "message": "note",
@@ -56,6 +58,7 @@ def from_stored(resource: APIResource, value: Object) -> Object:
     return {_NEW_NAMES.get(key, key): part for key, part in value.items()}
 
 
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/autoscaling/annotations.go
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 """Where an object in v1 keeps the metrics that v1 has no field for."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from karpenter.kube.rest import Request
     from karpenter_local.apiserver.resources import APIResource, Registry
 
+# https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 

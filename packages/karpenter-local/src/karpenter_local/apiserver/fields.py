@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.entry import Object
 
+# Each kind has a few fields that can be selected by, and a request by another one fails:
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/field-selectors/#list-of-supported-fields
 _PATHS: dict[str, tuple[str, ...]] = {
     "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
     "jobs.batch": ("status.successful",),

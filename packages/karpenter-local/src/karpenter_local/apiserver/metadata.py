@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
+# Clients may send them and the server replaces them:
+# https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go
 _SERVER_OWNED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
 

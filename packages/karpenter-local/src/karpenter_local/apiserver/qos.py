@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from karpenter.base.quantity import Quantity
 
+# Only cpu and memory count for the quality of service:
+# https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 _COUNTED = ("cpu", "memory")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CORE = 2  # /api/v1
 _GROUPED = 3  # /apis/GROUP/VERSION
+# https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb
 _IN_A_NAMESPACE = frozenset({"create", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 

@@ -16,6 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#api-verbs
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -111,6 +112,8 @@ _SUBRESOURCES: dict[str, tuple[Subresource, ...]] = {
 }
 REVIEW = ("create",)
 """The one verb of kinds that are questions."""
+# Namespaces have no deletecollection:
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/namespace-v1/
 _NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
 
 # One line per kind: plural, kind, short names, flags, subresources.
@@ -222,6 +225,8 @@ _TABLE = {
         volumeattributesclasses VolumeAttributesClass vac C -
     """,
 }
+# Events of both groups are stored once:
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 _SHARED_TABLES = {"events.events.k8s.io": "events"}
 _CONVERTED = frozenset({("events.k8s.io", "v1", "events"), ("autoscaling", "v1", "horizontalpodautoscalers")})
 """Kinds in versions in which they are not kept."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.store import ObjectStore
 
+# https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
 ISSUER: Final = "https://kubernetes.default.svc"
 DEFAULT_SECONDS: Final = 3600
 SHORTEST: Final = 600

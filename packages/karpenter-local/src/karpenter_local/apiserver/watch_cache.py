@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
+# A watch from a version that is no longer kept gets 410 Gone, and its client lists anew:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses
 MAX_EVENTS = 16_384
 MAX_BYTES = 64 * 1024 * 1024
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Entry, Object
     from karpenter_local.apiserver.resources import APIResource
 
+# A generated name that is taken is drawn anew, eight times in all (RetryGenerateName):
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#generated-values
 _ATTEMPTS = 8
 
 

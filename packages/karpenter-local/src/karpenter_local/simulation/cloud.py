@@ -7,7 +7,7 @@ what goes wrong with them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,10 +54,6 @@ class SimulatedCloud(Protocol):
         """Tell of every launch and termination that an operator asks for."""
         ...
 
-    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
-        """Return how an operator with this transport calls AWS."""
-        ...
-
     def inject(self, fault: InjectedFault, later: Later) -> bool:
         """Inject a fault of the cloud; return whether it was one."""
         ...
@@ -68,4 +64,13 @@ class SimulatedCloud(Protocol):
 
     def invariants(self, violations: ViolationLog) -> Sequence[Invariant]:
         """Return what must hold in this cloud beside what must hold in all."""
+        ...
+
+
+@runtime_checkable
+class CallsAws(Protocol):
+    """A simulated cloud that operators call by the API of AWS."""
+
+    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
+        """Return how an operator with this transport calls AWS."""
         ...

@@ -16,6 +16,7 @@ from karpenter.base.duration import parse_duration
 from karpenter_local.kubelet.settings import KubeletSettings
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
+from karpenter_local.simulation.cloud import CallsAws
 from karpenter_local.simulation.invariants.history import ClusterHistory
 from karpenter_local.simulation.invariants.invariant import cores
 from karpenter_local.simulation.kwok import SimulatedKwok, kwok_options
@@ -68,6 +69,7 @@ class FaultySeams:
 
     def aws(self, site: ClusterAccount) -> AwsApi:
         """Return calls to AWS that fail as the simulated cloud says."""
+        assert isinstance(self._cloud, CallsAws)
         return self._cloud.aws(site, chance=self._chance, transport=self.transport)
 
     def sever(self) -> None:

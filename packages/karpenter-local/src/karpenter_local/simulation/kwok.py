@@ -20,16 +20,13 @@ from karpenter_local.simulation.invariants.invariant import CloudCall
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karpenter.cloud.aws.sdk import AwsApi
     from karpenter.cloud.cloudprovider import Machine
     from karpenter.cloud.kwok.faults import Fault, ProviderCall
     from karpenter.core.model.catalog import Catalog
-    from karpenter_local.aws.site import ClusterAccount
     from karpenter_local.simulation.cloud import Later
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.faults import InjectedFault
     from karpenter_local.simulation.invariants.invariant import Invariant, ViolationLog
-    from karpenter_local.simulation.network import FaultyTransport
 
 _BEHAVIOUR: Final = Behaviour(launch=2.0, shutdown=3.0, jitter=0.5)
 _SIZES: Final = ("1x", "2x", "4x", "8x")
@@ -92,10 +89,6 @@ class SimulatedKwok:
     def follow(self, on_call: Callable[[CloudCall], None]) -> None:
         """Tell of every launch and termination that an operator asks for."""
         self._on_call = on_call
-
-    def aws(self, site: ClusterAccount, *, chance: Random, transport: FaultyTransport) -> AwsApi:
-        """Refuse: this cloud is not AWS."""
-        raise NotImplementedError("the kwok cloud has no AWS API")
 
     def inject(self, fault: InjectedFault, later: Later) -> bool:
         """Inject a fault of the cloud; return whether it was one."""

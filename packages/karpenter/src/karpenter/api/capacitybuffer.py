@@ -11,6 +11,8 @@ from msgspec import field
 from karpenter.api.constraints import constraint, rule
 from karpenter.api.meta import Condition, Resource, ResourceList, Timestamp, Wire, always
 
+# The API of cluster-autoscaler that Karpenter takes part in:
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/buffers.md
 ACTIVE_CAPACITY = "buffer.x-k8s.io/active-capacity"
 """The strategy that keeps nodes running."""
 

@@ -22,6 +22,7 @@ QUALIFIED_NAME = (
 )
 """A label key: a name of letters, digits, ``-_.``, with a DNS prefix or without."""
 
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 QUANTITY = (
@@ -30,6 +31,8 @@ QUANTITY = (
 )
 # Go durations of whole seconds, minutes and hours, as Karpenter's definitions allow them.
 DURATION = r"^([0-9]+(s|m|h))+$"
+# Karpenter's own pattern: fewer units than Go has, and no sign or fraction.
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/apis/crds/karpenter.sh_nodepools.yaml
 DURATION_OR_NEVER = r"^(([0-9]+(s|m|h))+|Never)$"
 
 MAX_KEY = 316

@@ -25,6 +25,7 @@ from karpenter.api.nodeclaim import NodeClassReference
 # The limits and rules below are those of Karpenter's own definition: manifests must be accepted and refused
 # alike. https://karpenter.sh/docs/concepts/nodeclasses/
 MOST_TERMS = 30
+# https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms
 FAMILY_OF_ALIAS = {
     "al2": "AL2",
     "al2023": "AL2023",
@@ -142,6 +143,8 @@ class PlacementGroupSelector(Wire, frozen=True, kw_only=True):
     """The id of the group."""
 
 
+# These rules stand in the definition, so that the API server refuses what no class can mean:
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
 SUBNET_RULES = (
     rule("self.all(x, has(x.tags) || has(x.id))", "each term needs at least one of 'tags' and 'id'"),
     rule("!self.all(x, has(x.id) && has(x.tags))", "'id' may not be combined with 'tags'"),
@@ -197,6 +200,8 @@ GROUP_RULES = (rule("has(self.name) != has(self.id)", "exactly one of 'name' and
 
 # https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
+# Up to 59,000 Gi or 58 Ti, as Karpenter allows; EBS itself takes up to 64 TiB:
+# https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html
 VOLUME_SIZE = (
     r"^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi"
     r"|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G"
@@ -390,6 +395,8 @@ RESERVED_TAGS = (
 )
 """Tags that are ours to set."""
 
+# The cloud provider of Kubernetes finds what belongs to a cluster by this tag, so users may not set it:
+# https://cloud-provider-aws.sigs.k8s.io/
 CLUSTER_TAG_PREFIX = "kubernetes.io/cluster"
 
 _MOST_TAGS = 1000

@@ -24,6 +24,7 @@ SIGNALS = (
 )
 """What an eviction threshold can be about."""
 
+# https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 """What can be reserved for the kubelet and the system."""
 
@@ -68,6 +69,8 @@ _AMOUNT = rf"^{_PLAIN_QUANTITY}$|{_EXPRESSION}"
 
 _COUNT: Mapping[str, Any] = MappingProxyType({"type": "integer", "format": "int32", "minimum": 0})
 _PERCENT: Mapping[str, Any] = MappingProxyType({**_COUNT, "maximum": 100})
+# Keeps fields that the schema does not list, which would be pruned otherwise:
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 
 

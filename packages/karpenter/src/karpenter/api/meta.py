@@ -13,9 +13,11 @@ Schemas and rules are in :mod:`.schema`; the kinds are in the other modules of t
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
+import msgspec.inspect
 from msgspec import Meta, field
 
 from karpenter.api.constraints import MAX_KEY, QUALIFIED_NAME, constraint
@@ -79,6 +81,31 @@ Karpenter's hashes tell a map that was not given from an empty one, so structs t
 
 ABSENT_LIST: Any = _AbsentList()
 """The default of a list that was not given: equal to ``()``, and not written, as ``()`` is."""
+
+
+@cache
+def tells_absent(kind: type[msgspec.Struct]) -> bool:
+    """Whether structs of a kind, at any depth, tell a map or list that was not given from an empty one."""
+    return _tells_absent(msgspec.inspect.type_info(kind), set())
+
+
+def _tells_absent(info: msgspec.inspect.Type, seen: set[type]) -> bool:
+    if isinstance(info, msgspec.inspect.StructType):
+        if info.cls in seen:
+            return False
+        seen.add(info.cls)
+        return any(
+            each.default is ABSENT_MAP or each.default is ABSENT_LIST or _tells_absent(each.type, seen)
+            for each in info.fields
+        )
+    if isinstance(info, msgspec.inspect.Metadata):
+        return _tells_absent(info.type, seen)
+    if isinstance(info, msgspec.inspect.UnionType):
+        return any(_tells_absent(each, seen) for each in info.types)
+    if isinstance(info, msgspec.inspect.DictType):
+        return _tells_absent(info.value_type, seen)
+    item = getattr(info, "item_type", None)
+    return item is not None and _tells_absent(item, seen)
 
 
 def always(value: T) -> T:

@@ -24,6 +24,8 @@ from cronsim import CronSim, CronSimError
 
 from karpenter.base.pretty import excerpt
 
+# The macros that robfig/cron knows, by which Karpenter reads schedules of budgets:
+# https://pkg.go.dev/github.com/robfig/cron/v3#hdr-Predefined_schedules
 _NAMED: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",

@@ -41,6 +41,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# The parameters of FNV-1a with 64 bits: https://www.rfc-editor.org/rfc/rfc9923
 _OFFSET: Final = 14695981039346656037
 _PRIME: Final = 1099511628211
 _MASK: Final = 2**64 - 1
@@ -327,6 +328,8 @@ _BARE_SUFFIX: Final = re.compile("[numkMGTPE]|[KMGTPE]i")
 _RFC3339: Final = re.compile(
     r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d:\d\d)"
 )
+# Go's time.Time counts from the year 1, and its MarshalBinary begins with a version:
+# https://pkg.go.dev/time#Time.MarshalBinary
 _YEAR_ONE: Final = datetime(1, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _NANOSECOND_DIGITS: Final = 9

@@ -28,6 +28,8 @@ NANOS: Final = 10**9
 """Billionths in a unit."""
 
 _NANOS_PER_MILLI: Final = 10**6
+# Quantities with a binary suffix are capped at what 63 bits can hold:
+# https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#Quantity
 _LARGEST_BINARY: Final = (2**63 - 1) * NANOS
 _LARGEST_EXPONENT: Final = 100  # no cluster counts past it, and 1e999999999 would eat the memory
 _LARGEST: Final = NANOS * 10**_LARGEST_EXPONENT

@@ -59,6 +59,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         return wait * (1 + self.jitter * chance.random())
 
 
+# https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 RETRIES = Backoff(first=0.005, cap=1000.0)
 """The default backoff of a queue, as client-go's."""
 

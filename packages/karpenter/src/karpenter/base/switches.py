@@ -2,6 +2,7 @@
 
 from typing import Final
 
+# What Go's strconv.ParseBool takes, and nothing else: https://pkg.go.dev/strconv#ParseBool
 _ON: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _OFF: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 

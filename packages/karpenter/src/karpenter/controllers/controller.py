@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The results that controller_runtime_reconcile_total is labelled with:
+# https://book.kubebuilder.io/reference/metrics-reference
 SUCCESS: Final = "success"
 REQUEUE: Final = "requeue"
 REQUEUE_AFTER: Final = "requeue_after"
@@ -261,6 +263,9 @@ class ClusterStateMetrics:
 
 T = TypeVar("T")
 
+# Workqueues of controller-runtime wait from 5 ms up to 1,000 s. After an outage of the API server that would
+# be a quarter of an hour, so the cap is lower here.
+# https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
 RETRIES: Final = Backoff(first=0.1, cap=60.0)
 CLOUD_TIMEOUT: Final = 60.0
 """Seconds for a call of the cloud provider."""

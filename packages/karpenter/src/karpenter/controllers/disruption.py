@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# Upstream gives multi-node consolidation one minute and single-node consolidation three:
+# https://karpenter.sh/docs/concepts/disruption/#consolidation
 LIMIT: Final = 60.0
 """Seconds that looking for one reason may take; what was found by then counts."""
 
@@ -81,6 +83,7 @@ UNSYNCED: Final = 1.0
 UNSYNCED_LOGGED: Final = 30.0
 """Seconds after which the log says what decisions wait for."""
 
+# Values of the label consolidation_type: https://karpenter.sh/docs/reference/metrics/
 _CONSOLIDATION_TYPES: Final = {EMPTY: "empty", DRIFTED: "", UNDERUTILIZED: "multi"}
 
 
@@ -347,6 +350,8 @@ def _inputs(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.annotations.get(DO_NOT_DISRUPT), pod.spec.node_name, pod.status.start_time
 
 
+# Upstream's orchestration queue looks at its commands as often:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/disruption/queue.go
 QUEUE_PERIOD: Final = 1.0
 
 

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# EC2 throttles TerminateInstances, and a batch of calls is merged into one:
+# https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
 _TERMINATIONS_AT_ONCE: Final = 100
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from karpenter.core.lifecycle.registrationhealth import RegistrationHistory
     from karpenter.core.state.cluster import ClusterState, StateEvent
 
+# Every pod that starts changes the resources of its pool; one status write in five seconds is enough for
+# people.
 COUNTER_PERIOD: Final = 5.0
 UNSYNCED: Final = 1.0
 """Seconds until the next check while the cluster state is not synced."""

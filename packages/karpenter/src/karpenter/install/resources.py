@@ -21,12 +21,7 @@ MARKER: Final = "karpenter.sh/installation"
 
 
 class _Described(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="kind"):
-    """A resource says in one phrase which one it is."""
-
-    @property
-    def title(self) -> str:
-        """The sort of resource and its name, as people say it."""
-        raise NotImplementedError
+    """A resource of an installation; each has a title, which says in one phrase which one it is."""
 
 
 class ServiceLinkedRole(_Described, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # The codes of X509_verify_cert: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
 _EXPIRED: Final = 10
+# The codes of OpenSSL's verification: https://docs.openssl.org/master/man1/openssl-verification-options/
 _NOT_YET: Final = 9
 _UNKNOWN: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})

@@ -74,6 +74,8 @@ BURST = 300.0
 PAGE = 500
 """Objects per page of a list: enough to be quick, few enough to keep a page small in memory."""
 
+# 429 and 5xx are retried with a wait, as API Priority and Fairness asks of clients:
+# https://kubernetes.io/docs/concepts/cluster-administration/flow-control/
 CLIENT_RETRIES = Backoff(first=0.1, cap=5.0, jitter=0.5)
 
 

@@ -38,6 +38,8 @@ PAUSE = 10.0
 RUN_WITHIN = 60.0
 """Seconds after which a plugin that has not ended is killed."""
 
+# The protocol of credential plugins, by which kubectl runs aws-iam-authenticator or `aws eks get-token`:
+# https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 _GROUP = "client.authentication.k8s.io/"
 _MODES = ("IfAvailable", "Never", "Always")
 _EXTENSION = "client.authentication.k8s.io/exec"

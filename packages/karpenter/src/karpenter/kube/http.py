@@ -45,6 +45,8 @@ log = structlog.stdlib.get_logger(__name__)
 REREAD = 60.0
 """Seconds after which a token file is read again; the kubelet rewrites it well before its end."""
 
+# The kubelet replaces the token of a service account before it ends, and clients must read it again:
+# https://kubernetes.io/docs/concepts/storage/projected-volumes/#serviceaccounttoken
 RECHECK = 60.0
 """Seconds between two looks at the files."""
 

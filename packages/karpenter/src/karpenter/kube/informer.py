@@ -32,6 +32,7 @@ import msgspec
 import structlog
 from msgspec.structs import force_setattr
 
+from karpenter.api.meta import tells_absent
 from karpenter.base.queue import Backoff
 from karpenter.kube.client import (
     PAGE,
@@ -57,12 +58,16 @@ _Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
 _FIELDS: dict[type, _Fields] = {}
 log = structlog.stdlib.get_logger(__name__)
 H = TypeVar("H")
+# A list at version 0 may be answered from the watch cache of any API server, and is cheap:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
 BEGINNING = "0"
 """The resourceVersion before all others."""
 
 MAX_EXTRA_FAMILIES = 1000
 """Families (owners) that are kept beyond the number of objects."""
 
+# A load balancer may drop a silent connection without a word to either side, so silence ends a watch:
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks
 IDLE_TIMEOUT = 90.0
 """Seconds without a line after which a watch is closed. Servers send a bookmark about once a minute."""
 
@@ -155,26 +160,37 @@ class IndexedStore(Generic[T]):
                     index.pop(value, None)
 
 
-def share(new: object, old: object) -> None:
-    """Let `new` use the parts of `old` that equal its own, at any depth; both must be structs of one type."""
+def share(new: object, old: object) -> bool:
+    """
+    Let `new` use the parts of `old` that equal its own, at any depth; both must be structs of one type.
+
+    Return whether they are the same, also in what was not given: an empty map and one that was not given are
+    equal, and must not take each other's place in what is hashed.
+    """
     if not isinstance(new, msgspec.Struct) or type(new) is not type(old):
-        return
+        return False
     names, read = _FIELDS.get(type(new)) or _fields(type(new))
+    same = True
     for name, mine, other in zip(names, read(new), read(old), strict=True):
-        if mine is other or type(mine) is not type(other):
+        if mine is other:
             continue
-        if mine == other:
-            force_setattr(new, name, other)
-        elif isinstance(mine, tuple):
-            if len(mine) == len(other):
-                force_setattr(new, name, tuple(map(_shared, mine, other)))
-        else:
-            share(mine, other)
+        shared = _shared(mine, other)
+        same = same and shared is other
+        if shared is not mine:
+            force_setattr(new, name, shared)
+    return same
 
 
 def _shared(mine: Any, other: Any) -> Any:
-    if mine == other and type(mine) is type(other):
+    """Return `other` where it is the same; else `mine`, which shares its parts with it."""
+    if type(mine) is not type(other):
+        return mine
+    if isinstance(mine, msgspec.Struct) and tells_absent(type(mine)):
+        return other if share(mine, other) else mine
+    if mine == other:
         return other
+    if isinstance(mine, tuple):
+        return tuple(map(_shared, mine, other)) if len(mine) == len(other) else mine
     share(mine, other)
     return mine
 

@@ -42,6 +42,7 @@ from karpenter.kube.rest import Pairs
 
 log = structlog.stdlib.get_logger(__name__)
 
+# https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _MISTAKES = (

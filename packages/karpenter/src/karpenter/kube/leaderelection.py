@@ -39,6 +39,8 @@ from karpenter.kube.rest import MergePatch
 
 log = structlog.stdlib.get_logger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
+# client-go spreads retries by a factor of up to 1.2 for the same reason:
+# https://github.com/kubernetes/client-go/blob/master/tools/leaderelection/leaderelection.go
 JITTER = 0.2
 """Share of `retry` by which attempts of several candidates are spread."""
 

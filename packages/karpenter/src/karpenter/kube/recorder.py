@@ -29,9 +29,12 @@ from karpenter.kube.rest import MergePatch
 
 log = structlog.stdlib.get_logger(__name__)
 
+# Karpenter's recorder keeps equal Events back for two minutes:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/events/recorder.go
 DEDUPE_TIMEOUT = 120.0
 """The default dedupe timeout in seconds."""
 
+# --event-ttl: https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
 MAX_DEDUPE_TIMEOUT = 1800.0
 """The longest dedupe timeout in seconds; API servers delete Events after an hour by default."""
 

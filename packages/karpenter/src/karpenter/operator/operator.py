@@ -107,7 +107,11 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import NodeClass, StateEvent
     from karpenter.kube.client import Kind
 
+# What fails here is mostly a cloud API, which answers a faster retry with throttling.
 _CLAIM_RETRIES = Backoff(first=1.0, cap=60.0)
+# An eviction that a PodDisruptionBudget refuses is asked for again, at most ten seconds later, as upstream
+# does:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/node/termination/terminator/eviction.go
 _POD_RETRIES = Backoff(first=0.1, cap=10.0)
 
 

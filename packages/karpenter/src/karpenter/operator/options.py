@@ -231,9 +231,12 @@ class _SchedulerConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     pod_topology_spread: _PodTopologySpread = msgspec.field(default_factory=_PodTopologySpread)
 
 
+# Go's strconv.ParseInt with base 10: a sign and digits. https://pkg.go.dev/strconv#ParseInt
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _PORT: Final = _integer(0, 65535)
 
+# Names, defaults and meanings are those of https://karpenter.sh/docs/reference/settings/ unless a setting is
+# marked as ours.
 SETTINGS: Final = (
     Setting(
         "karpenter-service",
@@ -530,6 +533,8 @@ def scheduling_policy(settings: Settings) -> SchedulingPolicy:
     )
 
 
+# Upstream scales the concurrency of its controllers with CPU_REQUESTS, up to 60 cores:
+# https://karpenter.sh/docs/reference/settings/
 _CORE: Final = 1000
 _MAX_CORES: Final = 60
 

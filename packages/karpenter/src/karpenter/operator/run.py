@@ -56,10 +56,14 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# The kubelet probes every 10 seconds by default:
+# https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/
 _READY_CACHE_SECONDS: Final = 10.0
 """Seconds for which the result of a readiness check is cached."""
 
 _MEMORY_PERIOD: Final = 10.0
+# Past its limit a container is killed without a word; below it the log can say so:
+# https://kubernetes.io/docs/tasks/configure-pod-container/assign-memory-resource/
 _MEMORY_SHARE: Final = 0.9
 
 R = TypeVar("R", bound=Resource)

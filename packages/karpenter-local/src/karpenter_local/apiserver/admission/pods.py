@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 PRIORITIES = "priorityclasses.scheduling.k8s.io"
 RUNTIMES = "runtimeclasses.node.k8s.io"
+# Every pod tolerates these for five minutes (DefaultTolerationSeconds):
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions
 _ABSENCES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# The labels of the node are copied to a pod that is bound, so that it can read them
+# (PodTopologyLabelsAdmission):
+# https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#podtopologylabels
 _PLACE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 _TOLERATION_SECONDS = 300

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 GROUP = "admissionregistration.k8s.io"
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
 BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
+# The reasons that a validation may give, and their HTTP status:
+# https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 _INVALID = 422
 _LONGEST_MESSAGE = 5 * 1024

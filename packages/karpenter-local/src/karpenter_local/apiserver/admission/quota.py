@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 TABLE = "resourcequotas"
 _ONE = parse_quantity("1")
 _NONE = parse_quantity("0")
+# https://kubernetes.io/docs/concepts/policy/resource-quotas/#object-count-quota
 _CORE = frozenset(
     "configmaps persistentvolumeclaims pods replicationcontrollers resourcequotas secrets services".split()  # noqa: SIM905  words read best as words
 )
 """What may be counted by its bare name."""
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 """Requests that may be named without saying that they are requests."""
+# Where a quota limits compute, pods without such a request are refused:
+# https://kubernetes.io/docs/concepts/policy/resource-quotas/#compute-resource-quota
 _REQUIRED = frozenset(
     "cpu memory requests.cpu requests.memory limits.cpu limits.memory".split()  # noqa: SIM905  likewise
 )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Entry, Object
 
+# A definition stays until its objects are gone:
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
 
 _ROOT = "spec.validation.openAPIV3Schema"
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 _EMBEDDED = "x-kubernetes-embedded-resource"
 
 

@@ -15,6 +15,7 @@ _SCALE_UP: Object = {
         {"type": "Percent", "value": 100, "periodSeconds": 15},
     ],
 }
+# https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#default-behavior
 _SCALE_DOWN: Object = {
     "selectPolicy": "Max",
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],

@@ -9,9 +9,12 @@ from karpenter_local.apiserver.qos import total
 
 Spec = dict[str, Any]
 
+# https://kubernetes.io/docs/concepts/storage/volumes/
 _FILE_MODE = 0o644
 # https://kubernetes.io/docs/concepts/storage/projected-volumes/
 _TOKEN_SECONDS = 3600
+# Without a tag, or with latest, the pull policy is Always:
+# https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting
 _DIGEST_OR_TAG = re.compile(r"(@[a-z0-9]+:[a-f0-9]+|:[\w][\w.-]{0,127})$", re.IGNORECASE)
 _SHARED = ("cpu", "memory")
 """Resources that a pod may have as a whole, and that may be overcommitted."""

@@ -16,6 +16,8 @@ from karpenter_local.apiserver.managed.sets import Set
 
 APPLY = "Apply"
 UPDATE = "Update"
+# The entry that old updates are merged into, once there are too many:
+# https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/capmanagers.go
 ANCIENT = "ancient-changes"
 # https://kubernetes.io/docs/reference/using-api/server-side-apply/
 _MAX_UPDATERS = 10

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.managed.compare import Comparison
     from karpenter_local.apiserver.managed.entries import Managers
 
+# https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 _NEVER_OWNED: Set = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -43,6 +44,8 @@ _NEVER_OWNED: Set = {
         "f:clusterName": {},
     },
 }
+# Owns the fields of objects from before their first apply:
+# https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply
 BEFORE_APPLY = "before-first-apply"
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
 _PKG = "io.k8s.apimachinery.pkg"
+# Types that are written otherwise than Go declares them, such as a Quantity as text or number:
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 SPECIAL: dict[str, tuple[str, dict[str, Any]]] = {
     "q": (f"{_PKG}.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "x": (

@@ -9,6 +9,7 @@ from karpenter_local.apiserver import errors
 
 # maxJSONPatchOperations of kube-apiserver, which keeps a patch from taking minutes.
 _MOST = 10_000
+# https://www.rfc-editor.org/rfc/rfc6902#section-4
 _KNOWN = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
 

@@ -15,6 +15,8 @@ from karpenter_local.apiserver import errors
 if TYPE_CHECKING:
     from karpenter_local.apiserver.schema.types import TypeDefinition, TypeField
 
+# The directives of a strategic merge patch:
+# https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"

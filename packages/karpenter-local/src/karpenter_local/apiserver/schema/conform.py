@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
 _PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
+# Leases have times with microseconds, other objects with seconds:
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/lease-v1/
 _MICROSECONDS = re.compile(r".*T\d\d:\d\d:\d\d\.\d{6}(Z|[+-].*)").fullmatch
 _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _ZEROS: dict[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "d": 0, "q": "0", "x": 0}

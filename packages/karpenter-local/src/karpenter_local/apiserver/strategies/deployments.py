@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
+# https://kubernetes.io/docs/reference/labels-annotations-taints/
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 

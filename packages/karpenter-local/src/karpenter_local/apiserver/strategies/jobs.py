@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # Both spellings are set: https://kubernetes.io/docs/reference/labels-annotations-taints/
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+# https://kubernetes.io/docs/reference/labels-annotations-taints/#batch-kubernetes-io-job-name
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
 

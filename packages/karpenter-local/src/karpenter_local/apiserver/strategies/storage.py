@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+# The annotation from before spec.storageClassName still wins over it:
+# https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.tables.columns import Cell, Object, TableColumn
 
+# kubectl prints what follows this prefix in the column ROLES:
+# https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE = "kubernetes.io/role"
 

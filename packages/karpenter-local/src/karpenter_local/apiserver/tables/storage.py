@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.tables.columns import Cell, Object
 
+# https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes
 _SHORT_MODES = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",

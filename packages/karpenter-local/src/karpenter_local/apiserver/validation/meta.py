@@ -25,6 +25,8 @@ _NAME_RULES: dict[str, Callable[[str], names.Sentences]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": names.path_segment,
     "events": names.path_segment,
 }
+# Other finalizers need a domain in front:
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/helper/helpers.go
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _IMMUTABLE = (
     "name",

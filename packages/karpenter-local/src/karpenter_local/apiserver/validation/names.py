@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
 _CONFIG_KEY = r"[-._a-zA-Z0-9]+"
@@ -41,6 +43,8 @@ def _example(sentence: str, regex: str, *examples: str) -> str:
     return f"{sentence} (e.g. {shown}, regex used for validation is '{regex}')"
 
 
+# The sentences are those of Kubernetes: clients and tests of others look for them.
+# https://pkg.go.dev/k8s.io/apimachinery/pkg/util/validation
 _BAD_SUBDOMAIN = _example(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     f"and {_ENDS}",

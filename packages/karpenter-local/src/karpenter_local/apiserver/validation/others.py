@@ -27,6 +27,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 # Larger values are for system classes: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
 _HIGHEST_PRIORITY = 1_000_000_000
+# https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/
 _SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
 

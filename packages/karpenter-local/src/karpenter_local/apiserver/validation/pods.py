@@ -28,6 +28,7 @@ _NAMES = (
     ("subdomain", names.label),
 )
 _MAX_DEADLINE = 2**31 - 1
+# https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement
 _CHANGES = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from karpenter_local.apiserver.field_errors import FieldError
 
+# Other names without a domain are no resources of containers:
+# https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE = "hugepages-"
 

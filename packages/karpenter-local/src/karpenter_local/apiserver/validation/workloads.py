@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.field_errors import FieldError
 
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
+# https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#update-strategies
 _SET_CHANGES = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"

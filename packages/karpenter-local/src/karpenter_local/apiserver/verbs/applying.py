@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.request import RequestInfo
     from karpenter_local.apiserver.views import ResponseView
 
+# https://kubernetes.io/docs/reference/using-api/server-side-apply/#api-implementation
 LANGUAGE = "application/apply-patch+yaml"
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.resources import APIResource
     from karpenter_local.apiserver.views import ResponseView
 
+# Finalizers that stand for a propagation policy:
+# https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _POLICIES = ("Orphan", "Background", "Foreground")

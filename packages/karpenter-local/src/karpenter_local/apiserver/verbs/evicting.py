@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PDBS = "poddisruptionbudgets.policy"
 # MaxDisruptedPodSize of the eviction registry: https://github.com/kubernetes/kubernetes
 _MAX_NOTED = 2000
+# Seconds after which the eviction registry asks to try again:
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/registry/core/pod/storage/eviction.go
 _RETRY = 10
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.schema.types import TypeDefinition
     from karpenter_local.apiserver.views import ResponseView
 
+# https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

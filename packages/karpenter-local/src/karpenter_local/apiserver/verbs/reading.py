@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.selectors import ListSelector
     from karpenter_local.apiserver.views import ResponseView
 
+# https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
 _FRESH = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."  # noqa: E501  the API's own sentence, clients match on it
 
 

@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# A zonal shift moves traffic away from a zone within minutes, so it must be seen about as soon:
+# https://docs.aws.amazon.com/r53recovery/latest/dg/arc-zonal-shift.html
 PERIOD: Final = 30.0
+# A shift of a resource may be applied or not: of a practice run and a real shift, one takes precedence.
+# https://docs.aws.amazon.com/arc-zonal-shift/latest/api/API_ZonalShiftInResource.html
 _APPLIED: Final = "APPLIED"
 
 

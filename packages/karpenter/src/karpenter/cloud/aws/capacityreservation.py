@@ -51,6 +51,8 @@ _PAGE: Final = 1000
 # An open reservation takes any matching instance, a targeted one only those that name it:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html
 _CRITERIA: Final = frozenset({"open", "targeted"})
+# Capacity blocks are for machine learning, start and end at fixed times, and are bought in advance:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html
 _TYPES: Final = frozenset({DEFAULT_RESERVATION, CAPACITY_BLOCK})
 
 

@@ -31,6 +31,8 @@ NEWEST: Final = 36
 
 _VERSION_KEPT_FOR: Final = 5 * 60.0
 _FOREVER: Final = float("inf")
+# The Service of CoreDNS is still called kube-dns, so that configurations made for its predecessor work:
+# https://kubernetes.io/docs/tasks/administer-cluster/dns-custom-nameservers/
 _DNS: Final = "kube-dns"
 _SYSTEM: Final = "kube-system"
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.placementgroup import PlacementGroup
     from karpenter.core.model.catalog import InstanceType
 
+# The reasons are part of the API of Karpenter: alerts and dashboards select by them.
+# https://karpenter.sh/docs/concepts/disruption/#drift
 CLASS: Final = "NodeClassDrift"
 IMAGE: Final = "AMIDrift"
 SECURITY_GROUP: Final = "SecurityGroupDrift"

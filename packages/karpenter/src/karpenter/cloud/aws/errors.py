@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
     from karpenter.cloud.errors import CloudError
 
+# A dry run that would have succeeded is answered with this error, never with success:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
 DRY_RUN: Final = "DryRunOperation"
 TEMPLATE_MISSING: Final = "InvalidLaunchTemplateName.NotFoundException"
 
+# Each service spells it in its own way, and EC2 in one way per kind of resource:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 MISSING_CODES: Final = frozenset(
     {
         "InvalidCapacityReservationId.NotFound",
@@ -45,6 +49,8 @@ MISSING_CODES: Final = frozenset(
 )
 """Codes that mean that a resource does not exist."""
 
+# EC2 says UnauthorizedOperation where other services say AccessDenied:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/query-api-troubleshooting.html
 DENIED_CODES: Final = frozenset(
     {
         "UnauthorizedOperation",
@@ -55,6 +61,8 @@ DENIED_CODES: Final = frozenset(
         "Client.UnauthorizedOperation",
     }
 )
+# The codes that the SDKs of AWS retry as throttling:
+# https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 THROTTLED_CODES: Final = frozenset(
     {
         "RequestLimitExceeded",
@@ -69,6 +77,8 @@ THROTTLED_CODES: Final = frozenset(
         "SlowDown",
     }
 )
+# A signature is valid for five minutes, so a clock that is wrong by more looks like wrong credentials:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html
 _CREDENTIALS: Final = {
     "ExpiredToken": "its credentials have expired",
     "ExpiredTokenException": "its credentials have expired",

@@ -26,6 +26,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 # IAM has low rate limits, and an unused profile costs nothing.
 PROFILES_EVERY: Final = 30 * 60.0
+# Templates count towards a quota, so they are deleted sooner than profiles.
 TEMPLATES_EVERY: Final = 60.0
 
 

@@ -32,6 +32,8 @@ log = structlog.stdlib.get_logger(__name__)
 # IAM has one endpoint for all regions of a partition, low rate limits, and changes that take a while to be
 # seen everywhere: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
 _KNOWN_FOR: Final = 15 * 60.0
+# A role that was just created may not be seen by IAM yet, so it is asked for again soon:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html
 _ROLE_MISSING_FOR: Final = 60.0
 _JUST_CREATED_FOR: Final = 60.0
 _PROTECTED_FOR: Final = 3600.0

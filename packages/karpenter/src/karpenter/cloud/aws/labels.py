@@ -8,7 +8,11 @@ DOMAIN: Final = "karpenter.k8s.aws"
 
 # Labels of nodes and claims.
 NODE_CLASS_LABEL: Final = f"{DOMAIN}/ec2nodeclass"
+# The name of a zone stands for another location in each account; its id is the same in all:
+# https://docs.aws.amazon.com/global-infrastructure/latest/regions/az-ids.html
 ZONE_ID: Final = "topology.k8s.aws/zone-id"
+# The labels of instance types and their domain are those of Karpenter, which pods and pools select by:
+# https://karpenter.sh/docs/concepts/scheduling/
 TENANCY: Final = f"{DOMAIN}/instance-tenancy"
 RESERVATION_ID: Final = f"{DOMAIN}/capacity-reservation-id"
 RESERVATION_TYPE: Final = f"{DOMAIN}/capacity-reservation-type"
@@ -29,6 +33,8 @@ CLUSTER_NAME_TAGGED: Final = f"compatibility.{DOMAIN}/cluster-name-tagged"
 
 # Tags of everything that is created.
 CLUSTER_TAG: Final = "eks:eks-cluster-name"
+# The tags that Karpenter's IAM policy allows and asks for; instances are found by them:
+# https://karpenter.sh/docs/reference/cloudformation/
 NODE_CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 NAME_TAG: Final = "Name"
 LAUNCH_TAG: Final = f"{DOMAIN}/launched-for"
@@ -36,13 +42,19 @@ LAUNCH_TAG: Final = f"{DOMAIN}/launched-for"
 
 # Extended resources that pods request.
 POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
+# Resources that device plugins and the VPC resource controller of EKS announce on nodes:
+# https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+# https://docs.aws.amazon.com/eks/latest/userguide/windows-support.html
 EFA: Final = "vpc.amazonaws.com/efa"
 PRIVATE_IPV4: Final = "vpc.amazonaws.com/PrivateIPv4Address"
 NIP_SLOTS: Final = "eks.amazonaws.com/nip-slots"
 NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
 """What Karpenter after 1.14 calls :data:`NIP_SLOTS`."""
 
+# Keeps an EC2NodeClass until its claims, profile and templates are gone:
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 TERMINATION_FINALIZER: Final = f"{DOMAIN}/termination"
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/dedicated-instance.html
 DEFAULT_TENANCY: Final = "default"
 DEDICATED_TENANCY: Final = "dedicated"
 

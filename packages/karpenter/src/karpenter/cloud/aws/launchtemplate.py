@@ -55,6 +55,8 @@ KEPT_FOR: Final = 60.0
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
 _PAGE: Final = 200
+# Two replicas may create the same template at once; names are hashes of the contents, so both mean it:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 _EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 _GIB: Final = 2**30
 

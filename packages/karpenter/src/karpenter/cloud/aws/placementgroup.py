@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# Only instances of partition groups have a partition number:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
 PARTITION: Final = "partition"
 
 _FRESH: Final = 60.0
+# A group cannot change its strategy, so the last answer stays good while EC2 does not give one.
 _LAST_KNOWN: Final = 24 * 3600.0
 
 

@@ -52,14 +52,19 @@ if TYPE_CHECKING:
 
 
 SERVICES: Final = ("arc-zonal-shift", "ec2", "eks", "iam", "pricing", "sqs", "ssm")
+# botocore waits for 60 seconds by default, which would hold back an interruption of two minutes:
+# https://botocore.amazonaws.com/v1/documentation/api/latest/reference/config.html
 CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 60
+# The retries of botocore wait longer each time, up to 20 seconds:
+# https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
 ATTEMPTS: Final = 5
 FLEET_ATTEMPTS: Final = 2
 """How often CreateFleet is sent: botocore adds a client token, which makes it idempotent."""
 
 _FLEETS: Final = "fleets"
 
+# botocore is synchronous, so every call that is under way has a thread of its own.
 THREADS: Final = 16
 
 # EC2 throttles each account and region with token buckets, by kind of operation:

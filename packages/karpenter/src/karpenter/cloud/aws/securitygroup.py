@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.subnet import Filter
 
 _CACHED_FOR: Final = 60.0
+# At most 1,000: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSecurityGroups.html
 _PAGE: Final = 500
 
 

@@ -24,6 +24,8 @@ MAX_MESSAGES: Final = 10
 LONG_POLL: Final = 20
 """Seconds that SQS waits for a message before it answers that there is none."""
 
+# A message that an operator received and did not delete, because it crashed, comes back after this:
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html
 VISIBILITY_TIMEOUT: Final = 20
 """Seconds after which SQS returns a message again that was not deleted."""
 

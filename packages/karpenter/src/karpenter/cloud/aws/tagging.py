@@ -51,6 +51,8 @@ _BETWEEN_TAGS: Final = 1.0
 # EC2 picks the partition when it places the instance, after CreateFleet has answered:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
 _PARTITION_AGAIN: Final = 5.0
+# Karpenter marks claims whose instances have all tags, so that they are not described again:
+# https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/controllers/nodeclaim/tagging/controller.go
 _MARKS: Final = {TAGGED: "true", CLUSTER_NAME_TAGGED: "true"}
 
 

@@ -63,11 +63,14 @@ RESERVATION_ID: Final = f"{DOMAIN}/reservation-id"
 DERIVED_LABELS: Final = frozenset({INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_CPU, INSTANCE_MEMORY})
 
 DEFAULT_OVERHEAD: Final[Resources] = MappingProxyType({CPU: 100, MEMORY: 10 * 2**20})
+# The kubelet's own default: https://kubernetes.io/docs/setup/best-practices/cluster-large/
 DEFAULT_PODS: Final = 110
 
 _SIZED_NAME: Final = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
 _OF_OFFERINGS: Final = (ZONE, CAPACITY_TYPE)
 
+# The instance types of upstream's kwok provider, by the same rule and with the same prices:
+# https://github.com/kubernetes-sigs/karpenter/tree/v1.14.1/kwok
 CORES: Final = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256)
 GIB_PER_CORE: Final = {"c": 2, "s": 4, "m": 8}
 ZONES: Final = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")

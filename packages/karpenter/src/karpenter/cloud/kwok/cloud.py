@@ -54,9 +54,13 @@ SCHEME: Final = "kwok://"
 FAKE_NODE: Final = "kwok.x-k8s.io/node"
 """The label and annotation of nodes that the kwok controller keeps ready: https://kwok.sigs.k8s.io/"""
 
+# The annotation by which eks-node-viewer shows prices:
+# https://github.com/awslabs/eks-node-viewer
 PRICE: Final = "eks-node-viewer/instance-price"
 PARTITION: Final = "kwok-partition"
 
+# Names of Nodes are DNS subdomains:
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
 _LONGEST_NAME: Final = 253
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz"
 

@@ -315,6 +315,8 @@ class ObjectClasses:
         return await self._objects.get(KWOKNodeClass, name)
 
 
+# The settings of upstream's kwok provider:
+# https://github.com/kubernetes-sigs/karpenter/tree/v1.14.1/kwok
 CATALOG: Final = "INSTANCE_TYPES_FILE_PATH"
 """The setting that names the catalogue: a file, or a built-in one."""
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command, Obstacle
 
+# consolidationPolicy Balanced weighs savings against disruption; upstream's default for the threshold:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/designs/balanced-consolidation.md
 BALANCED: Final = 0.5
 """A move must save at least this share of the NodePool's price per share of its disruption cost."""
 

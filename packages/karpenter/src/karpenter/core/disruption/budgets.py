@@ -79,6 +79,8 @@ def parse_window(schedule: object, duration: object) -> BudgetWindow:
     return BudgetWindow(opens, lasts)
 
 
+# A count, or a percentage of the nodes of the pool, rounded up:
+# https://karpenter.sh/docs/concepts/disruption/#nodes
 _NODES: Final = re.compile(r"(?P<percent>100|[0-9]{1,2})%|(?P<count>[0-9]{1,18})")
 
 

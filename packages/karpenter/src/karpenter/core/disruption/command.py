@@ -14,6 +14,7 @@ import msgspec
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.scheduling.problem import NewNode
 
+# Reasons as budgets name them: https://karpenter.sh/docs/concepts/disruption/#reasons
 EMPTY = "Empty"
 DRIFTED = "Drifted"
 UNDERUTILIZED = "Underutilized"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost
 # https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/
 _DELETION_COST_SCALE: Final = 2**27
+# Upstream adds the priority divided by this to the cost of a pod, which is 1, and clamps the sum at 10:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/utils/disruption/disruption.go
 _PRIORITY_SCALE: Final = 2**25
 _MOST: Final = 10.0
 

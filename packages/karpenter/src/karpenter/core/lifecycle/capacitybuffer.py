@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PERIOD: Final = 30.0
 
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/buffers.md
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
 

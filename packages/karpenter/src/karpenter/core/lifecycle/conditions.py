@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 
 
 READY: Final = "Ready"
+# The reason with which operatorpkg begins every condition of Karpenter's objects:
+# https://github.com/awslabs/operatorpkg/tree/main/status
 AWAITING_RECONCILIATION: Final = "AwaitingReconciliation"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+# The conditions of a NodeClaim: https://karpenter.sh/docs/concepts/nodeclaims/
 LAUNCHED: Final = "Launched"
 REGISTERED: Final = "Registered"
 INITIALIZED: Final = "Initialized"
@@ -50,10 +53,13 @@ VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 CONSISTENT_STATE_FOUND: Final = "ConsistentStateFound"
 
+# The conditions of a NodePool: https://karpenter.sh/docs/concepts/nodepools/
 VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 NODE_CLASS_READY: Final = "NodeClassReady"
 NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
 
+# Ready follows from these, as the status libraries of Knative and operatorpkg compute it:
+# https://github.com/awslabs/operatorpkg/tree/main/status
 NODECLAIM_DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 NODEPOOL_DEPENDENTS: Final = (VALIDATION_SUCCEEDED, NODE_CLASS_READY)
 NODEOVERLAY_DEPENDENTS: Final = (VALIDATION_SUCCEEDED,)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Upstream compares every ten minutes, and allows a node a tenth less than its instance type has: the
 # hypervisor keeps memory that EC2 does not list: https://karpenter.sh/docs/troubleshooting/
 PERIOD: Final = 600.0
+# A node shows a little less than its instance type promises; a tenth less is a wrong AMI or kubelet.
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/nodeclaim/consistency/nodeshape.go
 _MIN_SHARE: Final = 0.9
 
 

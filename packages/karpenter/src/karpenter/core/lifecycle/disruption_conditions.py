@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
 
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/nodeclaim/disruption/drift.go
 INSTANCE_TYPE_DRIFT_AGE: Final = timedelta(hours=1)
 """The age of a claim from which on a missing instance type counts as drift."""
 

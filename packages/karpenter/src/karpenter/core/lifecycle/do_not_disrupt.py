@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.pod import Pod
 
+# https://karpenter.sh/docs/concepts/disruption/#pod-level-controls
 _ALWAYS = "true"
 
 

@@ -33,6 +33,9 @@ PERIOD: Final = 120.0
 # and the age are upstream's: https://github.com/aws/karpenter-provider-aws
 FIRST_PERIOD: Final = 10.0
 FIRST_ROUNDS: Final = 20
+# The claim of a machine that was just launched may not carry its provider id yet, and the list of the
+# provider may be ahead of the cluster's:
+# https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 MIN_MACHINE_AGE: Final = timedelta(seconds=30)
 """The age from which on a machine without a NodeClaim is an orphan."""
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
 
+# Node repair stops where more than a fifth of a pool is unhealthy: the fault is then not that of nodes.
+# https://karpenter.sh/docs/concepts/disruption/#node-auto-repair
 BLOCKED: Final = 300.0
 """Seconds after which a node is checked again when too many nodes are unhealthy."""
 

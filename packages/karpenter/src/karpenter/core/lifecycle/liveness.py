@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # A NodeClaim that cannot launch or register holds room in limits and keeps pods waiting, so it is deleted
 # and the scheduler tries again: https://karpenter.sh/docs/concepts/nodeclaims/
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
+# A claim without a node after 15 minutes is deleted, because its user data or permissions are wrong:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/nodeclaim/lifecycle/liveness.go
 REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterView
 
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/nodeoverlay/controller.go
 PERIOD: Final = 6 * 60 * 60.0
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Effect
     from karpenter.core.lifecycle.conditions import ConditionSet
 
+# Nodes join with this taint, so that no pod starts before their labels and taints are there:
+# https://karpenter.sh/docs/concepts/nodeclaims/
 _UNREGISTERED: Final = Taint(key=UNREGISTERED, effect=NO_EXECUTE)
 
 

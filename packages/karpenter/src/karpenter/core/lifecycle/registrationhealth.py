@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Upstream keeps four outcomes, and half of them failing is unhealthy:
 # https://github.com/kubernetes-sigs/karpenter
 OUTCOMES_KEPT: Final = 4
+# The condition NodeRegistrationHealthy: https://karpenter.sh/docs/concepts/nodepools/
 _UNHEALTHY_SHARE: Final = 0.5
 
 

@@ -61,6 +61,7 @@ DRAINING: Final = 1.0
 TERMINATING: Final = 5.0
 """Seconds between two reconciles of a Node or NodeClaim whose machine is terminating."""
 
+# https://karpenter.sh/docs/concepts/disruption/#termination-controller
 _DISRUPTED_TAINT: Final = Taint(key=DISRUPTED, effect=NO_SCHEDULE)
 
 

@@ -37,6 +37,8 @@ _DEFAULT_GRACE: Final = 30  # terminationGracePeriodSeconds of a pod that sets n
 FORCEFUL: Final = "Forceful Termination"
 """The reason of an eviction without a disruption decision, such as after `kubectl delete node`."""
 
+# A kubelet that is gone never confirms the end of a pod, so a drain does not wait for it longer than this:
+# https://kubernetes.io/docs/concepts/architecture/nodes/#condition
 STUCK_AFTER: Final = timedelta(minutes=1)
 """How long after its grace period a pod counts as stuck terminating and no longer blocks the drain."""
 

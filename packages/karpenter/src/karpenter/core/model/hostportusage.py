@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  the address of a claim, nothing listens here
 """Stands for every address of the node, IPv4 and IPv6."""
 
+# https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#ports
 _DEFAULT_PROTOCOL: Final = "TCP"
 
 

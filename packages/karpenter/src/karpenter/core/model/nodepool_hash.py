@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodepool import NodePool
 
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/apis/v1/nodepool.go
 POOL_HASH_VERSION: Final = "v3"
 
 _TAINT: Final = GoStruct(

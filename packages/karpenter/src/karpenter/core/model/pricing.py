@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 
+# https://aws.amazon.com/ebs/pricing/
 HOURS_A_MONTH: Final = 730
 """AWS bills volumes by the month, of which a year has twelve: 8,760 / 12 hours."""
 

@@ -21,7 +21,10 @@ from karpenter.base.pretty import excerpt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+# Go reads the values of Gt and Lt as 64-bit integers: https://pkg.go.dev/strconv#Atoi
 MAX_INT: Final = 2**63 - 1
+# Gte and Lte are Karpenter's own; the others are those of node affinity:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#operators
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 _BOUNDS: Final = frozenset({"Gt", "Lt", "Gte", "Lte"})
 _NONE: Final[frozenset[str]] = frozenset()

@@ -37,13 +37,18 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
+# https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/
 HUGEPAGES_PREFIX: Final = "hugepages-"
 
 _COUNTED_IN_BYTES: Final = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _MILLI: Final = NANOS // 1000
 _KIBI: Final = 1024
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+# An init container that restarts always is a sidecar, and its requests count while others run:
+# https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
 _ALWAYS: Final = "Always"
+# A resize that cannot be granted leaves the pod with what it has:
+# https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
 _RESIZE_PENDING: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
 

@@ -72,10 +72,14 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.build.build import BuiltProblem
     from karpenter.core.scheduling.problem import NewNode, Pool
 
+# kube-scheduler binds seconds after a node is ready. Until then consolidation must not take the node for
+# empty:
+# https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/state/statenode.go
 BINDING_GRACE: Final = timedelta(seconds=20)
 """For how long a nomination holds on a node that is initialized."""
 
 
+# Pods are nominated for twice the batch duration, and at least for this long, as upstream does.
 _SHORTEST: Final = timedelta(seconds=10)
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from karpenter.api.labels import LabelRules
     from karpenter.api.nodepool import NodePool
 
+# Static capacity: https://karpenter.sh/docs/concepts/nodepools/#specreplicas
 PERIOD: Final = 60.0
 AT_LIMIT: Final = 30.0
 """Seconds after which a pool is looked at again that its limit on nodes keeps small."""

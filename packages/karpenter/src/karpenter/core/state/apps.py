@@ -34,6 +34,7 @@ _BUILT_IN_PRIORITIES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
+# https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#pod-template-hash-label
 _CREATED_THROUGH: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 """Workloads whose pods are owned by an object that they create, named ``<workload>-<suffix>``."""
 

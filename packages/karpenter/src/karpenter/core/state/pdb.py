@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from karpenter.api.pod import Pod
     from karpenter.core.state.cluster import ClusterView
 
+# IntOrString: https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 _INT_OR_PERCENT: Final = re.compile(r"([0-9]{1,9})(%?)")
 _ALWAYS_ALLOW: Final = "AlwaysAllow"
 _PENDING: Final = "Pending"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Of several default classes the newest counts:
+# https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 # The CSI drivers that replace in-tree plugins (https://kubernetes.io/docs/concepts/storage/volumes/).
 _IN_TREE: Final = {

@@ -29,10 +29,13 @@ LATEST: Final = "latest"
 _LAST_AL2: Final = 32
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 _FIRST_WINDOWS_2025: Final = 35
+# https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html
 _EKS: Final = "/aws/service/eks/optimized-ami"
 
 Variant = tuple[ImageRequirement, ...]
 
+# AMIs for GPUs and for Neuron have the drivers; standard ones would leave the devices unused:
+# https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html
 STANDARD: Final[Variant] = (
     ImageRequirement(key=ACCELERATOR_COUNT, operator="DoesNotExist"),
     ImageRequirement(key=GPU_COUNT, operator="DoesNotExist"),

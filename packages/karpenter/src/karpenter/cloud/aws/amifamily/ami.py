@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
 _PAGE: Final = 1000
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 # A name without an owner could match a public AMI of any account:

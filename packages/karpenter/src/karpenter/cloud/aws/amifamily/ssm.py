@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # AWS publishes new AMIs about once a week; parameters of users may change at any time.
 _PUBLISHED_FOR: Final = 24 * 3600.0
+# The default throughput of Parameter Store is 40 calls per second for the whole account:
+# https://docs.aws.amazon.com/general/latest/gr/ssm.html
 _OWN_FOR: Final = 5 * 60.0
 
 

@@ -47,6 +47,7 @@ _WINDOW: Final = BatchWindow(idle=0.035, longest=1.0, max_items=1000, timeout=No
 # EC2 takes 50 tags on a resource, each with a value of at most 256 characters:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html
 MAX_TAGS: Final = 50
+# 48 bits of a hash tell the claims of a cluster apart, and 32 digests fill the value of a tag.
 DIGEST_LENGTH: Final = 8
 DIGESTS_PER_TAG: Final = 32
 _LATER_TAGS: Final = 3

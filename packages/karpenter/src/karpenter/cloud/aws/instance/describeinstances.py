@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# Many waiting claims ask about one instance each; one call describes up to 1,000:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
 _WINDOW: Final = BatchWindow(idle=0.1, longest=1.0, max_items=500, timeout=None)
 
 

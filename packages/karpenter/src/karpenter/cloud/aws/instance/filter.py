@@ -47,6 +47,8 @@ MIN_FLEXIBLE_TYPES: Final = 5
 # GPU and accelerator types are scarce and expensive; a pod that does not ask for one must not take it:
 # https://github.com/aws/karpenter-provider-aws
 _EXOTIC: Final = (*GPU_OF.values(), NEURON)
+# A fleet request has one kind of reservation: the options of CreateFleet differ for each.
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-ec2-fleet.html
 _RESERVATION_KINDS: Final = (
     (DEFAULT_RESERVATION, False),
     (CAPACITY_BLOCK, False),

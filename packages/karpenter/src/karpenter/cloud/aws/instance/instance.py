@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 _FRESH_FOR: Final = 60.0
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
 _PAGE: Final = 1000
 
 

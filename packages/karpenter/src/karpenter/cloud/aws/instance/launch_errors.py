@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from karpenter.cloud.aws.instance.createfleet import FleetError
     from karpenter.cloud.errors import CloudError
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 NO_ADDRESS: Final = "InsufficientFreeAddressesInSubnet"
 # Spot needs a service-linked role, which EC2 creates with the first request if the caller may create it:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
@@ -40,9 +41,13 @@ UNFULFILLABLE: Final = frozenset(
 )
 """Codes that mean that an offering cannot be launched at the moment, while another one may."""
 
+# A spread group holds seven running instances per zone; EC2 has no code of its own for an eighth:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
 _SPREAD_LIMIT: Final = "spread placement group"
 _EXCEEDED: Final = ("limit", "maximum", "exceed")
 
+# The reasons of instance_launch_failures_total are Karpenter's:
+# https://karpenter.sh/docs/reference/metrics/
 _BY_CODE: Final = {
     "InvalidLaunchTemplateName.NotFoundException": "LaunchTemplateNotFound",
     "InvalidLaunchTemplateId.NotFound": "LaunchTemplateNotFound",
@@ -57,6 +62,8 @@ _BY_CODE: Final = {
     "VcpuLimitExceeded": "VCPULimitExceeded",
     NO_ADDRESS: "InsufficientFreeAddressesInSubnet",
 }
+# EC2 answers these with InvalidParameterValue or InvalidParameterCombination: only the text tells them apart.
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 _BY_MESSAGE: Final = (
     ("invalid iam instance profile name", "InstanceProfileNameInvalid"),
     ("iaminstanceprofile.name is invalid", "InstanceProfileNameInvalid"),

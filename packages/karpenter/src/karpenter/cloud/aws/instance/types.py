@@ -59,8 +59,12 @@ LEAVING: Final = frozenset({"shutting-down", "terminated"})
 # The AWS cloud provider of Kubernetes writes provider ids as aws:///ZONE/INSTANCE:
 # https://github.com/kubernetes/cloud-provider-aws
 _PROVIDER_ID: Final = re.compile(r"[^:]*:///(?P<zone>[^/]+)/(?P<id>i-[0-9a-z]+)")
+# InstanceLifecycle of DescribeInstances; absent for on-demand instances:
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html
 _RESERVATION_TYPES: Final = {"capacity-block": "capacity-block"}
 _INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
+# An efa-only interface has no IP address, and is an EFA all the same:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html
 _EFA: Final = frozenset({"efa", "efa-only"})
 _LABELS_OF_INSTANCE: Final = (
     ZONE,

@@ -17,6 +17,9 @@ from karpenter.cloud.aws.cache import TTLCache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# The memory that a type shows to Linux depends on the hypervisor and the kernel, and changes seldom; two
+# months outlive a release of AMIs.
+# https://karpenter.sh/docs/reference/settings/
 _KEPT_FOR: Final = 60 * 24 * 3600.0
 
 

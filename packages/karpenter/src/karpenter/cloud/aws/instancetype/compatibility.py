@@ -16,6 +16,7 @@ from karpenter.api.labels import AMD64
 if TYPE_CHECKING:
     from karpenter.cloud.aws.instancetype.types import InstanceTypeInfo, Traits
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CpuOptionsRequest.html
 _NESTED: Final = "nested-virtualization"
 _NITRO: Final = "nitro"
 

@@ -64,7 +64,11 @@ _GB: Final = 10**9
 # The kubelet evicts pods below 100Mi of memory, or 10 % of the disk, unless it is told otherwise:
 # https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
 _EVICTION_MEMORY: Final = 100 * _MIB
+# What the scripts of EKS AMIs reserve for the kubelet:
+# https://github.com/awslabs/amazon-eks-ami
 _KUBE_STORAGE: Final = _GIB
+# The root volume that Karpenter asks for where a class names none:
+# https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings
 _DEFAULT_DISK: Final = 20 * _GIB
 _EVERYTHING: Final = 100
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# EC2 performs status checks every minute:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
 PERIOD: Final = 60.0
 NOT_ALLOWED: Final = 600.0
 """Seconds until a call is tried again that a permission is missing for."""
@@ -54,6 +56,8 @@ FILTERS: Final = (
     where("event.code", *EVENTS),
 )
 
+# A failed instance check can be the fault of its software, a failed system check is one of AWS:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html
 INSTANCE: Final = "InstanceStatus"
 SYSTEM: Final = "SystemStatus"
 EVENT: Final = "EventStatus"

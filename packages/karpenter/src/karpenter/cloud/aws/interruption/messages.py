@@ -26,6 +26,8 @@ RESERVATION_INTERRUPTED: Final = "capacity_reservation_interrupted"
 SCHEDULED_CHANGE: Final = "scheduled_change"
 NO_OP: Final = "no_op"
 
+# An instance that stops has lost its pods as one that terminates; pending and running are no interruption:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instance-state-changes.html
 _STATES: Final = {
     "stopping": STOPPED,
     "stopped": STOPPED,
@@ -82,6 +84,8 @@ _KINDS: Final = {
     ("0", "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"): RESERVATION_INTERRUPTED,
 }
 _STATE_CHANGE: Final = ("0", "aws.ec2", "EC2 Instance State-change Notification")
+# Scheduled changes of EC2, such as a retirement, come as events of AWS Health:
+# https://docs.aws.amazon.com/health/latest/ug/cloudwatch-events-health.html
 _HEALTH: Final = ("0", "aws.health", "AWS Health Event")
 
 

@@ -36,6 +36,8 @@ _MOST_PODS: Final = 2**31 - 1
 _UNITS: Final = {"cpu": ("m", 10), "memory": ("Mi", 16), "ephemeral-storage": ("Gi", 1)}
 """By resource: the unit of a value, and the multiple that it is rounded up to."""
 
+# Macros and comprehensions are left out, because their cost is not bounded by the length of the text:
+# https://github.com/google/cel-spec/blob/master/doc/langdef.md
 _OPERATORS: Final = frozenset(
     {
         "_+_", "_-_", "_*_", "_/_", "_%_", "-_", "!_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_&&_",

@@ -42,6 +42,8 @@ MAPPED: Final = (
 )
 """The settings that every AMI family takes."""
 
+# An amount or a percentage of the capacity:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#eviction-thresholds
 _THRESHOLDS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
 _PERCENTAGE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)%", re.ASCII)
 _WHOLE: Final = 100
@@ -128,6 +130,8 @@ def _object(fields: Mapping[str, Check]) -> Check:
     return check
 
 
+# The fields of KubeletConfiguration by their types, so that a wrong type is told before a node fails on it:
+# https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 _TEXTS: Final = _words("""
     staticPodPath podLogsDir staticPodURL address tlsCertFile tlsPrivateKeyFile tlsMinVersion
     imagePullCredentialsVerificationPolicy healthzBindAddress clusterDomain kubeletCgroups systemCgroups

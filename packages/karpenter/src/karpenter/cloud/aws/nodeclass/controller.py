@@ -39,6 +39,8 @@ log = structlog.stdlib.get_logger(__name__)
 WAITING: Final = 600.0
 """Seconds after which a deleted class is looked at again, if no event about its claims comes."""
 
+# Most failures are permissions or eventual consistency, which a minute resolves or shows to be lasting:
+# https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 _RETRIES: Final = Backoff(first=1.0, cap=60.0)
 
 

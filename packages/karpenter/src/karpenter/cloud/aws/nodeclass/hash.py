@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import ClusterView, StateEvent
 
 
+# Karpenter's own version: with another one, every class would be restamped at the switch, and changes made
+# just before it would be lost.
+# https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/apis/v1/ec2nodeclass.go
 CLASS_HASH_VERSION: Final = "v5"
 
 _TEXT: Final = GoPointer(STRING)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from karpenter.core.lifecycle.conditions import ConditionSet
 
 
+# The conditions are part of the API of Karpenter:
+# https://karpenter.sh/docs/concepts/nodeclasses/#statusconditions
 AMIS: Final = "AMIsReady"
 SUBNETS: Final = "SubnetsReady"
 SECURITY_GROUPS: Final = "SecurityGroupsReady"

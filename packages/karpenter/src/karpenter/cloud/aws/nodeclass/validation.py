@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from karpenter.core.model.catalog import Catalog
 
 
+# A dry run costs a call of EC2 with a low rate limit, and its answer changes with the class or its
+# permissions only:
+# https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
 KEPT_FOR: Final = 30 * 60.0
 
 _HASH_ANNOTATIONS: Final = frozenset({CLASS_HASH, CLASS_HASH_VERSION})

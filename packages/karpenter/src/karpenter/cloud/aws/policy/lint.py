@@ -24,6 +24,8 @@ from karpenter.cloud.aws.policy import PolicyScope, policies
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+# The only versions of the policy language; the older one knows no policy variables:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_version.html
 VERSIONS: Final = ("2012-10-17", "2008-10-17")
 LONGEST: Final = {"managed": 6144, "inline": 10240}
 """Characters without white space. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"""

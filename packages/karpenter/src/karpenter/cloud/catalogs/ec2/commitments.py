@@ -27,6 +27,8 @@ _SAVINGS_PLANS_REGION: Final = "us-east-1"
 # Plans for SageMaker pay for no instances of EC2: https://aws.amazon.com/savingsplans/
 _FOR_EC2: Final = frozenset({"Compute", "EC2Instance"})
 _LINUX: Final = "Linux/UNIX"
+# A zonal Reserved Instance reserves capacity, a regional one is a discount only:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/reserved-instances-scope.html
 _ZONAL: Final = "Availability Zone"
 _DIGITS: Final = 4
 

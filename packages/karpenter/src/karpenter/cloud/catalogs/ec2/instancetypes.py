@@ -103,6 +103,8 @@ _ABSENT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+# Resources that device plugins and the VPC resource controller announce:
+# https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html
 POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
 EFA: Final = "vpc.amazonaws.com/efa"
 NEURON: Final = "aws.amazon.com/neuron"

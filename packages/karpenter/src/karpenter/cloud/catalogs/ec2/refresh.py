@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # The price list API has endpoints in a few regions only:
 # https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
 _PRICING_ELSEWHERE: Final = (("ap-", "ap-south-1"), ("cn-", "cn-northwest-1"), ("eu-", "eu-central-1"))
+# The price list has endpoints in few regions, and each tells the prices of all:
+# https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html
 _PRICING_REGION: Final = "us-east-1"
 _CONNECT_SECONDS: Final = 5
 _READ_SECONDS: Final = 60

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+# Bootstrap commands run in the order of their names, so this one is first:
+# https://bottlerocket.dev/en/os/latest/#/api/settings/bootstrap-commands/
 MOUNT: Final = "000-mount-instance-storage"
+# What grows with pods: images and writable layers, emptyDir volumes, logs.
+# https://kubernetes.io/docs/concepts/storage/ephemeral-storage/
 _DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _ANYTHING: Final[Any] = True
 

@@ -20,6 +20,8 @@ from karpenter.cloud.aws.amifamily.bootstrap.mime import (
 if TYPE_CHECKING:
     from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 
+# Output goes to the console too, where it can be read of an instance that never joins:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-console.html
 _LOGGED: Final = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"
 
 

@@ -23,14 +23,20 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+# cloud-init tells parts apart by their type:
+# https://cloudinit.readthedocs.io/en/latest/explanation/format.html
 SHELL: Final = 'text/x-shellscript; charset="us-ascii"'
+# https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/
 NODE_CONFIG: Final = "application/node.eks.aws"
 
+# Karpenter's boundary. User data is compared as text by those who change over, so it stays the same:
+# https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata
 _BOUNDARY: Final = "//"
 _OURS: Final = re.compile(rf"^--{_BOUNDARY}(_*)", re.MULTILINE)
 _STARTS: Final = ("MIME-Version:", "Content-Type:")
 _TYPE: Final = "Content-Type"
 _ENCODING: Final = "Content-Transfer-Encoding"
+# The characters of a token: https://www.rfc-editor.org/rfc/rfc9110#name-tokens
 _HEADER: Final = re.compile(r"(?P<key>[!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(?P<value>.*?)[ \t]*")
 
 Headers = tuple[tuple[str, str], ...]

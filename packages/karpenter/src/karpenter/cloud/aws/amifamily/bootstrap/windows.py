@@ -13,6 +13,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import kubelet_flags
 if TYPE_CHECKING:
     from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import Bootstrap
 
+# https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html
 _SCRIPT: Final = r"$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
 
 
