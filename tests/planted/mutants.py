@@ -1,7 +1,7 @@
 """
 Mutation testing of the core: ``make mutants``.
 
-    python -m tests.planted.mutants [--seconds N] [--count N] [--seed N] [--jobs N] [--only MODULE]
+    python -m tests.planted.mutants [--seconds N] [--count N] [--seed N] [--jobs N] [--only EXPRESSION]
 
 A mutant is the core with one small change: a comparison turned around, ``and`` for ``or``, a ``not`` left
 out, a number one higher. Mutants are taken at random. A mutant that no test fails survives; it is either a
@@ -25,6 +25,7 @@ import gc
 import hashlib
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -407,9 +408,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=10_000, help="how many are taken at most")
     parser.add_argument("--seed", type=int, default=1, help="which mutants are taken")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
-    parser.add_argument("--only", default="", help="only mutants of modules whose path holds this")
+    parser.add_argument("--only", default="", help="only modules whose path matches this expression")
     given = parser.parse_args(arguments)
-    modules = [path for path in sorted(CORE.rglob("*.py")) if given.only in str(path.relative_to(CORE))]
+    modules = [
+        path for path in sorted(CORE.rglob("*.py")) if re.search(given.only, str(path.relative_to(CORE)))
+    ]
     mutants = [mutant for path in modules for mutant in mutants_of(path) if not mutant.is_equivalent]
     random.Random(given.seed).shuffle(mutants)  # noqa: S311  a sample, not secrets
     os.chdir(ROOT)
