@@ -228,5 +228,5 @@ def test_pods_on_other_nodes_count_for_affinity_too() -> None:
     ],
 )
 def test_counts_that_allow_the_same_are_equal(ours: TopologyGroup, expected: tuple[int, ...]) -> None:
-    """What matters of a spread is how far a domain is above the emptiest; with too few of them, above zero."""
+    """What matters of a spread is how far a domain is above the emptiest; of too few, above zero."""
     assert ours.pattern(("a", "b")) == expected
