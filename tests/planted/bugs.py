@@ -300,7 +300,28 @@ _SHELL: Final = (
     ),
 )
 
-UNFOUND: Final = (
+_PLACEMENT: Final = (
+    PlantedBug(
+        name="node selectors of pods are ignored",
+        find="self.selector = Requirements.from_labels(spec.node_selector)",
+        put="self.selector = Requirements.from_labels({})",
+        rules=("placement", "waiting", "service"),
+    ),
+    PlantedBug(
+        name="pods that stay apart are sent to one machine",
+        find="return anti.required_during_scheduling_ignored_during_execution if anti else ()",
+        put="return ()",
+        rules=("placement", "waiting", "service"),
+    ),
+    PlantedBug(
+        name="pods that spread are sent anywhere",
+        find='self.spreads = [s for s in spreads if respect or s.when_unsatisfiable == "DoNotSchedule"]',
+        put='self.spreads = [s for s in spreads if s.when_unsatisfiable != "DoNotSchedule"]',
+        rules=("placement", "waiting", "service"),
+    ),
+)
+
+_COINCIDENCES: Final = (
     PlantedBug(
         name="an eviction without an answer crashes",
         find='code = str(error.code) if isinstance(error, StatusError) else "0"',
@@ -317,13 +338,21 @@ UNFOUND: Final = (
         name="a launch that was not answered is not tried again",
         find="                raise Requeue(problem) from error\n",
         put="                return\n",
-        rules=("waiting", "ownership", "service"),
+        rules=(
+            "launch",
+            "waiting",
+            "ownership",
+            "service",
+        ),
     ),
     PlantedBug(
         name="nodes that a killed operator has closed stay closed",
         find="        and node.claim.name not in queued\n",
         put="        and node.claim.name in queued\n",
-        rules=("no finalizer is stuck",),
+        rules=(
+            "closed",
+            "no finalizer is stuck",
+        ),
     ),
     PlantedBug(
         name="a static pool is never made smaller",
@@ -355,10 +384,19 @@ UNFOUND: Final = (
             "health",
             "daemons",
             "replacement",
+            "empty",
         ),
     ),
 )
-"""Bugs that twenty runs do not show yet, because what they need comes too seldom; ``--all`` tries them."""
 
-BUGS: Final = (*_DRAINING, *_BUDGETS, *_VALIDITY, *_COMMANDS, *_MACHINES, *_SHELL)
+BUGS: Final = (
+    *_DRAINING,
+    *_BUDGETS,
+    *_VALIDITY,
+    *_COMMANDS,
+    *_MACHINES,
+    *_SHELL,
+    *_PLACEMENT,
+    *_COINCIDENCES,
+)
 """All of them, in the order of the table."""

@@ -1,12 +1,17 @@
 """
 Mutation testing of the core: ``make mutants``.
 
-    python -m tests.planted.mutants [--seconds N] [--seed N] [--jobs N] [--only MODULE]
+    python -m tests.planted.mutants [--seconds N] [--count N] [--seed N] [--jobs N] [--only EXPRESSION]
 
 A mutant is the core with one small change: a comparison turned around, ``and`` for ``or``, a ``not`` left
-out, a number one higher. For as long as it was told, the command takes mutants at random, and runs the tests
-of the folder that mirrors the module, then those of parity, each until the first failure. A mutant
-that no test fails survives; it is either a test that is missing, or a change that makes no difference.
+out, a number one higher. Mutants are taken at random. A mutant that no test fails survives; it is either a
+test that is missing, or a change that makes no difference. Those of the second kind that were looked at are
+in :mod:`tests.planted.equivalent`, each with its reason, and are not taken.
+
+One process collects the tests once. It first learns which tests execute which lines, and how long each takes;
+that is kept in ``build/mutants`` until the core or the file of a test changes. Then it forks for every
+mutant: the child compiles the changed function into the modules that are loaded already, and runs the tests
+that execute the changed line, the fastest first, until one fails.
 
 Prints the survivors and the share that was killed; exits 1 when that is less than 97 of 100.
 """
@@ -15,31 +20,45 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
+import gc
+import hashlib
 import os
 import random
+import re
+import resource
 import signal
 import sys
-import tempfile
 import time
-from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.planted.plant import PRODUCT, ROOT, SOURCES, copy_with
+import coverage
+import msgspec
+import pytest
+from hypothesis import Phase, settings
+
+from tests.planted.equivalent import EQUIVALENT
+from tests.planted.plant import PRODUCT, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 SHARE: Final = 0.97
 CORE: Final = PRODUCT / "karpenter" / "core"
 UNIT: Final = ROOT / "tests" / "unit" / "core"
-SECOND: Final = ("tests/parity",)
-"""What is run where the tests of the mirrored folder pass."""
+SUITES: Final = ("tests/unit/core", "tests/unit/controllers", "tests/parity", "tests/property")
+"""The tests that are asked."""
 
-_LONGEST: Final = 400.0
-"""Seconds after which a mutant counts as killed: it does not end."""
+_KEPT: Final = ROOT / "build" / "mutants"
+_CPU: Final = 10
+"""Processor seconds that a mutant may use on top of five times those of its tests: it may not end."""
 
-_PRELOADED: Final = ("numpy", "msgspec", "pytest", "structlog", "click", "yaml", "rich.console")
+_WALL: Final = 20.0
+"""How many times longer than that it may take: the machine may be busy, and it may wait without end."""
+
+_MEMORY: Final = 6 << 30
 _TURNED: Final = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -52,43 +71,112 @@ _TURNED: Final = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+_NEGATED: Final = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+"""Comparisons that are turned into their opposite, which `not` before them also is."""
+
 _OPERATORS: Final = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv}
+
+# A test that fails is enough: the shortest example of it is of no use here, and takes the longest.
+settings.register_profile(
+    "mutants",
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),
+)
 
 
 class Mutant(NamedTuple):
     """A change of one place in a module."""
 
     path: Path
-    line: int
+    function: str
+    """The qualified name of the outermost function that it is in."""
+
+    lines: range
+    """Those of its statement; of a compound one, those before its body."""
+
     before: str
     after: str
-    text: str
-    """The whole module with the change."""
+    place: tuple[int, int]
+    """Where the changed text begins and ends in the bytes of the module."""
 
     def __str__(self) -> str:
         """Return the mutant as a line."""
-        return f"{self.path.relative_to(PRODUCT)}:{self.line}: {self.before}  ->  {self.after}"
+        return f"{self.module}:{self.lines.start}: {self.before}  ->  {self.after}"
+
+    @property
+    def module(self) -> str:
+        """The path of the module within the core."""
+        return str(self.path.relative_to(CORE))
+
+    @property
+    def text(self) -> str:
+        """The whole module with the change."""
+        raw = self.path.read_bytes()
+        return (raw[: self.place[0]] + self.after.encode() + raw[self.place[1] :]).decode()
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether it is known to make no difference."""
+        return (self.module, self.function, self.before, self.after) in EQUIVALENT
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """Yield every mutant of a module."""
     text = path.read_text("utf-8")
-    tree = ast.parse(text)
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        for statement in function.body:
-            for node in _mutable(statement):
-                for changed in _changes(node):
-                    yield _splice(path, text, node, changed)
+    starts = [0]
+    for each in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(each.encode()))
+    for function, statement, node in _places(ast.parse(text), ()):
+        for changed in _changes(node):
+            # Of a statement `if`, only its test is written.
+            old, new = (node.test, changed.test) if isinstance(node, ast.If) else (node, changed)  # type: ignore[attr-defined]
+            after = ast.unparse(ast.fix_missing_locations(new))
+            yield Mutant(
+                path,
+                function,
+                range(statement.lineno, _last_line(statement) + 1),
+                " ".join((ast.get_source_segment(text, old) or "").split()),
+                after if isinstance(node, ast.If | ast.Continue) else f"({after})",
+                (
+                    starts[old.lineno - 1] + old.col_offset,
+                    starts[old.end_lineno - 1] + old.end_col_offset,
+                ),
+            )
 
 
-def _mutable(statement: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a statement that may be changed; inner functions are reached on their own."""
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Assert | ast.Raise | ast.JoinedStr):
+def _places(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
+    """Yield what may be changed, with its statement, of all functions of a module or class."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from _places(child, (*inside, child.name))
+        elif isinstance(child, ast.FunctionDef):
+            for statement in child.body:
+                for place in _mutable(statement, statement):
+                    yield ".".join((*inside, child.name)), *place
+
+
+def _mutable(node: ast.AST, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.AST]]:
+    """Yield the parts of a statement that may be changed, each with the innermost statement it is in."""
+    if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr):  # what is said is not what is decided
         return
-    yield statement
-    for child in ast.iter_child_nodes(statement):
-        if not (isinstance(statement, ast.AnnAssign) and child is statement.annotation):
-            yield from _mutable(child)
+    statement = node if isinstance(node, ast.stmt) else statement
+    yield statement, node
+    for child in ast.iter_child_nodes(node):
+        is_annotation = isinstance(node, ast.AnnAssign) and child is node.annotation
+        is_signature = isinstance(child, ast.arguments) and isinstance(node, ast.FunctionDef)
+        if not is_annotation and not is_signature:
+            yield from _mutable(child, statement)
+
+
+def _last_line(statement: ast.stmt) -> int:
+    body = getattr(statement, "body", None) or getattr(statement, "cases", None)
+    if not body:
+        return statement.end_lineno or statement.lineno
+    first = body[0].pattern if isinstance(body[0], ast.match_case) else body[0]
+    return max(statement.lineno, first.lineno - 1)
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -109,138 +197,236 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(value + 1)
         case ast.Continue():
             yield ast.Break()
-        case ast.If():
+        case ast.If() if not _has_opposite(node.test):
             yield ast.If(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
 
 
-def _splice(path: Path, text: str, node: ast.AST, changed: ast.AST) -> Mutant:
-    """Return the module with one node in another form; of a statement `if`, only its test is written."""
-    old, new = (
-        (node.test, changed.test)
-        if isinstance(node, ast.If) and isinstance(changed, ast.If)
-        else (node, changed)
-    )
-    before = ast.get_source_segment(text, old) or ""
-    after = ast.unparse(ast.fix_missing_locations(new))
-    if not isinstance(node, ast.If | ast.Continue):
-        after = f"({after})"
-    lines = text.splitlines(keepends=True)
-    starts = [0]
-    for each in lines:
-        starts.append(starts[-1] + len(each.encode()))
-    raw = text.encode()
-    begin = starts[old.lineno - 1] + old.col_offset  # type: ignore[attr-defined]
-    end = starts[old.end_lineno - 1] + old.end_col_offset  # type: ignore[attr-defined]
-    spliced = (raw[:begin] + after.encode() + raw[end:]).decode()
-    return Mutant(path, old.lineno, " ".join(before.split()), " ".join(after.split()), spliced)  # type: ignore[attr-defined]
+def _has_opposite(test: ast.expr) -> bool:
+    """Whether another change of a test is the same as `not` before it."""
+    match test:
+        case ast.Compare(ops=[operator]):
+            return isinstance(operator, _NEGATED)
+        case _:
+            return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
-@cache
-def mirrored_tests(path: Path) -> tuple[str, ...]:
-    """Return the tests of a module: those of its name first, then the others of its folder."""
-    folder = UNIT / path.relative_to(CORE).parent
-    own = sorted(folder.glob(f"test_{path.stem}*.py"))
-    others = sorted(set(folder.rglob("test_*.py")) - set(own))
-    return tuple(str(each.relative_to(ROOT)) for each in (*own, *others))
+class Executed(msgspec.Struct, frozen=True):
+    """What is known of the tests: how long each takes, and which of them execute a line of a module."""
+
+    files: dict[str, str]
+    """The digest of each file of tests."""
+
+    tests: list[tuple[str, float]]
+    lines: dict[str, dict[int, str]]
+    """A bit for every test, as a hexadecimal number: there are thousands of both."""
+
+    def of(self, mutant: Mutant) -> dict[str, float]:
+        """Return the tests of a mutant: those of its module's name first, then those that take the least."""
+        lines = self.lines.get(mutant.module, {})
+        folder = (UNIT / mutant.path.relative_to(CORE).parent).relative_to(ROOT)
+        bits = functools.reduce(int.__or__, (int(lines.get(line, "0"), 16) for line in mutant.lines), 0)
+        found = [test for number, test in enumerate(self.tests) if bits >> number & 1]
+        own = f"{folder}/test_{mutant.path.stem}"
+        return dict(sorted(found, key=lambda test: (not test[0].startswith(own), test[1], test[0])))
+
+    def with_more(self, more: Executed) -> Executed:
+        """Return what is known together with what more tests execute."""
+        lines = {module: dict(known) for module, known in self.lines.items()}
+        for module, found in more.lines.items():
+            known = lines.setdefault(module, {})
+            for line, bits in found.items():
+                known[line] = f"{int(known.get(line, '0'), 16) | int(bits, 16) << len(self.tests):x}"
+        return Executed(self.files | more.files, [*self.tests, *more.tests], lines)
 
 
-class _Running(NamedTuple):
-    mutant: Mutant
-    began: float
-    directory: tempfile.TemporaryDirectory[str]
+class MutationRun:
+    """A plugin of pytest that takes mutants where the tests would be run."""
 
-
-def _start(mutant: Mutant) -> tuple[int, _Running]:
-    """Run the tests of a mutant in a process that has loaded the libraries, but nothing of the product."""
-    directory = tempfile.TemporaryDirectory(prefix="mutant-")
-    path = copy_with(mutant.path, mutant.text, Path(directory.name))
-    pid = os.fork()
-    if pid:
-        return pid, _Running(mutant, time.monotonic(), directory)
-    os.setsid()
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    sys.path[:0] = [str(path), *map(str, SOURCES), str(ROOT)]
-    sys.dont_write_bytecode = True
-    import pytest  # noqa: PLC0415  it was loaded before the fork
-
-    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header"]
-    for tests in (mirrored_tests(mutant.path), SECOND):
-        if tests and pytest.main([*options, *tests]):
-            os._exit(1)
-    os._exit(0)
-
-
-class Tally:
-    """What became of the mutants."""
-
-    def __init__(self, *, told: bool) -> None:
-        self._told = told
+    def __init__(self, mutants: Sequence[Mutant], *, seconds: float, jobs: int) -> None:
         self.killed = 0
         self.survived: list[Mutant] = []
-
-    def add(self, mutant: Mutant, *, killed: bool) -> None:
-        """Count a mutant, and tell of one that survives."""
-        self.killed += killed
-        if not killed:
-            self.survived.append(mutant)
-        if not killed and self._told:
-            print(f"survives: {mutant}", flush=True)  # noqa: T201  a command
+        self._mutants = mutants
+        self._seconds = seconds
+        self._jobs = jobs
+        self._functions: dict[tuple[str, str], list[FunctionType]] = {}
+        self._caches: list[functools._lru_cache_wrapper[object]] = []
 
     @property
     def share(self) -> float:
         """The share that was killed."""
-        whole = self.killed + len(self.survived)
-        return self.killed / whole if whole else 1.0
+        return self.killed / max(1, self.killed + len(self.survived))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Learn what the tests execute, then take one mutant after the other until the time is up."""
+        if session.testsfailed:
+            return True
+        items = {item.nodeid: item for item in session.items}
+        executed = _executed(session, self._jobs)
+        _find_functions(self._functions, self._caches)
+        gc.collect()
+        gc.freeze()  # so that a collection in a child does not copy what was there before
+        ends, left = time.monotonic() + self._seconds, iter(self._mutants)
+        running: dict[int, tuple[Mutant, float]] = {}
+        while True:
+            while len(running) < self._jobs and time.monotonic() < ends and (mutant := next(left, None)):
+                tests = {test: each for test, each in executed.of(mutant).items() if test in items}
+                limit = _CPU + 5 * sum(tests.values())
+                if not (pid := os.fork()):
+                    os._exit(self._try(session, mutant, [items[test] for test in tests], limit))
+                running[pid] = (mutant, time.monotonic() + _WALL * limit)
+            if not running:
+                return True
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid:
+                self._count(running.pop(pid)[0], killed=status != 0)
+                continue
+            for child, (_, latest) in running.items():
+                if time.monotonic() > latest:
+                    os.kill(child, signal.SIGKILL)
+            time.sleep(0.01)
+
+    def _count(self, mutant: Mutant, *, killed: bool) -> None:
+        self.killed += killed
+        if not killed:
+            self.survived.append(mutant)
+            print(f"survives: {mutant}", flush=True)  # noqa: T201  a command
+
+    def _try(
+        self, session: pytest.Session, mutant: Mutant, items: Sequence[pytest.Item], limit: float
+    ) -> int:
+        """Run tests on a mutant, in a child; return 0 if it survives."""
+        _be_quiet()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 2))
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        compiled = compile(mutant.text, str(mutant.path), "exec", dont_inherit=True)
+        codes = {code.co_qualname: code for code in _codes_in(compiled)}
+        for function in self._functions[mutant.module, mutant.function]:
+            function.__code__ = codes[mutant.function]
+        for cache in self._caches:
+            cache.cache_clear()
+        return 1 if any(_fails(session, item, following) for item, following in _in_turn(items)) else 0
 
 
-def hunt(mutants: Sequence[Mutant], *, seconds: float, jobs: int, told: bool = True) -> Tally:
-    """Run the tests of one mutant after the other, until the time is up; survivors are `told`."""
-    tally, ends, left = Tally(told=told), time.monotonic() + seconds, iter(mutants)
-    running: dict[int, _Running] = {}
-    while True:
-        while len(running) < jobs and time.monotonic() < ends and (mutant := next(left, None)) is not None:
-            pid, started = _start(mutant)
-            running[pid] = started
-        if not running:
-            return tally
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid:
-            done = running.pop(pid)
-            done.directory.cleanup()
-            tally.add(done.mutant, killed=status != 0)
-            continue
-        for child, each in running.items():
-            if time.monotonic() - each.began > _LONGEST:
-                os.killpg(child, signal.SIGKILL)
-        time.sleep(0.05)
+def _be_quiet() -> None:
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+
+
+def _in_turn(items: Sequence[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.Item | None]]:
+    return zip(items, (*items[1:], None), strict=True)
+
+
+def _fails(session: pytest.Session, item: pytest.Item, following: pytest.Item | None) -> bool:
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    return session.testsfailed > 0
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _codes_in(each)
+
+
+def _find_functions(
+    functions: dict[tuple[str, str], list[FunctionType]],
+    caches: list[functools._lru_cache_wrapper[object]],
+) -> None:
+    """Find the functions of the core that are loaded, and what some of them remember."""
+    for each in gc.get_objects():
+        if isinstance(each, functools._lru_cache_wrapper):
+            caches.append(each)
+        elif isinstance(each, FunctionType) and each.__code__.co_filename.startswith(str(CORE)):
+            module = str(Path(each.__code__.co_filename).relative_to(CORE))
+            functions.setdefault((module, each.__code__.co_qualname), []).append(each)
+
+
+def _executed(session: pytest.Session, jobs: int) -> Executed:
+    """Return what the tests execute; those whose files have not changed since are not run again."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(CORE.rglob("*.py"))))
+    kept = _KEPT / f"{digest.hexdigest()[:16]}.json"
+    known = msgspec.json.decode(kept.read_bytes(), type=Executed) if kept.exists() else Executed({}, [], {})
+    files = {
+        path: hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:16]
+        for path in {_file_of(item) for item in session.items}
+    }
+    changed = [item for item in session.items if known.files.get(_file_of(item)) != files[_file_of(item)]]
+    if not changed:
+        return known
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    parts = [_KEPT / f"part-{number}" for number in range(jobs)]
+    children = [_fork_recorder(session, changed[number::jobs], part) for number, part in enumerate(parts)]
+    if sum(os.waitpid(child, 0)[1] for child in children):
+        raise pytest.UsageError("tests fail though nothing was changed")
+    for part in parts:
+        known = known.with_more(msgspec.json.decode(part.read_bytes(), type=Executed))
+    for older in _KEPT.iterdir():
+        older.unlink()
+    known = Executed(files, known.tests, known.lines)
+    kept.write_bytes(msgspec.json.encode(known))
+    return known
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _fork_recorder(session: pytest.Session, items: Sequence[pytest.Item], to: Path) -> int:
+    if pid := os.fork():
+        return pid
+    _be_quiet()
+    measured = coverage.Coverage(data_file=None, include=[f"{CORE}/*"], config_file=False)
+    tests: list[tuple[str, float]] = []
+    for item, following in _in_turn(items):
+        began = time.process_time()
+        measured.start()
+        measured.switch_context(item.nodeid)
+        failed = _fails(session, item, following)
+        measured.stop()
+        tests.append((item.nodeid, time.process_time() - began))
+        if failed:
+            os._exit(1)
+    data, numbers = measured.get_data(), {name: number for number, (name, _) in enumerate(tests)}
+    lines = {
+        str(Path(name).relative_to(CORE)): {
+            line: f"{sum(1 << numbers[each] for each in contexts if each):x}"
+            for line, contexts in data.contexts_by_lineno(name).items()
+        }
+        for name in data.measured_files()
+    }
+    to.write_bytes(msgspec.json.encode(Executed({}, tests, lines)))
+    os._exit(0)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Take mutants at random, print the survivors and the share that was killed, return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted.mutants", description="Test the tests.")
     parser.add_argument("--seconds", type=float, default=600.0, help="how long mutants are taken")
+    parser.add_argument("--count", type=int, default=10_000, help="how many are taken at most")
     parser.add_argument("--seed", type=int, default=1, help="which mutants are taken")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
-    parser.add_argument("--only", default="", help="only mutants of modules whose path holds this")
+    parser.add_argument("--only", default="", help="only modules whose path matches this expression")
     given = parser.parse_args(arguments)
-    for name in _PRELOADED:
-        __import__(name)
-    modules = [path for path in sorted(CORE.rglob("*.py")) if given.only in str(path.relative_to(CORE))]
-    mutants = [mutant for path in modules for mutant in mutants_of(path)]
+    modules = [
+        path for path in sorted(CORE.rglob("*.py")) if re.search(given.only, str(path.relative_to(CORE)))
+    ]
+    mutants = [mutant for path in modules for mutant in mutants_of(path) if not mutant.is_equivalent]
     random.Random(given.seed).shuffle(mutants)  # noqa: S311  a sample, not secrets
     os.chdir(ROOT)
-    smallest = min(modules, key=lambda path: len(mirrored_tests(path)) or len(modules))
-    same = Mutant(smallest, 1, "nothing", "nothing", smallest.read_text("utf-8"))
-    if hunt([same], seconds=given.seconds, jobs=1, told=False).killed:
-        print("error: tests fail though nothing was changed", file=sys.stderr)  # noqa: T201  a command
+    run = MutationRun(mutants[: given.count], seconds=given.seconds, jobs=given.jobs)
+    options = ["-qq", "-s", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants"]
+    code = pytest.main([*options, *SUITES], plugins=[run])
+    whole = run.killed + len(run.survived)
+    if not whole:
+        print(f"error: no mutant was taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command
         return 1
-    tally = hunt(mutants, seconds=given.seconds, jobs=given.jobs)
-    whole = tally.killed + len(tally.survived)
     sampled = f"of {len(mutants)} in {len(modules)} modules"
-    print(f"{tally.killed} of {whole} mutants killed, {tally.share:.1%}; {sampled}")  # noqa: T201  a command
-    return 0 if tally.share >= SHARE else 1
+    print(f"{run.killed} of {whole} mutants killed, {run.share:.1%}; {sampled}")  # noqa: T201  a command
+    return 0 if run.share >= SHARE else 1
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from tests.planted.__main__ import Hunted, line, part_of
-from tests.planted.bugs import BUGS, UNFOUND
+from tests.planted.bugs import BUGS
+from tests.planted.equivalent import EQUIVALENT
 from tests.planted.hunt import Finding
-from tests.planted.mutants import CORE, mirrored_tests, mutants_of
+from tests.planted.mutants import CORE, Executed, mutants_of
 from tests.planted.plant import ROOT, PlantedBug, PlantError, environment, place_of, plant, with_bug
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MANY = 40
 
 
-@pytest.mark.parametrize("bug", [pytest.param(each, id=each.name) for each in (*BUGS, *UNFOUND)])
+@pytest.mark.parametrize("bug", [pytest.param(each, id=each.name) for each in BUGS])
 def test_every_bug_fits_the_source(bug: PlantedBug) -> None:
     """The text of a bug is in the source exactly once, and the file with the bug still compiles."""
     compile(with_bug(bug), str(place_of(bug)), "exec")
@@ -84,7 +85,7 @@ def test_the_table_says_what_found_a_bug() -> None:
 
 
 def test_mutants_change_one_place() -> None:
-    """A mutant compiles, differs from the module, and has tests."""
+    """A mutant compiles, and differs from the module in one place."""
     path = CORE / "lifecycle" / "termination.py"
     mutants = list(mutants_of(path))
 
@@ -93,7 +94,33 @@ def test_mutants_change_one_place() -> None:
     }
     for each in mutants:
         compile(each.text, str(path), "exec")
-    assert mirrored_tests(path)[0] == "tests/unit/core/lifecycle/test_termination.py"
+        assert each.text != path.read_text("utf-8")
+
+
+def test_mutants_that_make_no_difference_are_in_the_source() -> None:
+    """Each that is left out is still a mutant of the core, and says why it is left out."""
+    modules = {CORE / module for module, *_ in EQUIVALENT}
+    there = {
+        (each.module, each.function, each.before, each.after) for path in modules for each in mutants_of(path)
+    }
+
+    assert EQUIVALENT.keys() <= there
+    assert all(EQUIVALENT.values())
+
+
+def test_a_mutant_has_the_tests_that_execute_it() -> None:
+    """Tests of the module's name come first, then those that take the least; others are not run."""
+    mutant = next(each for each in mutants_of(CORE / "lifecycle" / "termination.py") if len(each.lines) == 1)
+    own, quick, slow = "tests/unit/core/lifecycle/test_termination.py::test_a", "tests/a", "tests/b"
+    known = Executed(
+        {},
+        [(slow, 2.0), (quick, 1.0), (own, 3.0), ("tests/c", 0.1)],
+        {mutant.module: {mutant.lines.start: "7"}},
+    )
+    more = known.with_more(Executed({}, [("tests/d", 0.5)], {mutant.module: {mutant.lines.start: "1"}}))
+
+    assert list(known.of(mutant)) == [own, quick, slow]
+    assert list(more.of(mutant)) == [own, "tests/d", quick, slow]
 
 
 def test_the_soak_covers_every_seed_once() -> None:

@@ -117,6 +117,27 @@ def test_a_change_is_told_with_its_reason_if_it_has_one() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "message"),
+    [
+        pytest.param("Registered", "True", "Registered: node node-1", id="it has its node"),
+        pytest.param(
+            "Registered", "Unknown", "Status condition transitioned: Registered is Unknown.", id="it waits"
+        ),
+        pytest.param(
+            "Initialized", "True", "Status condition transitioned: Initialized is True.", id="another step"
+        ),
+    ],
+)
+def test_a_claim_that_is_registered_names_its_node(kind: str, status: str, message: str) -> None:
+    """Only the condition that says so tells of the node."""
+    held = msgspec.structs.replace(
+        complete().status.conditions[0], type=kind, status=status, reason="", message=""
+    )
+
+    assert events.condition_changed(claim(status={"nodeName": "node-1"}), "", held).message == message
+
+
 def test_long_lists_are_cut() -> None:
     """After some names only their number is told."""
     assert events.listing(["a", "b"]) == "a, b"

@@ -12,7 +12,7 @@ from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import ObjectMeta, OwnerReference, convert, tells_absent
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
-from karpenter.api.pod import Container, Pod, PodSpec
+from karpenter.api.pod import Container, Pod, PodSpec, PodStatus
 from karpenter.core.model.nodepool_hash import pool_hash
 from karpenter.kube.informer import MAX_EXTRA_FAMILIES, Cache, share
 from karpenter.kube.rest import target_of, untyped
@@ -197,6 +197,29 @@ def test_a_new_version_shares_what_did_not_change() -> None:
     assert after is not None
     assert after.spec is before.spec
     assert after.metadata.resource_version == "2"
+
+
+def test_what_changed_is_shared_with_a_sibling() -> None:
+    """A pod that begins to run shares its status with those that run; what is as before stays the same."""
+    cache = Cache(target_of(Pod), narrow=lambda item: item)
+    runs = PodStatus(phase=word("Running"), reason=word("because"))
+    cache.listed(msgspec.structs.replace(pod("a", owner="x"), status=runs))
+    cache.listed(pod("b", owner="x"))
+    a, before = cache.store
+    later = pod("b", owner="x")
+    cache.observe(
+        msgspec.structs.replace(
+            later,
+            metadata=msgspec.structs.replace(later.metadata, resource_version="2"),
+            status=PodStatus(phase=word("Running"), reason=word("because")),
+        )
+    )
+    b = cache.store.get("b")
+
+    assert b is not None
+    assert b.status is a.status
+    assert b.spec is before.spec
+    assert b.metadata.labels is before.metadata.labels
 
 
 def test_families_that_are_gone_are_forgotten() -> None:

@@ -19,6 +19,7 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningMemory,
     ProvisioningSettings,
     creation_problem,
+    is_provisionable,
     nomination_events,
     over_limit,
     provision,
@@ -213,6 +214,30 @@ def test_a_limit_that_is_passed_is_named() -> None:
 
     assert over_limit(limited, {"cpu": 4000, "memory": 2**30}) == ""
     assert over_limit(limited, {"cpu": 4001}) == "NodePool default has 4001m of cpu and its limit is 4"
+    assert over_limit(pool(spec={"limits": {"gpu": "0"}}), {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        pytest.param([("PodScheduled", "Unschedulable")], True, id="no node was found"),
+        pytest.param([("PodScheduled", "SchedulingGated")], False, id="it may not be scheduled yet"),
+        pytest.param([("Other", "Unschedulable")], False, id="another condition says so"),
+    ],
+)
+def test_pods_that_are_provisioned_for(held: list[tuple[str, str]], expected: bool) -> None:
+    """A pod counts once kube-scheduler has found no node for it."""
+    conditions = [{"type": kind, "status": "False", "reason": reason} for kind, reason in held]
+    found = pod(spec={"nodeName": ""}, status={"phase": "Pending", "conditions": conditions})
+
+    assert is_provisionable(found) == expected
+
+
+def test_a_claim_has_no_labels_that_the_cloud_gives() -> None:
+    """A label that the machine brings along is a requirement of its claim, and not a label."""
+    (effect,) = decide(pool(), waiting(**ASKS, nodeSelector={INSTANCE_TYPE: "small"})).claims
+
+    assert effect.claim.metadata.labels.keys() == {NODEPOOL, CLASS_LABEL}
 
 
 def test_pods_keep_the_places_that_they_were_given() -> None:

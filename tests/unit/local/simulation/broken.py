@@ -175,6 +175,8 @@ def pod(
     kept: bool = False,
     selector: dict[str, str] | None = None,
     leaving: bool = False,
+    affinity: dict[str, Any] | None = None,
+    spread: list[dict[str, Any]] | None = None,
 ) -> Pod:
     """Let there be a pod of the workload called app, ready if it runs."""
     notes = {"karpenter.sh/do-not-disrupt": "true"} if kept else {}
@@ -186,6 +188,8 @@ def pod(
         meta={**_meta(name, labels={"app": "app"}, leaving=leaving), "annotations": notes},
         status={"phase": phase, "conditions": ready},
         nodeSelector=selector or {},
+        affinity=affinity,
+        topologySpreadConstraints=spread or [],
     )
     cluster.mirror.pods[f"default/{name}"] = made
     return made

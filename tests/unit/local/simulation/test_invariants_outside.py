@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from karpenter.kube.rest import Request, Response
 from karpenter_local.sandbox.operators import REPLICA as ACTING
 from karpenter_local.simulation.invariants.disruption import (
     ExplainedInvariant,
@@ -17,11 +19,19 @@ from karpenter_local.simulation.invariants.draining import DrainInvariant, Final
 from karpenter_local.simulation.invariants.invariant import CloudCall, amount
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
+    ClosedInvariant,
+    EmptyInvariant,
     FittingInvariant,
     InitializedInvariant,
+    LaunchInvariant,
     RegistrationInvariant,
 )
-from karpenter_local.simulation.invariants.workloads import PATIENCE, LeaseInvariant, WaitingInvariant
+from karpenter_local.simulation.invariants.workloads import (
+    PATIENCE,
+    LeaseInvariant,
+    PlacementInvariant,
+    WaitingInvariant,
+)
 from tests.unit.local.simulation.broken import (
     REPLICA,
     asked,
@@ -327,6 +337,131 @@ def test_pods_do_not_wait_where_they_could_be_served() -> None:
 
     (text,) = found(WaitingInvariant, scene)
     assert text == "pod default/web waits for 10 minutes, and a NodePool could serve it"
+
+
+@pytest.mark.parametrize(
+    ("launched", "waits", "wrong"),
+    [
+        pytest.param(False, 200.0, 1, id="it has no machine after minutes"),
+        pytest.param(False, 100.0, 0, id="it has some time"),
+        pytest.param(True, 200.0, 0, id="it has a machine"),
+    ],
+)
+def test_a_launch_is_tried_again(launched: bool, waits: float, wrong: int) -> None:
+    """Some minutes after the last fault a claim has its machine."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        cluster.faulty_until = 0.0
+        made = claim(cluster, "a")
+        if not launched:
+            bare = msgspec.structs.replace(made.status, provider_id="")
+            cluster.mirror.claims["a"] = msgspec.structs.replace(made, status=bare)
+        await asyncio.sleep(waits)
+        judge.on_tick()
+
+    assert len(found(LaunchInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("closed", "replaced", "wrong"),
+    [
+        pytest.param(
+            True, False, ["node a is closed for 200 s, and no command goes on"], id="it stays closed"
+        ),
+        pytest.param(True, True, [], id="its replacement is on its way"),
+        pytest.param(False, False, [], id="it takes pods"),
+    ],
+)
+def test_a_closed_node_goes_or_is_opened(closed: bool, replaced: bool, wrong: list[str]) -> None:
+    """A node is not closed for minutes while nothing is done about it."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        cluster.faulty_until = 0.0
+        a_node(cluster, judge, "Initialized", closed=closed)
+        if replaced:
+            claim(cluster, "b")
+        judge.on_tick()
+        await asyncio.sleep(200.0)
+        judge.on_tick()
+
+    assert found(ClosedInvariant, scene) == wrong
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        pytest.param({}, ["claim a runs no pod and stays"], id="it runs nothing"),
+        pytest.param({"runs": True}, [], id="a pod runs on it"),
+        pytest.param({"budget": "0"}, [], id="the budget is closed"),
+        pytest.param({"kept": True}, [], id="the node is protected"),
+        pytest.param({"others": True}, [], id="another machine leaves"),
+    ],
+)
+def test_no_machine_stays_that_runs_nothing(changes: dict[str, Any], wrong: list[str]) -> None:
+    """In the end a machine without pods is gone, where users let it go."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        pool(cluster, budget=changes.get("budget", "100%"))
+        a_node(cluster, judge, "Initialized", **(KEPT if "kept" in changes else {}))
+        if "runs" in changes:
+            pod(cluster, "web", on="a")
+        if "others" in changes:
+            claim(cluster, "b", leaving=True)
+
+    assert found(EmptyInvariant, scene) == wrong
+
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]
+    }
+}
+SPREAD = [{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+POOL_TAINT = [{"key": "pool", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("asks", "offers", "wrong"),
+    [
+        pytest.param({}, {}, [], id="a pod that goes anywhere"),
+        pytest.param(
+            {"selector": {"disk": "fast"}},
+            {},
+            ["it selects disk=fast, where there is []"],
+            id="a label is missing",
+        ),
+        pytest.param(
+            {"selector": {"karpenter.sh/capacity-type": "on-demand"}}, {}, [], id="a label is there"
+        ),
+        pytest.param({}, {"taints": POOL_TAINT}, ["it does not tolerate the taint pool"], id="a taint"),
+        pytest.param({"spread": SPREAD}, {}, [], id="a zone to be counted in"),
+        pytest.param(
+            {"affinity": APART}, {}, ["pod default/other of its kind is there"], id="one of its kind"
+        ),
+    ],
+)
+def test_pods_go_where_they_can_run(asks: dict[str, Any], offers: dict[str, Any], wrong: list[str]) -> None:
+    """A nomination agrees with the selector, the tolerations, the spread and the anti-affinity of its pod."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        machine(cluster, "a")
+        made = claim(cluster, "a", **offers)
+        wrote(cluster, judge, None, node(cluster, "a", labels=made.metadata.labels))
+        wrote(cluster, judge, None, pod(cluster, "other", on="a"))
+        pod(cluster, "web", phase="Pending", **asks)
+        await asyncio.sleep(LONG)
+        body = {
+            "reason": "Nominated",
+            "message": "Pod should schedule on node/a.",
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web"},
+        }
+        token = ACTING.set(REPLICA)
+        path = "/api/v1/namespaces/default/events"
+        judge.on_call(Request(method="POST", path=path, body=msgspec.json.encode(body)), Response(status=201))
+        ACTING.reset(token)
+
+    assert [text.partition(", and ")[2] for text in found(PlacementInvariant, scene)] == wrong
 
 
 @pytest.mark.parametrize(

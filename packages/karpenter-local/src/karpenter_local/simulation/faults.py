@@ -72,6 +72,16 @@ class BadCloud(InjectedFault, frozen=True):
         return f"{self.share:.0%} of calls to the cloud fail for {self.seconds:.0f} s"
 
 
+class LoseEvictions(InjectedFault, frozen=True):
+    """No eviction that the operator asks for reaches the API server for a while."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return the fault as a line."""
+        return f"evictions find no connection for {self.seconds:.0f} s"
+
+
 class Crash(InjectedFault, frozen=True):
     """The operator is killed at its so-manieth write from now on, and started again after a while."""
 

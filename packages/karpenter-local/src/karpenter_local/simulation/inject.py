@@ -14,6 +14,7 @@ from karpenter_local.simulation.faults import (
     CutWatches,
     HoldWatches,
     Isolate,
+    LoseEvictions,
     RepeatEvents,
     RestoreHistory,
     SecondLeader,
@@ -83,6 +84,8 @@ class FaultInjector:
                 leader.clock.ahead = ahead
                 simulated.wrong_until = max(simulated.wrong_until, now + seconds)
                 self._later(seconds, lambda: setattr(leader.clock, "ahead", 0.0))
+            case LoseEvictions(seconds=seconds):
+                leader.transport.lose_evictions(now + seconds)
             case Isolate(seconds=seconds):
                 leader.transport.isolate(now + seconds)
             case RestoreHistory(lag=lag):

@@ -92,6 +92,8 @@ class FaultyTransport:
         """If given, watches send some events twice."""
 
         self._held_until: dict[str, float] = {}
+        self._cuts = 0
+        self._lost_until = 0.0
         self._waiting: dict[asyncio.Timeout, None] = {}
         """The waits for a line, in order: a set would have another order in every process."""
 
@@ -127,8 +129,13 @@ class FaultyTransport:
         for plural in plurals:
             self._held_until[plural] = until
 
+    def lose_evictions(self, until: float) -> None:
+        """Let no eviction reach the server before a moment."""
+        self._lost_until = until
+
     def cut(self) -> None:
-        """Break every watch that is open."""
+        """Break every watch that is open; what one of them holds back is lost."""
+        self._cuts += 1
         now = asyncio.get_running_loop().time()
         for each in tuple(self._waiting):
             each.reschedule(now)
@@ -171,7 +178,7 @@ class FaultyTransport:
             self._troubled_until = asyncio.get_running_loop().time() + _SETTLED
         self.faults = self.repeats = self._dies = None
         self._countdown = 0
-        self._alone_until = 0.0
+        self._alone_until = self._lost_until = 0.0
         self._held_until.clear()
         self._older.clear()
         self._gone.clear()
@@ -212,7 +219,7 @@ class FaultyTransport:
                     await self._deliver(request)
                 await never()
         kind = self._fault()
-        if kind == "unreachable":
+        if kind == "unreachable" or self._loses(request):
             raise Unreachable("the connection was refused", request=request, sent=False)
         if kind in _UNTOUCHED:
             return await self._refuse(kind)
@@ -250,6 +257,9 @@ class FaultyTransport:
         if faults is None or faults.chance.random() >= faults.share:
             return None
         return faults.chance.choice(faults.kinds)
+
+    def _loses(self, request: Request) -> bool:
+        return request.path.endswith("/eviction") and asyncio.get_running_loop().time() < self._lost_until
 
     async def _refuse(self, kind: str) -> Response:
         if kind in {"silent", "deaf"}:
@@ -305,10 +315,11 @@ class FaultyTransport:
                 self._waiting.pop(waiting, None)
             if self._severed:
                 await never()
+            cuts = self._cuts
             if (left := self._held_until.get(plural, 0.0) - loop.time()) > 0:
                 await asyncio.sleep(left)
                 self.caught_up[plural] = loop.time()
-            if loop.time() < self._alone_until:
+            if loop.time() < self._alone_until or cuts != self._cuts:
                 raise Unreachable("the connection was lost", request=request, sent=True)
             if version := _version(line):
                 self.seen[plural] = version

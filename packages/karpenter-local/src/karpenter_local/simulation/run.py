@@ -35,9 +35,12 @@ from karpenter_local.simulation.invariants.draining import (
 from karpenter_local.simulation.invariants.invariant import Invariant, Violation, ViolationLog
 from karpenter_local.simulation.invariants.machines import (
     BelongingInvariant,
+    ClosedInvariant,
+    EmptyInvariant,
     FinalizerInvariant,
     FittingInvariant,
     InitializedInvariant,
+    LaunchInvariant,
     LimitInvariant,
     OwnershipInvariant,
     RegistrationInvariant,
@@ -49,6 +52,7 @@ from karpenter_local.simulation.invariants.workloads import (
     BufferInvariant,
     LeaseInvariant,
     OverlayInvariant,
+    PlacementInvariant,
     ServiceInvariant,
     WaitingInvariant,
     WriteRateInvariant,
@@ -86,6 +90,9 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     DrainInvariant,
     FinalizerOrderInvariant,
     BelongingInvariant,
+    LaunchInvariant,
+    ClosedInvariant,
+    EmptyInvariant,
     InitializedInvariant,
     RegistrationInvariant,
     FittingInvariant,
@@ -93,6 +100,7 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     ExplainedInvariant,
     InterruptionInvariant,
     WaitingInvariant,
+    PlacementInvariant,
     LeaseInvariant,
 )
 _TICK: Final = 20.0

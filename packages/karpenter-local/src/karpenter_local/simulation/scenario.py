@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from karpenter_local.simulation.actions import Action
+from karpenter_local.simulation.actions import Action, AddPool
 from karpenter_local.simulation.aws.faults import draw_aws_faults, move_to_aws
+from karpenter_local.simulation.coincidences import COINCIDENCES, SOON
 from karpenter_local.simulation.fault_schedule import draw_faults
 from karpenter_local.simulation.faults import InjectedFault
 from karpenter_local.simulation.workload import GatedSteps, draw_actions, draw_gated
@@ -74,7 +75,7 @@ def generate(
     if provider == "aws":
         steps = [move_to_aws(step) for step in steps]
         steps += draw_aws_faults(_random(seed, "aws"), seconds, severity)
-    return Scenario(
+    made = Scenario(
         seed=seed,
         seconds=seconds,
         machines=machines,
@@ -82,6 +83,29 @@ def generate(
         replicas=replicas,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         settings=_settings(_random(seed, "settings")) | _enable(behind.gates),
+    )
+    return _coincide(made, _random(seed, "coincidences")) if severity == "dense" else made
+
+
+def _coincide(scenario: Scenario, chance: Random) -> Scenario:
+    """Return a scenario with two of the coincidences that chance alone brings too seldom."""
+    found = [draw(chance, scenario.seconds) for draw in chance.sample(COINCIDENCES, 2)]
+    steps = [*scenario.steps, *(step for each in found for step in each.steps)]
+    if any(each.expires for each in found):
+        steps = [
+            msgspec.structs.replace(step, expire_after=SOON)
+            if isinstance(step, AddPool) and step.replicas is None
+            else step
+            for step in steps
+        ]
+    static = any(isinstance(step, AddPool) and step.replicas is not None for step in scenario.steps)
+    gates = tuple(gate for each in found for gate in each.gates)
+    if gates and static:  # it has a static pool already, which may keep its size
+        return scenario
+    return msgspec.structs.replace(
+        scenario,
+        steps=tuple(sorted(steps, key=lambda step: step.at)),
+        settings=scenario.settings_with(_enable(gates)),
     )
 
 

@@ -329,11 +329,15 @@ class Cache(Generic[H]):
             self._notify(InformerUpdate(which.key, kept, before))
 
     def _share(self, key: str, family: str, kept: H) -> None:
-        """Share memory with the version before, or else with an object of the same owner."""
+        """Share memory with an object of the same owner, and with the version before."""
+        sibling = self._siblings.get(family, "")
         if key in self.store:
+            # What has changed may be as it is elsewhere: pods come one by one as Pending, and then run. The
+            # version before has the last word, so that what has not changed stays the same value.
+            if sibling != key:
+                share(kept, self.store.get(sibling))
             share(kept, self.store.get(key))
             return
-        sibling = self._siblings.get(family, "")
         if sibling in self.store:
             share(kept, self.store.get(sibling))
             return

@@ -215,3 +215,18 @@ def test_pods_on_other_nodes_count_for_affinity_too() -> None:
 
     assert counts
     assert counts[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        pytest.param(group(TopologyType.SPREAD, a=3, b=2), (1, 0), id="above the emptiest domain"),
+        pytest.param(group(TopologyType.SPREAD, a=9, b=2), (2, 0), id="closed is closed"),
+        pytest.param(group(TopologyType.SPREAD, min_domains=3, a=3, b=1), (2, 1), id="too few domains"),
+        pytest.param(group(TopologyType.SPREAD, min_domains=2, a=3, b=2), (1, 0), id="just enough of them"),
+        pytest.param(group(TopologyType.POD_AFFINITY, a=3, b=0), (True, False), id="any pod at all"),
+    ],
+)
+def test_counts_that_allow_the_same_are_equal(ours: TopologyGroup, expected: tuple[int, ...]) -> None:
+    """What matters of a spread is how far a domain is above the emptiest; of too few, above zero."""
+    assert ours.pattern(("a", "b")) == expected

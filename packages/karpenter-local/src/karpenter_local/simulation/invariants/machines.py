@@ -54,6 +54,8 @@ _SETTLING: Final = 5.0
 """Seconds that EC2 has to show what it has launched."""
 
 _LONG: Final = 180.0
+_TRIED: Final = 150.0
+"""Seconds within which a launch that failed has been tried again: a claim is given up after five minutes."""
 
 
 class OwnershipInvariant(Invariant):
@@ -253,6 +255,83 @@ class BelongingInvariant(Invariant):
             if self.now - since > most and self.simulated.calm_for > most + _MINUTE:
                 self.violated(f"machine {provider_id} belongs to no claim for {self.now - since:.0f} s")
         self._alone = alone
+
+
+class LaunchInvariant(Invariant):
+    """A claim is launched soon where nothing goes wrong: a launch that fails is tried again."""
+
+    name = "launch"
+
+    def on_tick(self) -> None:
+        """Look for claims that have no machine yet."""
+        now = self.simulated.clock.now()
+        for name, claim in self.mirror.claims.items():
+            born = claim.metadata.creation_timestamp
+            if claim.status.provider_id or is_leaving(claim) or born is None:
+                continue
+            waits = min((now - born).total_seconds(), self.simulated.calm_for)
+            if waits > _TRIED:
+                self.violated(f"claim {name} has no machine after {waits:.0f} s, and nothing goes wrong")
+
+
+class ClosedInvariant(Invariant):
+    """A node that was closed by a command goes, or is opened again where the command does not go on."""
+
+    name = "closed"
+
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._since: dict[str, float] = {}
+
+    def on_tick(self) -> None:
+        """Look at nodes that are closed and stay, while no replacement is on its way."""
+        claims = self.mirror.claims.values()
+        waits = any(not is_true(each, "Initialized") and not is_leaving(each) for each in claims)
+        closed = {
+            name
+            for name, node in self.mirror.nodes.items()
+            if DISRUPTED in _keys(node)
+            and not is_leaving(node)
+            and (claim := self.mirror.claim_of(node.spec.provider_id)) is not None
+            and not is_leaving(claim)
+            and not waits
+        }
+        self._since = {name: self._since.get(name, self.now) for name in sorted(closed)}
+        for name, since in self._since.items():
+            ago = min(self.now - since, self.simulated.calm_for)
+            if ago > _LONG:
+                self.violated(f"node {name} is closed for {ago:.0f} s, and no command goes on")
+
+
+class EmptyInvariant(Invariant):
+    """In the end no machine is paid for that runs nothing, where users let it go."""
+
+    name = "empty"
+
+    def unsettled(self) -> Iterable[str]:
+        """
+        Return the machines without pods.
+
+        Not judged is room that buffers ask for, and room that waits for the pods of a machine that leaves:
+        they may not go for as long as a PodDisruptionBudget wants.
+        """
+        if self.mirror.buffers or any(map(is_leaving, self.mirror.claims.values())):
+            return
+        for claim in self.mirror.claims.values():
+            pool, node = self.mirror.pools.get(pool_name(claim)), self.simulated.node_of(claim)
+            if pool is None or node is None or pool.spec.replicas is not None or is_leaving(claim):
+                continue
+            budgets = [
+                each for each in pool.spec.disruption.budgets if not each.reasons or "Empty" in each.reasons
+            ]
+            kept = node.metadata.annotations.get(DO_NOT_DISRUPT) == "true"
+            never = any(each.nodes == "0" and each.schedule is None for each in budgets)
+            runs = any(
+                owner_of(pod) not in {"DaemonSet", "Node"} and not is_over(pod)
+                for pod in self.mirror.pods_on(node.name)
+            )
+            if not kept and not never and not runs:
+                yield f"claim {claim.name} runs no pod and stays"
 
 
 class LaunchedOnceInvariant(Invariant):

@@ -1,15 +1,17 @@
 """
-Invariants of workloads and writes: pods run, buffers have capacity, overlays have a status, writes are few,
-and only the leader's.
+Invariants of workloads and writes: pods run and are sent where they can, buffers have capacity, overlays have
+a status, writes are few, and only the leader's.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter_local.sandbox.operators import LEASE, LEASE_NAMESPACE, LEASE_TERMS, REPLICA
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
@@ -17,8 +19,10 @@ from karpenter_local.simulation.invariants.invariant import (
     cores_of_pod,
     cores_of_pool,
     is_leaving,
+    is_over,
     is_ready,
     owner_of,
+    tolerates,
 )
 from karpenter_local.simulation.network import LEASES
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
@@ -41,6 +46,10 @@ PATIENCE: Final = 600.0
 
 LAUNCH_PATIENCE: Final = 1800.0
 """The same after launches that went wrong: a machine that never joins is given up after 15 minutes."""
+
+_PLACE: Final = re.compile(r"(nodeclaim|node)/(\S+?)(?= and |\.$)")
+_TOGETHER: Final = 30.0
+"""Seconds for which a nomination is remembered."""
 
 _WINDOW: Final = 10.0
 _MANY: Final = 300
@@ -122,6 +131,76 @@ class WaitingInvariant(Invariant):
             waits = min(self.now - since, self.simulated.calm_for)
             if waits > most:
                 self.violated(f"pod {key} waits for {waits / 60:.0f} minutes, and a NodePool could serve it")
+
+
+class PlacementInvariant(Invariant):
+    """A pod is told to go only where its selector, its tolerations, its spread and its likes let it run."""
+
+    name = "placement"
+
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._nominated: dict[str, tuple[float, str]] = {}
+        """When each pod was told to go to which claim, by key."""
+
+    def on_call(self, request: Request, response: Response) -> None:
+        """Look at the Events that tell of nominations."""
+        if not request.path.endswith("/events") or not response.ok or b'"Nominated"' not in request.body:
+            return
+        event = msgspec.json.decode(request.body)
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        key = f"{about.get('namespace', '')}/{about.get('name', '')}"
+        pod, place = self.mirror.pods.get(key), _PLACE.search(event.get("message") or event.get("note") or "")
+        if pod is None or place is None or pod.spec.node_name:
+            return
+        node = self.mirror.nodes.get(place[2]) if place[1] == "node" else None
+        claim = (
+            self.mirror.claims.get(place[2])
+            if place[1] == "nodeclaim"
+            else self.mirror.claim_of(node.spec.provider_id if node is not None else "")
+        )
+        if claim is None:
+            return
+        for problem in self._problems(pod, claim, node, REPLICA.get()):
+            self.violated(f"pod {key} is nominated for {place[0]}, and {problem}")
+        self._nominated[key] = (self.now, claim.name)
+
+    def _problems(self, pod: Pod, claim: NodeClaim, node: Node | None, by: str) -> Iterator[str]:
+        offered = {each.key: set(each.values) for each in claim.spec.requirements if each.operator == "In"}
+        labels = {**claim.metadata.labels, **(node.metadata.labels if node is not None else {})}
+        offered |= {key: {value} for key, value in labels.items()}
+        for key, value in pod.spec.node_selector.items():
+            if offered.get(key) != {value}:
+                yield f"it selects {key}={value}, where there is {sorted(offered.get(key, ()))}"
+        for taint in claim.spec.taints:
+            if taint.effect != "PreferNoSchedule" and not tolerates(pod, taint.key, taint.effect):
+                yield f"it does not tolerate the taint {taint.key}"
+        for spread in pod.spec.topology_spread_constraints:
+            if spread.topology_key == ZONE and len(offered.get(ZONE, ())) != 1:
+                yield f"it is spread over zones, and the zone may be any of {sorted(offered.get(ZONE, ()))}"
+        if _stays_apart(pod):
+            yield from (f"pod {each} of its kind is there" for each in self._beside(pod, claim, node, by))
+
+    def _beside(self, pod: Pod, claim: NodeClaim, node: Node | None, by: str) -> Iterator[str]:
+        """Yield the pods of the same app that are on a machine, or were told a moment ago to go there."""
+        app = pod.metadata.labels.get("app", "")
+        for key, other in self.mirror.pods.items():
+            if key == pod.key or other.metadata.labels.get("app", "") != app or is_leaving(other):
+                continue
+            at, where = self._nominated.get(key, (0.0, ""))
+            if other.spec.node_name:
+                known = self.history.is_known(by, "pods", self.history.since("bound", key))
+                if node is not None and other.spec.node_name == node.name and known and not is_over(other):
+                    yield key
+            elif where == claim.name and self.now - at < _TOGETHER:
+                yield key
+
+
+def _stays_apart(pod: Pod) -> bool:
+    affinity = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity is not None else None
+    return affinity is not None and any(
+        each.topology_key == HOSTNAME for each in affinity.required_during_scheduling_ignored_during_execution
+    )
 
 
 class BufferInvariant(Invariant):
