@@ -134,6 +134,22 @@ def test_a_claim_without_a_machine_holds_up_the_next_decision() -> None:
     assert len(harness.decided) == 1
 
 
+def test_a_pod_does_not_wait_for_the_launch_of_an_earlier_claim() -> None:
+    """Which pods the earlier claim is for is known, and which machine it will get can be foreseen."""
+
+    async def happens(harness: Harness) -> None:
+        await asyncio.sleep(1.5)
+        harness.put(waiting("second", **ASKS), waiting("third", **ASKS))
+        await asyncio.sleep(2)
+
+    harness = play(happens, pool(Ready="True"), waiting(**ASKS))
+
+    (_, first), (when, others) = harness.decided
+    assert (first, others) == (1, 2)
+    assert 2.5 <= when <= 2.7
+    assert harness.created == 2
+
+
 def test_a_batch_that_waited_for_machines_waits_no_longer_than_for_them() -> None:
     """A batch that was complete before the last claim had its machine is decided as soon as it has."""
 

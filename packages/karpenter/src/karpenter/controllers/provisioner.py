@@ -2,9 +2,9 @@
 The provisioner: collects triggers in batches, decides, creates claims.
 
 Pods and disrupted nodes trigger when they are seen, and again every ten seconds for as long as they wait,
-so that nothing depends on a single event. A decision is made only from a state in which every earlier claim
-has its instance; a batch that is complete waits for that, and then no longer. The decision is
-``core.provisioning.provisioner.provision``.
+so that nothing depends on a single event. A decision is made from a state in which every earlier claim has
+its instance, or is about to get one that can be foreseen; a batch that is complete waits for that, and then
+no longer. The decision is ``core.provisioning.provisioner.provision``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from karpenter.core.provisioning.provisioner import (
     AGAIN,
     ProvisioningMemory,
     creation_problem,
+    foresee_machines,
     is_trigger,
     nomination_events,
     provision,
@@ -53,6 +54,9 @@ log = structlog.stdlib.get_logger(__name__)
 BUDGET: Final = 60.0
 """Seconds that one decision may take; what was found by then is carried out."""
 
+
+_LAUNCH_GRACE: Final = 0.1
+"""Seconds that a batch waits for launches that are about to end."""
 
 _LOOK: Final = 1.0
 """Seconds between two looks at whether a decision may be made, while nothing changes."""
@@ -138,19 +142,34 @@ class Provisioner:
             keys = await self._batcher.wait()
             if not keys:
                 continue
-            # An unlaunched claim has no capacity yet, so its pods would be given another node.
             await self._until_synced()
             async with self._deciding:
                 await self._decide()
 
     async def _until_synced(self) -> None:
         """Wait until every claim has its instance: the batch is complete, so it does not wait longer."""
+        patient_until = self._clock.monotonic() + _LAUNCH_GRACE
         while not self._store.synced:
+            left = patient_until - self._clock.monotonic() if self._store.complete else 0.0
+            if left <= 0 and await self._is_foreseeable():
+                return
             self._changed.clear()
             # That every kind was listed is no change of an object, so it is looked for once in a while.
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
+                async with asyncio.timeout(left if left > 0 else _LOOK):
                     await self._changed.wait()
+
+    async def _is_foreseeable(self) -> bool:
+        """
+        Whether the pods of claims that are being launched are known, and what will be launched is.
+
+        Otherwise an unlaunched claim has no capacity yet, and its pods would be given another node.
+        """
+        nominated = {each.claim for each in self.memory.nominations.values()}
+        if not self._store.complete or not self._store.unlaunched <= nominated:
+            return False
+        view = self._store.view()
+        return foresee_machines(view, await self._catalogs.of(view.pools.values())) is not None
 
     def _note(self, item: Pod | Node, waits: bool) -> None:
         key = (type(item), item.key)

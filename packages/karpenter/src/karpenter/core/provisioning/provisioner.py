@@ -30,6 +30,7 @@ from karpenter.api.labels import (
     BUFFER_NAME,
     BUFFER_NAMESPACE,
     DISRUPTED,
+    INSTANCE_TYPE,
     NODEPOOL,
     TERMINATION_FINALIZER,
     node_class_label,
@@ -37,6 +38,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import ObjectMeta, OwnerReference, is_status_condition_true, status_condition_since
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimResources, NodeClaimSpec, NodeRequirement
 from karpenter.api.pod import Pod
+from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
 from karpenter.core.model.requirement import RequirementError
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import PodSpec
-    from karpenter.core.model.catalog import Catalog, InstanceType
+    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
     from karpenter.core.scheduling.build.build import BuiltProblem
     from karpenter.core.scheduling.problem import NewNode, Pool
 
@@ -81,6 +83,8 @@ BINDING_GRACE: Final = timedelta(seconds=20)
 
 # Pods are nominated for twice the batch duration, and at least for this long, as upstream does.
 _SHORTEST: Final = timedelta(seconds=10)
+_FORESEEN: Final = 10
+"""Claims without a machine, beyond which a decision waits until they have one."""
 
 
 class Nomination(msgspec.Struct, frozen=True):
@@ -129,6 +133,66 @@ def keep_nominations(
         return NominatedCluster(view, tuple(nodes))
     return NominatedCluster(
         msgspec.structs.replace(view, pods={**view.pods, **moved}), tuple(after), frozenset(moved)
+    )
+
+
+def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
+    """
+    Return the cluster with the machine that each claim without one will most likely get.
+
+    That is the cheapest of those that the claim allows. If another is launched, pods that do not fit there
+    lose their nominations and are decided about again. None where it cannot be foreseen: there are many
+    claims, or one uses a reservation, of which it is not known how much is left.
+    """
+    unlaunched = [each for each in view.claims.values() if is_unlaunched(each)]
+    if not unlaunched:
+        return view
+    found = {}
+    for claim in unlaunched if len(unlaunched) <= _FORESEEN else ():
+        try:
+            cheapest = _cheapest_for(claim, catalog)
+        except (RequirementError, QuantityError):
+            return None
+        if cheapest is None or cheapest[1].reservation_id:
+            return None
+        found[claim.name] = _foreseen(claim, *cheapest)
+    return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
+
+
+def is_unlaunched(claim: NodeClaim) -> bool:
+    """Whether a claim waits for its machine."""
+    return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
+
+
+def _cheapest_for(claim: NodeClaim, catalog: Catalog) -> tuple[InstanceType, Offering] | None:
+    wanted = Requirements.from_entries(claim.spec.requirements)
+    requests = parse_resources(claim.spec.resources.requests)
+    named = wanted[INSTANCE_TYPE]
+    sold = (
+        (offering.price, kind.name, kind, offering)
+        for kind in catalog.types_of(claim.metadata.labels.get(NODEPOOL, ""))
+        if named.allows(kind.name)
+        and fits(requests, kind.allocatable)
+        and wanted.conflict(kind.requirements) is None
+        for offering in kind.available
+        if wanted.conflict(offering.requirements) is None
+    )
+    found = min(sold, key=lambda each: each[:2], default=None)
+    return found[2:] if found is not None else None
+
+
+def _foreseen(claim: NodeClaim, kind: InstanceType, offering: Offering) -> NodeClaim:
+    """Return a claim as the launch of a machine of a type would leave it."""
+    labels = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.metadata.labels}
+    return msgspec.structs.replace(
+        claim,
+        metadata=msgspec.structs.replace(claim.metadata, labels=labels),
+        status=msgspec.structs.replace(
+            claim.status,
+            provider_id=f"unlaunched://{claim.name}",
+            capacity=dict(render_resources(kind.capacity)),
+            allocatable=dict(render_resources(kind.allocatable)),
+        ),
     )
 
 
@@ -411,6 +475,7 @@ def provision(
     settings: ProvisioningSettings,
 ) -> ProvisioningDecision:
     """Decide where every pod that needs a place goes, and which nodes to launch for them."""
+    view = foresee_machines(view, catalog) or view
     options = msgspec.structs.replace(settings.options, stop=settings.stop or settings.options.stop)
     policy = settings.policy.at(now)
     demand = pods_to_schedule(view, now, policy)
