@@ -38,6 +38,8 @@ FREELY = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
 BOTH = [
     {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
     {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+    # Several small machines, from which pods are moved together: one large one would stay as it is.
+    {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["5"]},
 ]
 HEALTHY = {"KarpenterPodsWaiting", "KarpenterCommandsUndone"}
 """Alerts whose value has no series while nothing is wrong; ``promtool test rules`` sees them fire."""
