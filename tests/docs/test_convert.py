@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,6 @@ from karpenter.definition.reading import read_definition
 ROOT = Path(__file__).parents[2]
 CONVERT = (ROOT / "docs" / "guides" / "convert.md").read_text("utf-8")
 DEFINITION = (ROOT / "docs" / "guides" / "definition.md").read_text("utf-8")
-BLOCK = re.compile(
-    r"```console\n\$ karpenter (?P<command>definition check [^\n]*)\n(?P<output>.*?)```", re.DOTALL
-)
-
-
-def test_the_check_of_the_page_is_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command of the page prints what the page shows."""
-    monkeypatch.chdir(ROOT)
-    found = BLOCK.search(DEFINITION)
-    assert found is not None
-    done = CliRunner().invoke(main, shlex.split(found["command"]))
-
-    assert done.exit_code == 0
-    assert done.stdout == found["output"]
 
 
 def test_the_definition_of_the_page_can_be_read() -> None:

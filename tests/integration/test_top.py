@@ -161,7 +161,7 @@ def test_a_cluster_of_files_at_160_by_50(terminal: Callable[[int, int, str], Ter
         assert words in row
     assert any("llm-0" in line and "It waits and has no place" in line for line in lines)
     shown.press("Tab")
-    shown.wait(_shows("It would go now (Underutilized), which saves $280.32 a month."))
+    shown.wait(_shows("It would go now (Underutilized), which saves $281.92 a month."))
     shown.press("q")
     shown.wait(_shows("it ended with 0"))
     assert shown.state() == ("1", "0")

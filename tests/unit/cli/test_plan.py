@@ -90,13 +90,16 @@ def test_the_page_shows_machines_refusals_and_the_bill(catalogue: Any) -> None:
 
 @pytest.mark.parametrize("width", [80, 104, 109, 140])
 def test_names_are_whole_at_any_width(width: int) -> None:
-    """However narrow the terminal, names of instance types and zones are not cut."""
-    result = run("--catalog", "aws", objects=[POOL, pod("a")], width=width)
-    whole = run("--catalog", "aws", "-o", "json", objects=[POOL, pod("a")])
+    """However narrow the terminal, names and prices are not cut, and names are not broken over lines."""
+    name = "payments-settlement-reconciliation-worker-with-a-long-name"
+    result = run("--catalog", "aws", "--why", objects=[POOL, pod(name), pod(f"{name}-b", "999")], width=width)
+    whole = run("--catalog", "aws", "-o", "json", objects=[POOL, pod(name)])
     bought = json.loads(whole.stdout)["newNodes"][0]["offering"]
 
     assert f"{bought['instanceType']} " in result.stdout
     assert f"{bought['zone']} " in result.stdout
+    assert f"${bought['price']:.4f}" in result.stdout
+    assert result.stdout.count(name) == 3
     assert max(len(line) for line in result.stdout.splitlines()) <= width
 
 

@@ -63,6 +63,26 @@ def test_lines_are_no_longer_than_the_screen(width: int) -> None:
         assert any("us-east-1a" in line and "node-1" in line for line in lines)
 
 
+def test_text_that_does_not_fit_is_below_its_row() -> None:
+    """A long name takes a line of its own: no name is broken, and no figure is cut for it."""
+    name = "payments-settlement-reconciliation-worker-of-the-shop"
+    columns = (FittedColumn(title="type"), FittedColumn(title="$/hour"), FittedColumn(title="for", least=16))
+    rows = [("m5a.xlarge", "$0.0766", f"{name} x 3"), ("m5.large", "$0.0400", "web")]
+    assert printed(fitted(columns, rows, 66, title="Machines"), 66) == [
+        "Machines",
+        "",
+        " type        $/hour",
+        " ───────────────────",
+        " m5a.xlarge  $0.0766",
+        f"    {name} x 3",
+        " m5.large    $0.0400",
+        "    web",
+        "",
+    ]
+    wide = printed(fitted(columns, rows, 100, title="Machines"), 100)
+    assert any("m5a.xlarge" in line and name in line for line in wide)
+
+
 def test_a_column_may_cut() -> None:
     """A column that cuts ends in an ellipsis, on one line."""
     columns = (FittedColumn(title="pod", least=5, cut=True),)

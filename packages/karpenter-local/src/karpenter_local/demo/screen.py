@@ -22,7 +22,6 @@ from karpenter.top.text import node_table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleDimensions, RenderableType
-    from rich.table import Table
 
     from karpenter.api.cluster import Event
     from karpenter.top.table import Cell
@@ -143,7 +142,7 @@ def _machines(picture: Picture, width: int) -> RenderableType:
     return node_table(picture.rows, TopOptions(), width, now=picture.now)
 
 
-def summary(results: list[SceneResult], width: int) -> Table:
+def summary(results: list[SceneResult], width: int) -> RenderableType:
     """Return what happened, scene by scene."""
     columns = (
         FittedColumn(),

@@ -3,7 +3,8 @@ Tables that fit the screen: columns shrink as far as they may, then the least im
 
 One rule for every table that people read: a column without text in any row is left out; columns that may
 shrink do so down to their least width; while that is not enough, the column with the highest `drop` goes.
-What stays is never cut in the middle of a name, unless its column says that it may shrink.
+What stays is never cut in the middle of a name, unless its column says that it may shrink. Where that is too
+wide still, a table with a title has its last text below each row.
 
 It knows nothing of nodes or plans. Bars are drawn here, because their width is what is left over.
 """
@@ -18,12 +19,16 @@ import msgspec
 from rich import box
 from rich.cells import cell_len
 from rich.color import Color
+from rich.console import Group
+from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import RenderableType
 
 DEFAULT_STYLE: Final = ("#04B575", "#FFFF00", "#FF0000")
 """Colours of what is well used, used in part, and hardly used."""
@@ -40,6 +45,11 @@ _EDGES: Final = 2
 _ENDLESS: Final = 10_000
 _LONG_WORD: Final = 40
 """Columns of a word from which on it may be broken."""
+
+_LONG_NAME: Final = 72
+"""The same in a table with a title, which has room below its rows."""
+
+_INDENT: Final = 4
 
 
 class Drawn(Protocol):
@@ -106,9 +116,18 @@ def share_style(share: float, colours: Sequence[str] = DEFAULT_STYLE) -> str:
 
 
 def fit(
-    columns: Sequence[FittedColumn], rows: Sequence[Sequence[Cell]], width: int, gap: int = _GAP
+    columns: Sequence[FittedColumn],
+    rows: Sequence[Sequence[Cell]],
+    width: int,
+    gap: int = _GAP,
+    *,
+    word: int = _LONG_WORD,
 ) -> list[int]:
-    """Return the width of each column in a table of `width`; 0 for those that are left out."""
+    """
+    Return the width of each column in a table of `width`; 0 for those that are left out.
+
+    A word of `word` columns and more may be broken.
+    """
     natural = [
         max((_natural(row[place]) for row in rows), default=0) if _has_text(rows, place) else 0
         for place in range(len(columns))
@@ -117,7 +136,10 @@ def fit(
         if natural[place]:
             natural[place] = max(natural[place], cell_len(column.title))
     least = [
-        min(size, max(column.least, cell_len(column.title), 0 if column.cut else _longest_word(rows, place)))
+        min(
+            size,
+            max(column.least, cell_len(column.title), 0 if column.cut else _longest_word(rows, place, word)),
+        )
         if column.least
         else size
         for place, (column, size) in enumerate(zip(columns, natural, strict=True))
@@ -145,12 +167,52 @@ def fitted(
     *,
     title: str = "",
     heading: bool = True,
-) -> Table:
+) -> RenderableType:
     """Return the table of `rows` in a width; with a `title` it has a rule below its heading."""
-    room = width - _EDGES if title else width
-    wide = bool(title) and fit(columns, rows, room, _WIDE_GAP) == fit(columns, rows, _ENDLESS, _WIDE_GAP)
-    gap = _WIDE_GAP if wide else _GAP
-    widths = fit(columns, rows, room, gap)
+    if not title:
+        return _table(columns, rows, fit(columns, rows, width), heading=heading)
+    room, below = width - _EDGES, list[int]()
+    folding = [place for place in range(len(columns)) if _folds(columns, rows, place)]
+    beside = list(columns)
+    while True:
+        gap = _WIDE_GAP if _fits_whole(beside, rows, room) else _GAP
+        widths = fit(beside, rows, room, gap, word=_LONG_NAME)
+        for place in below:
+            widths[place] = 0
+        if _total(widths, gap) <= room or not folding:
+            break
+        below.insert(0, folding.pop())
+        beside[below[0]] = FittedColumn(drop=_ENDLESS)
+    if not below:
+        return _table(columns, rows, widths, gap=gap, title=title)
+    head = _table(columns, (), widths, gap=gap, title=title)
+    head.title, head.show_edge = None, False
+    parts: list[RenderableType] = [Text(title, "italic"), "", Padding(head, (0, 0, 0, 1))]
+    for row in rows:
+        parts.append(Padding(_table(columns, [row], widths, gap=gap, heading=False), (0, 0, 0, 1)))
+        parts += [Padding(_drawn(row[place], room), (0, 0, 0, _INDENT)) for place in below]
+    return Group(*parts, "")
+
+
+def _fits_whole(columns: Sequence[FittedColumn], rows: Sequence[Sequence[Cell]], room: int) -> bool:
+    return fit(columns, rows, room, _WIDE_GAP) == fit(columns, rows, _ENDLESS, _WIDE_GAP)
+
+
+def _folds(columns: Sequence[FittedColumn], rows: Sequence[Sequence[Cell]], place: int) -> bool:
+    """Whether a column is text that may take several lines."""
+    column = columns[place]
+    return bool(column.least) and not column.cut and not any(_is_drawn(row[place]) for row in rows)
+
+
+def _table(
+    columns: Sequence[FittedColumn],
+    rows: Sequence[Sequence[Cell]],
+    widths: Sequence[int],
+    *,
+    gap: int = _GAP,
+    title: str = "",
+    heading: bool = True,
+) -> Table:
     table = Table(
         title=title or None,
         title_justify="left",
@@ -184,7 +246,7 @@ class TableData(msgspec.Struct, frozen=True):
     columns: tuple[FittedColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
-    def table(self, width: int, *, heading: bool = True) -> Table:
+    def table(self, width: int, *, heading: bool = True) -> RenderableType:
         """Return the whole table."""
         return fitted(self.columns, self.rows, width, heading=heading)
 
@@ -222,10 +284,10 @@ def _has_text(rows: Sequence[Sequence[Cell]], place: int) -> bool:
     return any(_is_drawn(row[place]) or str(row[place]).strip(" -") for row in rows)
 
 
-def _longest_word(rows: Sequence[Sequence[Cell]], place: int) -> int:
+def _longest_word(rows: Sequence[Sequence[Cell]], place: int, most: int) -> int:
     """Return how long the longest word of a column is, so that folding keeps words whole."""
     texts = [str(row[place]) for row in rows if not _is_drawn(row[place])]
-    return min(max((cell_len(word) for text in texts for word in text.split()), default=0), _LONG_WORD)
+    return min(max((cell_len(word) for text in texts for word in text.split()), default=0), most)
 
 
 def _total(widths: Sequence[int], gap: int) -> int:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rich.console import RenderableType
-    from rich.table import Table
 
     from karpenter.top.advice import Advice, PendingPod
     from karpenter.top.model import NodeRow
@@ -118,7 +117,7 @@ def _amount(resource: str, amount: int) -> str:
 
 def node_table(
     rows: Sequence[NodeRow], options: TopOptions, width: int, *, now: datetime, advice: Advice | None = None
-) -> Table:
+) -> RenderableType:
     """Return the table of some nodes."""
     columns = (
         _NAME,

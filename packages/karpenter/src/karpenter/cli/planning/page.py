@@ -32,7 +32,7 @@ from karpenter.top.table import FittedColumn, fitted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.core.disruption.disrupt import DisruptionDecision
@@ -130,7 +130,7 @@ class ShareBar(msgspec.Struct, frozen=True):
         return bar(self.share, width - 5)
 
 
-def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> Table:
+def _machines(plan: Plan, names: dict[str, str], width: int, *, pools: bool) -> RenderableType:
     """Return the table of new machines, with their NodePools if there are several and there is room."""
     columns = (
         FittedColumn(right=True),
@@ -198,7 +198,7 @@ def _pods(pods: list[str], names: dict[str, str]) -> str:
     return f"{shown} and {others} more" if others > 0 else shown
 
 
-def _existing(plan: Plan, names: dict[str, str], width: int) -> Table:
+def _existing(plan: Plan, names: dict[str, str], width: int) -> RenderableType:
     columns = (FittedColumn(title="node"), FittedColumn(title="pods", right=True), FittedColumn(least=16))
     rows = [[node, str(len(pods)), _pods(list(pods), names)] for node, pods in plan.placed.items()]
     return fitted(columns, rows, width, title="On existing nodes")
@@ -206,7 +206,7 @@ def _existing(plan: Plan, names: dict[str, str], width: int) -> Table:
 
 def _reasons(
     title: str, style: str, reasons: Iterable[tuple[str, str]], names: dict[str, str], width: int
-) -> Table:
+) -> RenderableType:
     """Return a table of pods and sentences, pods of one sentence together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for pod, reason in reasons:
@@ -291,15 +291,15 @@ def show_disruption(decision: DisruptionDecision, console: Console) -> None:
         )
 
 
-def _commands(decision: DisruptionDecision, width: int) -> Table:
+def _commands(decision: DisruptionDecision, width: int) -> RenderableType:
     columns = (
         FittedColumn(title="why"),
         FittedColumn(title="nodes", least=12),
         FittedColumn(title="in their place", least=12),
-        FittedColumn(title="pods moved", right=True, drop=1),
+        FittedColumn(title="pods moved", right=True, drop=2),
         FittedColumn(title="$/hour before", right=True, drop=3),
         FittedColumn(title="after", right=True, drop=4),
-        FittedColumn(title="saves $/month", right=True, drop=2),
+        FittedColumn(title="saves $/month", right=True, drop=1),
     )
     rows = []
     for command in decision.commands:
@@ -321,7 +321,7 @@ def _commands(decision: DisruptionDecision, width: int) -> Table:
     return fitted(columns, rows, width, title="Machines that would go")
 
 
-def _kept(decision: DisruptionDecision, width: int) -> Table:
+def _kept(decision: DisruptionDecision, width: int) -> RenderableType:
     columns = (
         FittedColumn(title="node"),
         FittedColumn(title="$/month", right=True, drop=1),
