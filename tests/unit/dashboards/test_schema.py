@@ -6,13 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from grafana_foundation_sdk.cog import encoder, plugins
+from grafana_foundation_sdk.models import dashboard as models
 
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import dashboard_text
-
-models = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
-encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder")
-plugins = pytest.importorskip("grafana_foundation_sdk.cog.plugins")
 
 WRITTEN_BY_GRAFANA = frozenset({"definition"})
 """What Grafana itself writes and its description does not have: the text of a variable."""
