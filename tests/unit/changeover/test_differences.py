@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import karpenter
-from karpenter.changeover.alerts import LOGGED, alert_differences
-from karpenter.changeover.commands import back_commands, switch_commands
 from karpenter.changeover.facts import Installation, find_installation
-from karpenter.changeover.settings import setting_differences, value_differences
+from karpenter.changeover.report import back_commands, switch_commands
+from karpenter.changeover.settings import LOGGED, alert_differences, setting_differences, value_differences
 from tests.unit.changeover.objects import deployment, rule, secret
 
 VALUES = {"settings": {"clusterName": "blue"}}
