@@ -1,7 +1,7 @@
 """
 The manifests of a release, and the files of the two charts.
 
-    python -m karpenter.chart charts/karpenter charts/karpenter-crd
+    python -m tools.charts charts/karpenter charts/karpenter-crd
 """
 
 from __future__ import annotations
