@@ -125,7 +125,8 @@ settings: $(VENV)/.ready ## Write the reference of settings anew
 	$(BIN)/python -m tools.settings_reference > docs/reference/settings.md
 
 metrics: $(VENV)/.ready ## Write the reference of metrics anew
-	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md
+	$(BIN)/python -m tools.metrics_reference > docs/reference/metrics.md
+	$(BIN)/python -m tools.metrics_reference aws > docs/reference/metrics-aws.md
 
 doctor: $(VENV)/.ready ## Write the page of the doctor's rules anew
 	$(BIN)/python -m tools.doctor_reference > docs/reference/doctor.md

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.meta import is_status_condition_true
-from karpenter.changeover.drift import DriftedMachine
+from karpenter.changeover.drift import DriftedMachine, FirstHour
 from karpenter.changeover.facts import Installation
-from karpenter.changeover.hour import FirstHour
 from karpenter.changeover.settings import (
     ChangeoverDifference,
     alert_differences,
