@@ -119,19 +119,20 @@ crds: $(VENV)/.ready ## Write the CRDs of the chart anew from the API types
 	$(BIN)/karpenter crds --write docs/reference --output markdown
 
 chart: $(VENV)/.ready ## Write the charts anew from the objects that are applied
-	$(BIN)/python -m karpenter.chart charts/karpenter charts/karpenter-crd
+	$(BIN)/python -m tools.charts charts/karpenter charts/karpenter-crd
 
 terraform: $(VENV)/.ready ## Write the Terraform module anew from the plan of an installation
 	$(BIN)/python -m karpenter.install.terraform deploy/terraform/karpenter
 
 settings: $(VENV)/.ready ## Write the reference of settings anew
-	$(BIN)/python -m karpenter.chart.reference > docs/reference/settings.md
+	$(BIN)/python -m tools.settings_reference > docs/reference/settings.md
 
 metrics: $(VENV)/.ready ## Write the reference of metrics anew
-	$(BIN)/python -m karpenter.telemetry.reference > docs/reference/metrics.md
+	$(BIN)/python -m tools.metrics_reference > docs/reference/metrics.md
+	$(BIN)/python -m tools.metrics_reference aws > docs/reference/metrics-aws.md
 
 doctor: $(VENV)/.ready ## Write the page of the doctor's rules anew
-	$(BIN)/python -m karpenter.doctor.reference > docs/reference/doctor.md
+	$(BIN)/python -m tools.doctor_reference > docs/reference/doctor.md
 
 commands: $(VENV)/.ready ## Write the reference of commands anew
 	$(BIN)/python -m karpenter.cli.manual > docs/reference/commands.md

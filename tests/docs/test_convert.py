@@ -10,8 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from karpenter.cli import main
-from karpenter.definition.model import ClassDefinition, DefinitionDefaults, PoolDefinition
-from karpenter.definition.reading import read_definition
+from karpenter.definition.model import ClassDefinition, DefinitionDefaults, PoolDefinition, read_definition
 
 ROOT = Path(__file__).parents[2]
 CONVERT = (ROOT / "docs" / "guides" / "convert.md").read_text("utf-8")

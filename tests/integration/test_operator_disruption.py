@@ -14,7 +14,7 @@ from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.cloud.kwok import Behaviour, NeverJoin
-from karpenter.controllers import steering
+from karpenter.controllers.disruption import STEERING_PERIOD
 from karpenter.kube.rest import MergePatch
 from karpenter_local.sandbox.options import KwokOptions
 from tests.integration.sandboxes import in_sandbox
@@ -235,7 +235,7 @@ async def test_a_workload_that_shrinks_empties_a_machine(sandbox: Sandbox) -> No
     crowds = Counter(homes.values())
     (emptiest, few), *_ = sorted(crowds.items(), key=lambda each: each[1])
     assert 1 == few < max(crowds.values())
-    await asyncio.sleep(steering.PERIOD)
+    await asyncio.sleep(STEERING_PERIOD)
     await sandbox.scale("web", 4)
     await asyncio.sleep(120)
 

@@ -17,7 +17,7 @@ import pytest
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.manifests import render_documents
 from karpenter.dashboards.boards import DASHBOARDS
-from karpenter.dashboards.rules import ALERTS, groups
+from karpenter.dashboards.objects import ALERTS, groups
 from karpenter_local.aws.room import InstanceTimings
 from karpenter_local.demo.aws import TYPES
 from karpenter_local.sandbox.options import AwsOptions

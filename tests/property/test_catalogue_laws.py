@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog
-from karpenter.cloud.catalogs.kwok_render import render_json
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog, render_json
 
 if TYPE_CHECKING:
     from karpenter.cloud.catalogs.kwok_format import CatalogProblem

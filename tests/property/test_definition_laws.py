@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.validation.objects import check_object
+from karpenter.definition.model import read_definition
 from karpenter.definition.objects import import_definition, render_definition
-from karpenter.definition.reading import read_definition
 
 if TYPE_CHECKING:
     from karpenter.definition.model import ClusterDefinition

@@ -27,7 +27,6 @@ REASONS: Final = {
     "karpenter.api.validation.pod_validation": "the core imports it and may not load the manifest reader",
     "karpenter.cloud.aws.controllers": "upstream's controllers.go, which lists them",
     "karpenter.core.lifecycle.do_not_disrupt": "the annotation's own rules, which users look for by its name",
-    "karpenter.telemetry.reference": "run by make metrics, not by the operator",
 }
 """Modules under 80 lines with one importer that stay apart, and why."""
 

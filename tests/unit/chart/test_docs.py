@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tools.settings_reference import page
 
-from karpenter.chart.reference import page
 from karpenter.cli import main
 from karpenter.replay import record
 
@@ -20,7 +20,7 @@ COMMANDS = re.findall(r"^\$ karpenter (manifests .*?)(?: \| .*)?$", INSTALL, re.
 
 
 def test_the_reference_of_settings_is_up_to_date() -> None:
-    """The page is what the declarations say; hint: python -m karpenter.chart.reference."""
+    """The page is what the declarations say; hint: python -m tools.settings_reference."""
     assert (DOCS / "reference" / "settings.md").read_text(encoding="utf-8") == page()
 
 

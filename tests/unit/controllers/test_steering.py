@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.node import Node, Taint
-from karpenter.controllers.steering import PERIOD, UNSYNCED, Steering
+from karpenter.controllers.disruption import STEERING_PERIOD, UNSYNCED, Steering
 from karpenter.core.effects import Amend
 from karpenter.kube.errors import Conflict, NotFound, Status, Unreachable
 from karpenter.kube.rest import Request
@@ -45,7 +45,7 @@ def test_pods_are_told_what_their_deletion_costs() -> None:
     """All are, those on the emptiest machine first, which would rather not have new ones."""
     shell = stage()
 
-    assert look(shell) == PERIOD
+    assert look(shell) == STEERING_PERIOD
     assert names(shell) == ["a", "web-1", "web-2", "web-3"]
 
 
@@ -65,7 +65,7 @@ def test_where_steering_is_off_machines_are_as_all_others() -> None:
     (node,) = (each for each in machine("a") if isinstance(each, Node))
     shell.put(msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=(soft,))))
 
-    assert look(shell, on=False) == PERIOD
+    assert look(shell, on=False) == STEERING_PERIOD
     assert names(shell) == ["a"]
 
 
@@ -90,5 +90,5 @@ def test_what_fails_waits_for_the_next_look(error: KubeError, tried: int) -> Non
 
     shell.performer.perform = perform  # type: ignore[method-assign]
 
-    assert look(shell) == PERIOD
+    assert look(shell) == STEERING_PERIOD
     assert calls == tried

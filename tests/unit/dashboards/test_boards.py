@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from karpenter.dashboards.boards import DASHBOARDS
-from karpenter.dashboards.objects import MonitoringPlace, monitoring_objects, scrape_config
-from karpenter.dashboards.rules import ALERTS
+from karpenter.dashboards.objects import ALERTS, MonitoringPlace, monitoring_objects, scrape_config
 
 RUNBOOKS = Path(__file__).parents[3] / "docs" / "guides" / "runbooks.md"
 MODELS: dict[str, dict[str, Any]] = {each.name: each.model() for each in DASHBOARDS}

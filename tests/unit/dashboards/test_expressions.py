@@ -9,7 +9,7 @@ import pytest
 from karpenter.api.labels import well_known_to
 from karpenter.cloud.aws import metrics as aws
 from karpenter.dashboards.boards import DASHBOARDS
-from karpenter.dashboards.rules import ALERTS
+from karpenter.dashboards.objects import ALERTS
 from karpenter.telemetry.metrics import METRICS, Metrics, ProviderLabels
 from tests.unit.dashboards.promql import Use, expressions, grouped_by, substituted, uses
 from tests.unit.telemetry.clocks import HandClock

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from karpenter.definition.check import DefinitionCheck, judged, regional
+from karpenter.definition.model import read_definition
 from karpenter.definition.objects import render_definition
-from karpenter.definition.reading import read_definition
 
 
 def rendered(**pool: Any) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ import yaml
 
 from karpenter.api.kinds import KINDS
 from karpenter.api.validation.objects import check_object
+from karpenter.definition.model import read_definition
 from karpenter.definition.objects import DefinitionError, import_definition, render_definition
-from karpenter.definition.reading import read_definition
 
 SEED = Path(__file__).parents[2] / "data" / "definitions" / "cluster.yaml"
 OS = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}

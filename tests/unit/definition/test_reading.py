@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from karpenter.definition.model import RequirementDefinition, schema
-from karpenter.definition.reading import read_definition
+from karpenter.definition.model import RequirementDefinition, read_definition, schema
 
 SEED = Path(__file__).parents[2] / "data" / "definitions" / "cluster.yaml"
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from tools.doctor_reference import page
 
-from karpenter.doctor.reference import page
 from karpenter.doctor.rule import PAGE, SEVERITIES
 from karpenter.doctor.rules import RULES, SOURCES, diagnose
 from tests.unit.doctor import (

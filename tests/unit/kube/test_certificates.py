@@ -11,9 +11,17 @@ import pytest
 import trustme
 from aiohttp import web
 
-from karpenter.kube.certificates import expired_since, not_after, refused_client
 from karpenter.kube.errors import Unreachable, status_error
-from karpenter.kube.http import Certificate, Endpoint, HttpTransport, StaticCredentials, Trust
+from karpenter.kube.http import (
+    Certificate,
+    Endpoint,
+    HttpTransport,
+    StaticCredentials,
+    Trust,
+    expired_since,
+    not_after,
+    refused_client,
+)
 from karpenter.kube.rest import Request
 
 if TYPE_CHECKING:

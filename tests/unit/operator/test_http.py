@@ -10,8 +10,7 @@ import aiohttp
 import pytest
 
 from karpenter.base.clock import SystemClock
-from karpenter.operator.connections import ConnectionLimits
-from karpenter.operator.http import Endpoints, PortTaken
+from karpenter.operator.http import ConnectionLimits, Endpoints, PortTaken
 from karpenter.telemetry.metrics import Metrics, claims
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
-from karpenter.cloud.aws.capacityreservation_controllers import (
+from karpenter.cloud.aws.capacityreservation import (
+    CapacityReservationProvider,
     CapacityTypeController,
     ReservationExpirationController,
 )

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog
-from karpenter.cloud.catalogs.kwok_render import render_json
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, parse_catalog, render_json
 from karpenter.core.model.catalog import AttributeBinding, DeviceName
 from tests.unit.cloud.catalogs.written import entry, parse
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.cloud.catalogs.kwok import DERIVED_LABELS
-from karpenter.cloud.catalogs.kwok_format import parse_catalog
-from karpenter.cloud.catalogs.kwok_render import render_entries, render_json
+from karpenter.cloud.catalogs.kwok_format import parse_catalog, render_entries, render_json
 from karpenter.cloud.catalogs.load import load_catalog
 from tests.unit.cloud.catalogs.written import RESERVATION_ID, entry, offering, parse, requirement
 

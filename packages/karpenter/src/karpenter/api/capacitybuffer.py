@@ -37,6 +37,7 @@ class ScalableReference(Wire, frozen=True, kw_only=True):
     """The name of the workload."""
 
 
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/buffers.md
 class CapacityBufferSpec(Wire, frozen=True, kw_only=True):
     """How much capacity to keep free, counted in pods of which template."""
 

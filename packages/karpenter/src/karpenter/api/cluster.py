@@ -53,6 +53,7 @@ class Service(Resource, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
 
 
+# https://kubernetes.io/docs/concepts/architecture/leases/
 class LeaseSpec(Wire, frozen=True, kw_only=True):
     """Who holds a lease, and since when."""
 
@@ -80,6 +81,7 @@ class EventSource(Wire, frozen=True, kw_only=True):
     host: str = ""
 
 
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 class EventSeries(Wire, frozen=True, kw_only=True):
     """How often an event was seen again."""
 
@@ -146,6 +148,7 @@ class PodDisruptionBudget(Resource, frozen=True, kw_only=True):
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#priorityclass
 class PriorityClass(Resource, frozen=True, kw_only=True):
     """A name for a pod priority."""
 

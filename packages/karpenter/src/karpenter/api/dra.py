@@ -12,6 +12,7 @@ from karpenter.api.meta import ObjectMeta, Quantity, Resource, Wire
 from karpenter.api.pod import NodeSelector
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 class CELDeviceSelector(Wire, frozen=True, kw_only=True):
     """An expression over one device."""
 
@@ -178,6 +179,8 @@ class ResourceClaimTemplate(Resource, frozen=True, kw_only=True):
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
+# A pool is whole when all slices of its newest generation are there:
+# https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-slice-v1/
 class ResourcePool(Wire, frozen=True, kw_only=True):
     """The pool a slice is part of; the newest generation counts."""
 
@@ -224,6 +227,8 @@ class Counter(Wire, frozen=True, kw_only=True):
     value: Quantity
 
 
+# Devices that are cut out of one share its counters:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#partitionable-devices
 class CounterSet(Wire, frozen=True, kw_only=True):
     """Counters under one name."""
 
@@ -238,6 +243,7 @@ class DeviceCounterConsumption(Wire, frozen=True, kw_only=True):
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#device-taints-and-tolerations
 class DeviceTaint(Wire, frozen=True, kw_only=True):
     """What keeps requests off a device."""
 

@@ -48,6 +48,7 @@ SelectorTags = Annotated[
 """Tags to select by."""
 
 
+# https://karpenter.sh/docs/concepts/nodeclasses/#specsubnetselectorterms
 class SubnetSelectorTerm(Wire, frozen=True, kw_only=True):
     """Some subnets."""
 
@@ -58,6 +59,7 @@ class SubnetSelectorTerm(Wire, frozen=True, kw_only=True):
     """The id of the subnet."""
 
 
+# https://karpenter.sh/docs/concepts/nodeclasses/#specsecuritygroupselectorterms
 class SecurityGroupSelectorTerm(Wire, frozen=True, kw_only=True):
     """Some security groups."""
 
@@ -71,6 +73,7 @@ class SecurityGroupSelectorTerm(Wire, frozen=True, kw_only=True):
     """The name of the group itself, which is not its tag called Name."""
 
 
+# https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms
 class CapacityReservationSelectorTerm(Wire, frozen=True, kw_only=True):
     """Some capacity reservations."""
 
@@ -87,6 +90,8 @@ class CapacityReservationSelectorTerm(Wire, frozen=True, kw_only=True):
     """Whether the reservation takes any machine that fits, or only those that name it."""
 
 
+# An alias stands for the newest AMI of a family, or for a pinned version of it:
+# https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms
 class AMISelectorTerm(Wire, frozen=True, kw_only=True):
     """Some machine images."""
 
@@ -133,6 +138,7 @@ class AMISelectorTerm(Wire, frozen=True, kw_only=True):
     """The name or ARN of an SSM parameter that holds the id of the image."""
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
 class PlacementGroupSelector(Wire, frozen=True, kw_only=True):
     """One placement group, by its name or its id."""
 
@@ -216,6 +222,7 @@ DISABLED = "disabled"
 _SWITCH = (ENABLED, DISABLED)
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html
 class BlockDevice(Wire, frozen=True, kw_only=True):
     """An EBS volume."""
 
@@ -317,6 +324,8 @@ INTERFACE_RULES = (
 )
 
 
+# IMDSv2 with one hop keeps pods from the credentials of their node:
+# https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
 class MetadataOptions(Wire, frozen=True, kw_only=True):
     """How the instance metadata service of machines answers."""
 
@@ -347,6 +356,7 @@ METADATA_DEFAULT = {
 }
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
 class ConnectionTracking(Wire, frozen=True, kw_only=True):
     """How long idle connections are remembered by security groups, in seconds; only on Nitro machines."""
 
@@ -371,6 +381,7 @@ TRACKING_RULES = (
 )
 
 
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CpuOptionsRequest.html
 class CPUOptions(Wire, frozen=True, kw_only=True):
     """What the processors of machines can do."""
 

@@ -9,6 +9,7 @@ from karpenter.api.labels import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from karpenter.api.meta import Resource, ResourceList, Timestamp, Wire, always
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 class Taint(Wire, frozen=True, kw_only=True):
     """What repels pods that do not tolerate it."""
 
@@ -25,6 +26,8 @@ class Taint(Wire, frozen=True, kw_only=True):
     """When the taint was set; written by Kubernetes for NoExecute."""
 
 
+# The cloud provider of the cluster sets the provider id, and it never changes:
+# https://kubernetes.io/docs/concepts/architecture/cloud-controller/#node-controller
 class NodeSpec(Wire, frozen=True, kw_only=True):
     """The desired state of a node."""
 
@@ -74,6 +77,8 @@ class NodeSystemInfo(Wire, frozen=True, kw_only=True):
     boot_id: str = field(name="bootID", default="")
 
 
+# Allocatable is what is left of the capacity for pods:
+# https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable
 class NodeStatus(Wire, frozen=True, kw_only=True):
     """What the kubelet reports."""
 

@@ -72,6 +72,7 @@ class NodeClaimResources(Wire, frozen=True, kw_only=True):
     """The least that the machine must have to offer."""
 
 
+# https://karpenter.sh/docs/concepts/nodepools/#spectemplatespec
 class NodeClaimTemplateSpec(Wire, frozen=True, kw_only=True):
     """What a pool says about each of its claims."""
 
@@ -114,6 +115,7 @@ class NodeClaimSpec(NodeClaimTemplateSpec, frozen=True, kw_only=True):
     """The least that the machine must have to offer."""
 
 
+# https://karpenter.sh/docs/concepts/nodeclaims/
 class NodeClaimStatus(Wire, frozen=True, kw_only=True):
     """What the provider and the kubelet have reported so far."""
 

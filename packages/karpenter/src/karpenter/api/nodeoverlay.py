@@ -38,6 +38,7 @@ class OverlayRequirement(NodeSelectorRequirement, frozen=True, kw_only=True):
     """The values: at least one for In and NotIn, one integer for Gt, Lt, Gte and Lte, else none."""
 
 
+# https://karpenter.sh/docs/concepts/nodeoverlays/
 class NodeOverlaySpec(Wire, frozen=True, kw_only=True):
     """Which instance types to correct, and how."""
 

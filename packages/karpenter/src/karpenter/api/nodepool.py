@@ -35,6 +35,8 @@ _SCHEDULE = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s
 _WINDOW = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"
 
 
+# Of several budgets that apply the strictest counts:
+# https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
 class Budget(Wire, frozen=True, kw_only=True):
     """A ceiling on how many nodes of the pool may be disrupted at once."""
 
@@ -53,6 +55,7 @@ class Budget(Wire, frozen=True, kw_only=True):
     """What the budget limits. Absent means every reason."""
 
 
+# https://karpenter.sh/docs/concepts/nodepools/#specdisruption
 class Disruption(Wire, frozen=True, kw_only=True):
     """When nodes may be replaced or removed for the better."""
 
@@ -104,6 +107,7 @@ class NodeTemplateMeta(Wire, frozen=True, kw_only=True):
     """Annotations of the claims and nodes."""
 
 
+# minValues: https://karpenter.sh/docs/concepts/nodepools/#min-values
 class PoolRequirement(NodeRequirement, frozen=True, kw_only=True):
     """A condition on one label of the node, and how many of its values to keep open."""
 
@@ -150,6 +154,7 @@ class NodeClaimTemplate(Wire, frozen=True, kw_only=True):
     """What each claim asks for."""
 
 
+# https://karpenter.sh/docs/concepts/nodepools/
 class NodePoolSpec(Wire, frozen=True, kw_only=True):
     """What a pool allows."""
 

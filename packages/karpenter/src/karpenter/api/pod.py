@@ -39,6 +39,8 @@ class PersistentVolumeClaimTemplate(Wire, frozen=True, kw_only=True):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
+# The claim of such a volume is named after the pod and the volume, and goes with the pod:
+# https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes
 class EphemeralVolumeSource(Wire, frozen=True, kw_only=True):
     """A volume that lives as long as its pod; its claim is called ``<pod>-<volume>``."""
 
@@ -68,6 +70,8 @@ class NodeSelectorRequirement(Wire, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
+# Terms are alternatives; the expressions of one term must all hold:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
 class NodeSelectorTerm(Wire, frozen=True, kw_only=True):
     """Conditions that must all hold."""
 
@@ -95,6 +99,8 @@ class NodeAffinity(Wire, frozen=True, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
+# Without namespaces and a selector of namespaces a term means the namespace of its pod:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#namespace-selector
 class PodAffinityTerm(Wire, frozen=True, kw_only=True):
     """Pods to be near to, or far from, and what near means."""
 
@@ -196,6 +202,7 @@ class Probe(Wire, frozen=True, kw_only=True):
     success_threshold: int = 1
 
 
+# https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/
 class SleepAction(Wire, frozen=True, kw_only=True):
     """A pause."""
 
@@ -236,6 +243,7 @@ class Container(Wire, frozen=True, kw_only=True):
     lifecycle: Lifecycle | None = None
 
 
+# https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 class PodResourceClaim(Wire, frozen=True, kw_only=True):
     """A device claim the pod needs: an existing one, or one made from a template."""
 
@@ -245,6 +253,8 @@ class PodResourceClaim(Wire, frozen=True, kw_only=True):
 
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
+# A pod with gates is not scheduled, so no node is made for it:
+# https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
 class PodSchedulingGate(Wire, frozen=True, kw_only=True):
     """A reason not to schedule the pod yet."""
 
@@ -252,6 +262,7 @@ class PodSchedulingGate(Wire, frozen=True, kw_only=True):
 
 
 # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+# https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate
 class PodReadinessGate(Wire, frozen=True, kw_only=True):
     """A condition besides its containers that the pod waits for to be ready."""
 

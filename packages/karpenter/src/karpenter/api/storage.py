@@ -28,6 +28,8 @@ class PersistentVolumeClaim(Resource, frozen=True, kw_only=True):
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
 
+# A volume can be used on the nodes that this selects, and pods follow it there:
+# https://kubernetes.io/docs/concepts/storage/persistent-volumes/#node-affinity
 class VolumeNodeAffinity(Wire, frozen=True, kw_only=True):
     """The nodes that can reach a volume."""
 
@@ -43,6 +45,8 @@ class CSIPersistentVolumeSource(Wire, frozen=True, kw_only=True):
 
 # The in-tree plugin was removed in Kubernetes 1.27; volumes of it are served by the EBS CSI driver:
 # https://kubernetes.io/docs/concepts/storage/volumes/
+# Volumes from before CSI drivers, which the EBS driver serves today:
+# https://kubernetes.io/docs/concepts/storage/volumes/#aws-ebs-csi-migration
 class AWSElasticBlockStoreSource(Wire, frozen=True, kw_only=True):
     """An EBS volume in the spelling from before CSI."""
 
@@ -94,12 +98,15 @@ class TopologySelectorLabelRequirement(Wire, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
+# https://kubernetes.io/docs/concepts/storage/storage-classes/#allowed-topologies
 class TopologySelectorTerm(Wire, frozen=True, kw_only=True):
     """Label conditions that must all hold."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
+# With WaitForFirstConsumer the pod chooses the zone of its volume, else the volume that of its pod:
+# https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 class StorageClass(Resource, frozen=True, kw_only=True):
     """A way of making volumes."""
 
@@ -123,6 +130,8 @@ class VolumeNodeResources(Wire, frozen=True, kw_only=True):
     count: int | None = None
 
 
+# How many volumes of a driver fit on a node:
+# https://kubernetes.io/docs/concepts/storage/storage-limits/
 class CSINodeDriver(Wire, frozen=True, kw_only=True):
     """A CSI driver that runs on the node."""
 
@@ -153,6 +162,7 @@ class VolumeAttachmentSource(Wire, frozen=True, kw_only=True):
     persistent_volume_name: str | None = None
 
 
+# https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume-attachment-v1/
 class VolumeAttachmentSpec(Wire, frozen=True, kw_only=True):
     """Which volume is attached to which node, and by whom."""
 

@@ -24,6 +24,8 @@ class WorkloadCondition(Condition, frozen=True, kw_only=True):
     last_probe_time: Timestamp | None = None
 
 
+# Counts or percentages; percentages of maxSurge round up, those of maxUnavailable round down:
+# https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment
 class RollingUpdate(Wire, frozen=True, kw_only=True):
     """How far a rollout may stray from the wanted count."""
 
@@ -113,6 +115,7 @@ class VolumeClaim(Wire, frozen=True, kw_only=True):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/
 class StatefulSetSpec(Wire, frozen=True, kw_only=True):
     """What a stateful set wants."""
 
@@ -149,6 +152,7 @@ class StatefulSet(Resource, frozen=True, kw_only=True):
     status: StatefulSetStatus = StatefulSetStatus()
 
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/
 class DaemonSetSpec(Wire, frozen=True, kw_only=True):
     """What a daemon set wants."""
 
@@ -198,6 +202,7 @@ class ReplicationController(Resource, frozen=True, kw_only=True):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/
 class JobSpec(Wire, frozen=True, kw_only=True):
     """How often a job's pod has to succeed, and how many may run at once."""
 
@@ -244,6 +249,7 @@ class JobTemplateSpec(Wire, frozen=True, kw_only=True):
     spec: JobSpec = JobSpec()
 
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/
 class CronJobSpec(Wire, frozen=True, kw_only=True):
     """When to start which job."""
 

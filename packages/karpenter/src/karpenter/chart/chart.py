@@ -1,7 +1,7 @@
 """
 The manifests of a release, and the files of the two charts.
 
-    python -m karpenter.chart charts/karpenter charts/karpenter-crd
+    python -m tools.charts charts/karpenter charts/karpenter-crd
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import msgspec
 from karpenter import __version__
 from karpenter.api.crd.definitions import DEFINITIONS, render
 from karpenter.api.manifests import render_documents
-from karpenter.chart.admission import admission_policies
 from karpenter.chart.helm import HELPERS, notes, template
 from karpenter.chart.objects import (
     budget,
@@ -27,6 +26,7 @@ from karpenter.chart.objects import (
     service_account,
     service_monitor,
 )
+from karpenter.chart.permissions import admission_policies
 from karpenter.chart.tree import CHART, fill
 from karpenter.chart.values import SHARED, render_values, schema, with_notes
 from karpenter.dashboards.boards import DASHBOARDS

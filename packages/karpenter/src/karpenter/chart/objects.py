@@ -36,8 +36,7 @@ from karpenter.chart.tree import (
     is_set,
 )
 from karpenter.dashboards.boards import DASHBOARDS
-from karpenter.dashboards.objects import MONITORING, dashboard_text
-from karpenter.dashboards.rules import ALERTS
+from karpenter.dashboards.objects import ALERTS, MONITORING, dashboard_text
 
 if TYPE_CHECKING:
     from karpenter.chart.tree import Tree

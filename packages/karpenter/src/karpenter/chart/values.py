@@ -22,8 +22,7 @@ import msgspec
 
 from karpenter.api.labels import NODEPOOL, ZONE
 from karpenter.api.manifests import render_documents
-from karpenter.dashboards.objects import SIDECAR_LABELS
-from karpenter.dashboards.rules import RUNBOOKS
+from karpenter.dashboards.objects import RUNBOOKS, SIDECAR_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

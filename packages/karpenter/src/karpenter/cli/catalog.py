@@ -17,8 +17,7 @@ from karpenter.api.labels import ARCH, ON_DEMAND, OS, RESERVED, SPOT
 from karpenter.cli.errors import CommandError, note, telling
 from karpenter.cli.output import output_option, output_option_with, render, table
 from karpenter.cloud.catalogs.ec2.instancetypes import DEFAULT_REGION
-from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.catalogs.kwok_render import render_entries, render_json
+from karpenter.cloud.catalogs.kwok_format import InvalidCatalog, render_entries, render_json
 from karpenter.cloud.catalogs.load import AWS, KWOK, load_catalog
 from karpenter.core.model.resources import CPU, MEMORY, PODS, render_amount, render_resources
 

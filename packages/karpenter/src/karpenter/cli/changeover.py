@@ -16,9 +16,8 @@ import msgspec
 from karpenter.api.labels import ZONE
 from karpenter.api.manifests import documents_or_refusals, render_documents
 from karpenter.api.meta import InvalidObject
-from karpenter.changeover.drift import switch_over
+from karpenter.changeover.drift import first_hour, switch_over
 from karpenter.changeover.facts import ReadObjects, find_installation, of_kind
-from karpenter.changeover.hour import first_hour
 from karpenter.changeover.report import make_report, report_markdown, report_text
 from karpenter.cli.errors import CommandError, note, notes, progress
 from karpenter.cli.files import SourceText, files_option, read_texts

@@ -15,12 +15,13 @@ from karpenter.cli.output import output_option_with, render
 from karpenter.dashboards.boards import DASHBOARDS
 from karpenter.dashboards.objects import (
     MONITORING,
+    RUNBOOKS,
     MonitoringPlace,
     dashboard_text,
+    groups,
     monitoring_objects,
     scrape_config,
 )
-from karpenter.dashboards.rules import RUNBOOKS, groups
 from karpenter.kube.errors import NotFound
 from karpenter.kube.rest import untyped
 

@@ -16,9 +16,9 @@ from karpenter.api.validation.objects import check_object
 from karpenter.cli.errors import CommandError, note, notes, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import output_option_with, render
+from karpenter.definition.model import read_definition
 from karpenter.definition.model import schema as definition_schema
 from karpenter.definition.objects import DefinitionError, import_definition, render_definition
-from karpenter.definition.reading import read_definition
 
 if TYPE_CHECKING:
     from karpenter.cli.output import Output

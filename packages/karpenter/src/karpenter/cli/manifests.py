@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from karpenter.api.manifests import read_documents, render_documents
-from karpenter.chart.admission import SERVED_SINCE
+from karpenter.chart.permissions import SERVED_SINCE
 from karpenter.chart.chart import manifests as objects_of
 from karpenter.chart.gotemplate import TemplateError
 from karpenter.chart.tree import CHART, MissingValue, Release

@@ -14,6 +14,8 @@ stay for other pods. Nothing here survives a restart; taints that it has left ar
 of the first loop. What is due at each step is decided in ``core.disruption.queue``.
 
 A third controller publishes Events about the do-not-disrupt annotation of pods.
+
+Steering annotates pods and taints nodes so that nodes empty by themselves; the core decides which.
 """
 
 from __future__ import annotations
@@ -46,13 +48,14 @@ from karpenter.core.disruption.queue import (
     time_limit,
     untaint,
 )
+from karpenter.core.disruption.steering import steer, unsteer
 from karpenter.core.disruption.surge import surge_step
 from karpenter.core.disruption.validation import PERIOD, ValidCommand, kept_at_removal, validate
 from karpenter.core.events import disruption_launching, disruption_waiting, listing
 from karpenter.core.lifecycle.do_not_disrupt import do_not_disrupt_events
 from karpenter.core.state.cluster import ObjectUpdated, nodes_and_pools
 from karpenter.core.state.statenode import state_nodes
-from karpenter.kube.errors import Conflict, KubeError
+from karpenter.kube.errors import Conflict, KubeError, NotFound
 from karpenter.telemetry.metrics import disruption
 
 if TYPE_CHECKING:
@@ -609,3 +612,34 @@ class DisruptionQueue:
 
     def _node(self, name: str) -> StateNode | None:
         return next((node for node in state_nodes(self._store.view()) if node.name == name), None)
+
+
+STEERING_PERIOD: Final = 120.0
+"""Seconds between two looks: ranks that change more often would only cause writes."""
+
+
+class Steering:
+    """Lets machines empty by themselves; where that is off, lets them be as all others."""
+
+    name = "disruption.steering"
+
+    def __init__(self, store: ClusterState, performer: Performer, clock: Clock, *, on: bool) -> None:
+        self._store = store
+        self._performer = performer
+        self._clock = clock
+        self._on = on
+
+    async def look(self) -> float:
+        """Go over the cluster once; return after how many seconds to do so again."""
+        if not self._store.synced:
+            return UNSYNCED
+        view = self._store.view()
+        for effect in steer(view, self._clock.now()) if self._on else unsteer(view):
+            try:
+                await self._performer.perform([effect])
+            except (Conflict, NotFound):
+                continue  # it changed or went meanwhile; the next look sees how
+            except KubeError as error:
+                log.warning("steering.failed", object=f"{effect.kind} {effect.name}", error=str(error))
+                break
+        return STEERING_PERIOD

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.doctor import identity, installation, logs, network, nodepools, policies, terraform, workloads
+from karpenter.doctor import identity, installation, logs, network, nodepools, terraform, workloads
 from karpenter.doctor.facts import operator_of
 from karpenter.doctor.rule import SEVERITIES, DoctorFinding
 
@@ -25,7 +25,7 @@ TOPICS: Final[tuple[tuple[str, tuple[DoctorRule, ...]], ...]] = (
     ("Installation", installation.RULES),
     ("Identity and access", identity.RULES),
     ("Network and interruptions", network.RULES),
-    ("IAM policies", policies.RULES),
+    ("IAM policies", identity.POLICY_RULES),
     ("NodePools and node classes", nodepools.RULES),
     ("Workloads", workloads.RULES),
     ("Terraform", terraform.RULES),
@@ -115,7 +115,7 @@ def _known(facts: DoctorFacts, need: str) -> bool:
     if need == "operator":
         return operator_of(facts) is not None
     if need == "policies":
-        return policies.policy_texts(facts) is not None
+        return identity.policy_texts(facts) is not None
     found: Any = facts
     for step in need.split("."):
         found = getattr(found, step)

@@ -318,9 +318,14 @@ class Cache(Generic[H]):
 
     def _put(self, which: ObjectIdentity, item: Any) -> None:
         stamp = self.store.stamp(which.key)
+        # A list and a watch may tell of one version twice, and our own write is seen before the watch tells
+        # of it:
+        # https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
         if stamp == ObjectVersion(which.uid, which.version):
             return
         kept = self._narrow(item)
+        # Another uid under the same name is another object, created after the first was deleted:
+        # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
         if stamp is not None and (kept is None or stamp.uid != which.uid):
             self._remove(which.key)
         if kept is not None:

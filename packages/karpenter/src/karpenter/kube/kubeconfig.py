@@ -87,6 +87,8 @@ async def find_cluster(
     Raises:
         NotConfigured: there is none, or what describes it is wrong.
     """
+    # A kubeconfig that is named wins over the service account of a pod, as for kubectl:
+    # https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
     named = kubeconfig or environ.get("KUBECONFIG", "")
     if named:
         return await from_kubeconfig(named, context=context, environ=environ, clock=clock)
@@ -182,6 +184,8 @@ async def _from_plugin(
 
 def _merged(paths: str) -> Any:
     """Return what the files say together, each read once; those that are not there say nothing."""
+    # Files of KUBECONFIG that do not exist are skipped, and the first that sets a value wins:
+    # https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
     there = [path for path in paths.split(os.pathsep) if path and Path(path).expanduser().exists()]
     if not there:
         raise NotConfigured(f"there is no kubeconfig at {paths}")
@@ -249,6 +253,8 @@ def _credentials(
         return Renewed(loader, configuration, clock=clock, extra=acting)
     certificate = _certificate(configuration)
     if user.get("tokenFile"):
+        # Paths in a kubeconfig are relative to the file that they are in:
+        # https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#file-references
         path = Path(user_file).parent / user["tokenFile"]
         return TokenFile(path, clock=clock, certificate=certificate, extra=acting)
     return StaticCredentials(certificate=certificate, extra=(*_shown(configuration), *acting))
@@ -272,6 +278,7 @@ def _cluster(merged: Any, name: str) -> Mapping[str, Any]:
 
 def _acting_as(user: Mapping[str, Any]) -> Pairs:
     """Return the headers of ``kubectl --as`` where a kubeconfig has them built in."""
+    # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     pairs = [("impersonate-user", user["as"])] if user.get("as") else []
     pairs += [("impersonate-uid", user["as-uid"])] if user.get("as-uid") else []
     return (*pairs, *(("impersonate-group", group) for group in user.get("as-groups") or ()))

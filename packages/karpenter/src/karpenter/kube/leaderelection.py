@@ -109,6 +109,8 @@ class LeaseLock:
     async def release(self) -> bool:
         """Give the lease back, so that the next holder need not wait for its end; return whether we did."""
         now = _micro(self._clock.now())
+        # client-go writes a duration of one second too: the API server refuses zero.
+        # https://github.com/kubernetes/client-go/blob/master/tools/leaderelection/leaderelection.go
         freed = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         try:
             # Read again: a renewal may have been under way when we were told to stop.
@@ -130,10 +132,16 @@ class LeaseLock:
 
     async def _write(self, spec: dict[str, object]) -> Lease:
         assert self._seen is not None
+        # The version makes the write fail if another replica has written since: without it the last one would
+        # win.
+        # https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
         change = MergePatch({"spec": spec}, version=self._seen.metadata.resource_version)
         return await self._client.patch(Lease, self._lock.name, change, namespace=self._lock.namespace)
 
     def _see(self, lease: Lease) -> None:
+        # When a lease ends is told by our own clock, from when it last changed: clocks of other machines may
+        # be wrong.
+        # https://pkg.go.dev/k8s.io/client-go/tools/leaderelection
         if self._seen is None or self._seen.spec != lease.spec:
             self._seen_at = self._clock.monotonic()
         self._seen = lease
@@ -159,12 +167,15 @@ class LeaseLock:
 
 def _micro(when: datetime) -> str:
     """Write a time as Leases want it."""
+    # MicroTime: https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/lease-v1/
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """How long a lease lasts and how it is kept, in seconds."""
 
+    # The defaults of controller-runtime:
+    # https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Options
     duration: float = 15.0
     renew_within: float = 10.0
     retry: float = 2.0

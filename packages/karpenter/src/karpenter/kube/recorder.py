@@ -103,6 +103,9 @@ class Recorder:
         self._client = client
         self._clock = clock
         self._component = component
+        # A Nominated Event for each of thousands of pods would fill the API server; upstream has the same
+        # limit.
+        # https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/events/recorder.go
         self._limits = {"Nominated": TokenBucket(rate=5, burst=10)} if limits is None else limits
         self._quiet: dict[tuple[str, ...], _Quiet] = {}
         self._tidied_at = clock.monotonic()
@@ -175,6 +178,8 @@ class Recorder:
 
     async def _raise_count(self, sent: _Sent, when: datetime) -> bool:
         """Raise the count of an Event; return False if the server has deleted it."""
+        # A repeated Event raises the count of the first one, as kubectl describe shows it:
+        # https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
         change = MergePatch({"count": sent.times + 1, "lastTimestamp": _second(when)})
         try:
             await self._client.patch(Event, sent.name, change, namespace=sent.namespace)
@@ -185,8 +190,12 @@ class Recorder:
 
     def _event(self, occurrence: RecordedEvent, when: datetime) -> dict[str, Any]:
         about = occurrence.about
+        # Names are those of client-go: the object and the time in nanoseconds, in hexadecimal.
+        # https://github.com/kubernetes/client-go/blob/master/tools/record/event.go
         unique = int(when.timestamp() * 1e6) * 1000 + next(self._serial) % 1000
         return {
+            # Events about cluster-scoped objects, such as Nodes, are in the namespace default:
+            # https://github.com/kubernetes/client-go/blob/master/tools/record/event.go
             "metadata": {"name": f"{about.name}.{unique:x}", "namespace": about.namespace or "default"},
             "involvedObject": to_plain(about),
             "type": occurrence.type,

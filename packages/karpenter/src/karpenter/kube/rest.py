@@ -406,6 +406,7 @@ def untyped(api_version: str, plural: str, *, kind: str, namespaced: bool) -> Un
 class MergePatch(msgspec.Struct, frozen=True):
     """Fields as they shall be."""
 
+    # https://www.rfc-editor.org/rfc/rfc7396
     content_type: ClassVar[str] = "application/merge-patch+json"
 
     changes: Mapping[str, Any]
@@ -419,6 +420,8 @@ class MergePatch(msgspec.Struct, frozen=True):
 class StrategicPatch(msgspec.Struct, frozen=True):
     """Fields as they shall be; lists are merged by key."""
 
+    # Lists of built-in kinds are merged by key; kinds of definitions do not have it:
+    # https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/
     content_type: ClassVar[str] = "application/strategic-merge-patch+json"
 
     changes: Mapping[str, Any]
@@ -432,6 +435,7 @@ class StrategicPatch(msgspec.Struct, frozen=True):
 class JsonPatch(msgspec.Struct, frozen=True):
     """Operations in order; a test among them that fails undoes all."""
 
+    # https://www.rfc-editor.org/rfc/rfc6902
     content_type: ClassVar[str] = "application/json-patch+json"
 
     operations: Sequence[Mapping[str, Any]]
@@ -444,6 +448,7 @@ class JsonPatch(msgspec.Struct, frozen=True):
 class Apply(msgspec.Struct, frozen=True):
     """Everything that we own of an object."""
 
+    # https://kubernetes.io/docs/reference/using-api/server-side-apply/
     content_type: ClassVar[str] = "application/apply-patch+yaml"
 
     object: Mapping[str, Any]
@@ -518,6 +523,7 @@ def list_page(
     target: Target[Any], selection: Selection = EVERYTHING, *, limit: int = 0, after: str = ""
 ) -> Request:
     """Read a list, or the page of it that `after` points to."""
+    # https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
     paging = _given(("limit", str(limit) if limit else ""), ("continue", after))
     return Request(
         method="GET",
@@ -542,6 +548,8 @@ def watch(
         query=(
             *selection.query(),
             ("watch", "true"),
+            # Bookmarks move the version of a quiet watch on, so that it can be resumed after hours:
+            # https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks
             *((("allowWatchBookmarks", "true"),) if bookmarks else ()),
             ("resourceVersion", since),
             ("timeoutSeconds", str(seconds)),
@@ -681,6 +689,7 @@ def _delete_options(*, only_if: Preconditions, propagation: str, grace: int | No
 
 
 def _writing(manager: str, dry_run: bool) -> Pairs:
+    # https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
     return _given(("fieldManager", manager), ("dryRun", "All" if dry_run else ""))
 
 

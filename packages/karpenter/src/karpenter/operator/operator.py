@@ -47,7 +47,12 @@ from karpenter.controllers.controller import (
     client_request_metrics,
     start_singleton,
 )
-from karpenter.controllers.disruption import DisruptionController, DisruptionQueue, DoNotDisruptController
+from karpenter.controllers.disruption import (
+    DisruptionController,
+    DisruptionQueue,
+    DoNotDisruptController,
+    Steering,
+)
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.controllers.health import NodeHealth
 from karpenter.controllers.informer import Watches
@@ -72,7 +77,6 @@ from karpenter.controllers.nodepool import NodePoolController, NodePoolCounter, 
 from karpenter.controllers.perform import Performer
 from karpenter.controllers.provisioner import Provisioner
 from karpenter.controllers.static import StaticDeprovisioning, StaticProvisioning
-from karpenter.controllers.steering import Steering
 from karpenter.core.provisioning.provisioner import nomination_period
 from karpenter.core.state.cluster import ClusterState
 from karpenter.kube.client import Client

@@ -54,8 +54,7 @@ from karpenter.core.state.pod import (
 from karpenter.core.state.statenode import state_nodes
 from karpenter.shadow.account import ShadowAction, ShadowStarted
 from karpenter.shadow.binding import bind_pods, controller_of, least_wanted
-from karpenter.shadow.cloud import SCHEME, ShadowCloud, node_of
-from karpenter.shadow.perform import delete
+from karpenter.shadow.perform import SCHEME, ShadowCloud, delete, node_of
 from karpenter.telemetry.metrics import shadow as declared
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from karpenter.api.meta import Condition
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.labels import TERMINATION_FINALIZER
-from karpenter.cloud.aws.nodeclass.controller import NodeClassController, changes
-from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
+from karpenter.cloud.aws.nodeclass.controller import NodeClassConditionMetrics, NodeClassController, changes
 from karpenter.core.effects import NOTHING, Amend, Announce, Step
 from karpenter.core.state.cluster import NodeClass, ObjectDeleted, ObjectUpdated
 from karpenter_local.aws.faults import RefuseCall

@@ -8,7 +8,7 @@ import msgspec
 from karpenter.api.ec2nodeclass import EC2NodeClass
 from karpenter.api.meta import Condition
 from karpenter.cloud.aws.metrics import CLASS_CONDITIONS
-from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
+from karpenter.cloud.aws.nodeclass.controller import NodeClassConditionMetrics
 from karpenter_local.virtual import VirtualClock
 from tests.unit.cloud.aws.scripted import NOW, instrumented, virtually
 from tests.unit.cloud.aws.world import simple_class

@@ -14,8 +14,7 @@ from karpenter.cloud.aws.garbagecollection import (
 )
 from karpenter.cloud.aws.interruption.controller import InstanceClaims
 from karpenter.cloud.aws.interruption.instancestatus import InstanceStatusController
-from karpenter.cloud.aws.nodeclass.controller import NodeClassController
-from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
+from karpenter.cloud.aws.nodeclass.controller import NodeClassConditionMetrics, NodeClassController
 from karpenter.cloud.aws.policy import PolicyScope, policies
 from karpenter.cloud.aws.refresh import refresh_prices
 from karpenter.cloud.aws.tagging import TaggingController

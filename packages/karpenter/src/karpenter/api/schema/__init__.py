@@ -14,10 +14,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from karpenter.api.schema.defaulting import apply_defaults, prune_unknown_fields
     from karpenter.api.schema.field import FieldProblem
     from karpenter.api.schema.rules import check_rules, find_bad_rules
-    from karpenter.api.schema.structural import ABSENT, Schema, ValidationRule, load
+    from karpenter.api.schema.structural import (
+        ABSENT,
+        Schema,
+        ValidationRule,
+        apply_defaults,
+        load,
+        prune_unknown_fields,
+    )
     from karpenter.api.schema.validation import check, check_lists, check_value
 
 __all__ = [
@@ -44,10 +50,10 @@ _HOMES = {
     "check_lists": "validation",
     "check_rules": "rules",
     "check_value": "validation",
-    "apply_defaults": "defaulting",
+    "apply_defaults": "structural",
     "find_bad_rules": "rules",
     "load": "structural",
-    "prune_unknown_fields": "defaulting",
+    "prune_unknown_fields": "structural",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.cloud.aws.arczonalshift import ZonalShiftController
-from karpenter.cloud.aws.capacityreservation_controllers import (
+from karpenter.cloud.aws.capacityreservation import (
     CapacityTypeController,
     ReservationExpirationController,
 )
@@ -15,9 +15,8 @@ from karpenter.cloud.aws.garbagecollection import (
 )
 from karpenter.cloud.aws.instancetype.metrics import InstanceTypeMetricsController
 from karpenter.cloud.aws.interruption.instancestatus import InstanceStatusController
-from karpenter.cloud.aws.nodeclass.controller import NodeClassController
+from karpenter.cloud.aws.nodeclass.controller import NodeClassConditionMetrics, NodeClassController
 from karpenter.cloud.aws.nodeclass.hash import NodeClassHashController
-from karpenter.cloud.aws.nodeclass.metrics import NodeClassConditionMetrics
 from karpenter.cloud.aws.refresh import (
     InstanceTypeController,
     PricingController,

@@ -1,19 +1,11 @@
-"""
-The metrics that only this provider has, by Karpenter's names.
-
-The module writes their reference page:
-
-    python -m karpenter.cloud.aws.metrics > docs/reference/metrics-aws.md
-"""
+"""The metrics that only this provider has, by Karpenter's names."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 from karpenter.telemetry.metrics.instruments import DURATIONS, age, counter, doubling, gauge, histogram
 from karpenter.telemetry.metrics.table.conditions import condition_metrics
-from karpenter.telemetry.reference import section
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
@@ -208,23 +200,3 @@ class ProviderMetrics:
         """Show these rows for `owner`, in place of all that were shown for it before."""
         if self._metrics is not None:
             self._metrics[declared].publish(owner, rows)
-
-
-_HEAD = """\
-# Metrics of AWS
-
-This page is written by `python -m karpenter.cloud.aws.metrics`; a test fails when it is out of date.
-
-With the cloud provider `aws`, the operator shows these beside [those of every provider](metrics.md).
-"""
-
-
-def page() -> str:
-    """Return the whole page."""
-    own = tuple(each for each in METRICS if each not in CLASS_CONDITIONS.all)
-    sections = (("Machines, offerings and calls", own), ("Node classes", CLASS_CONDITIONS.all))
-    return "\n".join([_HEAD, *(line for title, group in sections for line in section(title, group))])
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

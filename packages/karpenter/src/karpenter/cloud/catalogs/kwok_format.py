@@ -10,6 +10,8 @@ docs/reference/catalogues.md describes it all.
 Reads strictly: every problem of a file is noted at its :class:`FieldPath`, reading goes on, and in the end
 :class:`InvalidCatalog` reports all of them. A file with problems is not used at all. What the types amount to
 is computed in :mod:`.kwok`; files are found by :mod:`.load`.
+
+A catalog is written in the same format.
 """
 
 from __future__ import annotations
@@ -22,21 +24,38 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.dra import ResourceSliceSpec
-from karpenter.api.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED_LABELS, RESERVED, ZONE
+from karpenter.api.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    CAPACITY_TYPES,
+    INSTANCE_TYPE,
+    NORMALIZED_LABELS,
+    OS,
+    RESERVED,
+    ZONE,
+)
 from karpenter.api.manifests import read_document
 from karpenter.api.meta import InvalidObject, convert, to_plain
 from karpenter.base.pretty import excerpt
 from karpenter.base.quantity import QuantityError, parse_quantity
-from karpenter.cloud.catalogs.kwok import DEFAULT_OVERHEAD, RESERVATION_ID, OfferingDraft, TypeDraft, assemble
+from karpenter.cloud.catalogs.kwok import (
+    DEFAULT_OVERHEAD,
+    DERIVED_LABELS,
+    RESERVATION_ID,
+    OfferingDraft,
+    TypeDraft,
+    assemble,
+)
 from karpenter.core.model.catalog import AttributeBinding, DeviceName, DeviceTemplates
-from karpenter.core.model.resources import CPU, LARGEST
+from karpenter.core.model.resources import CPU, LARGEST, render_resources
 from karpenter.core.scheduling.dynamicresources.pool import template_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from karpenter.cloud.catalogs.kwok import Labels
-    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+    from karpenter.core.model.requirement import Requirement
 
 TEMPLATES: Final = "resourceSliceTemplates"
 BINDINGS: Final = "attributeBindings"
@@ -442,3 +461,70 @@ def read_label_values(value: object, path: FieldPath, *, of: str) -> tuple[str, 
     """Return the items of a list of label values, sorted and without repeats; values may be empty."""
     items = enumerate(read_list(value, path, of=of))
     return tuple(sorted({"" if item == "" else read_label_value(item, path.at(i)) for i, item in items}))
+
+
+_SAID_ELSEWHERE: Final = DERIVED_LABELS | {INSTANCE_TYPE, ARCH, OS, ZONE, CAPACITY_TYPE}
+
+
+def render_entries(catalog: Catalog) -> list[dict[str, Any]]:
+    """Return the catalogue as the plain values that its JSON is made of."""
+    stated = {
+        requirement.key for kind in catalog.types for requirement in kind.requirements if requirement.values
+    }
+    return [_rendered_type(kind, stated) for kind in catalog.types]
+
+
+def render_json(catalog: Catalog) -> Iterator[str]:
+    """Yield the lines of the catalogue as JSON."""
+    entries = render_entries(catalog)
+    yield "["
+    for index, entry in enumerate(entries):
+        offerings = entry.pop("offerings")
+        yield f'{json.dumps(entry)[:-1]}, "offerings": ['
+        for number, offering in enumerate(offerings):
+            yield f"  {json.dumps(offering)}{',' if number < len(offerings) - 1 else ''}"
+        yield "]}," if index < len(entries) - 1 else "]}"
+    yield "]"
+
+
+def _rendered_type(kind: InstanceType, stated: set[str]) -> dict[str, Any]:
+    sold_by = {requirement.key for offering in kind.offerings for requirement in offering.requirements}
+    own = [
+        requirement
+        for requirement in kind.requirements
+        if requirement.key not in _SAID_ELSEWHERE | (sold_by & stated)
+        and (requirement.values or requirement.key not in stated)
+    ]
+    entry: dict[str, Any] = {
+        "name": kind.name,
+        "architecture": min(kind.requirements[ARCH].values),
+        "operatingSystems": sorted(kind.requirements[OS].values),
+        "resources": render_resources(kind.capacity),
+    }
+    if kind.overhead != DEFAULT_OVERHEAD:
+        entry["overhead"] = render_resources(kind.overhead)
+    if own:
+        entry["requirements"] = _requirements(own)
+    if kind.devices is not None:
+        entry |= render_devices(kind.devices)
+    entry["offerings"] = [_rendered_offering(offering) for offering in kind.offerings]
+    return entry
+
+
+def _rendered_offering(offering: Offering) -> dict[str, Any]:
+    stated = (requirement for requirement in offering.requirements if requirement.values)
+    entry: dict[str, Any] = {"Price": offering.price, "Available": offering.available}
+    if offering.reservation_capacity is not None:
+        entry["ReservationCapacity"] = offering.reservation_capacity
+    if offering.interruption_rate:
+        entry["InterruptionRate"] = offering.interruption_rate
+    entry["Requirements"] = _requirements(stated)
+    return entry
+
+
+def _requirements(requirements: Iterable[Requirement]) -> list[dict[str, Any]]:
+    return [
+        {"key": term.key, "operator": term.operator, **({"values": list(term.values)} if term.values else {})}
+        for requirement in sorted(requirements, key=lambda each: each.key)
+        for term in requirement.terms()
+    ]

@@ -1,7 +1,7 @@
 """
 The reference page of the doctor, written from the table of rules.
 
-    python -m karpenter.doctor.reference > docs/reference/doctor.md
+    python -m tools.doctor_reference > docs/reference/doctor.md
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _sources() -> str:
 _HEAD: Final = f"""\
 # karpenter doctor
 
-This page is written by `python -m karpenter.doctor.reference`; a test fails when it is out of date.
+This page is written by `python -m tools.doctor_reference`; a test fails when it is out of date.
 
 `karpenter doctor` finds what is wrong with an installation and says what helps.
 It changes nothing.

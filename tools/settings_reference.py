@@ -1,7 +1,7 @@
 """
 The reference page of the settings, written from their declarations.
 
-    python -m karpenter.chart.reference > docs/reference/settings.md
+    python -m tools.settings_reference > docs/reference/settings.md
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HEAD: Final = """\
 # Settings
 
-This page is written by `python -m karpenter.chart.reference`; a test fails when it is out of date.
+This page is written by `python -m tools.settings_reference`; a test fails when it is out of date.
 
 Every setting of `karpenter run` is a flag and an environment variable; the flag wins.
 A value that cannot be read refuses to start, with one sentence that names the setting.

@@ -1,4 +1,4 @@
-"""Write the charts: ``python -m karpenter.chart charts/karpenter charts/karpenter-crd``."""
+"""Write the charts: ``python -m tools.charts charts/karpenter charts/karpenter-crd``."""
 
 import shutil
 import sys
