@@ -148,7 +148,7 @@ def test_what_was_proved_while_packing_is_not_proved_again(monkeypatch: pytest.M
 
     assert (bound_of(given), asked) == (plain, [])
     assert bound_of(there) < plain
-    assert asked == [20, 17]  # all of them, and those that the node does not hold
+    assert asked == [20]  # all of them; those that the node does not hold were packed by price
 
 
 def test_pods_that_fit_no_node_are_bought_however_much_room_there_is() -> None:

@@ -11,18 +11,10 @@ import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import columns
-from karpenter.core.scheduling.price.bound import library
-from karpenter.core.scheduling.price.columns import (
-    Bin,
-    ColumnProgram,
-    DomainSplit,
-    PatternProblem,
-    PatternSearch,
-    least_divided,
-    least_in_each,
-    most_divided,
-)
+from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternProblem, PatternSearch
+from karpenter.core.scheduling.price.divided import DomainSplit, least_divided, least_in_each, most_divided
 from karpenter.core.scheduling.price.exact import MachineSearch
+from karpenter.core.scheduling.price.linear import library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
