@@ -83,6 +83,16 @@ def test_a_kind_of_constraint_makes_the_gap(name: str, given: Problem) -> None:
     assert found.gap_parts == ((name, pytest.approx(cost.gap)),)
 
 
+def test_a_constraint_that_makes_nothing_of_the_gap_is_not_named() -> None:
+    """A limit that leaves room for every plan is solved without, and does not count."""
+    given = together(apart=[affinity_term(HOSTNAME, app=BOTH)])
+    wide = msgspec.structs.replace(given, pools=(pool("p", SMALL, LARGE, limits={"cpu": "1000"}),))
+
+    found = with_gap_parts(solve(wide).cost, wide)
+
+    assert [name for name, _ in found.gap_parts] == ["pod anti-affinity"]
+
+
 def test_pod_affinity_is_left_out_as_well() -> None:
     """Affinity between pods is one of the kinds; pods that have none of it are not solved again."""
     near = together(near=[affinity_term(ZONE, app=BOTH)])

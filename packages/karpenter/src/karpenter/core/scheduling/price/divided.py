@@ -223,8 +223,8 @@ def _reached(placed: Scheduler, keys: Mapping[int, str]) -> Counter[tuple[int, s
         number = placement.pod_data.pod_class.number
         if number in keys and placement.bin >= placed.nodes.count:
             domains = placed.claims.states[placement.bin - placed.nodes.count].domains(keys[number])
-            if domains is not None and len(domains) == 1:
-                found[number, next(iter(domains))] += placement.pod_count
+            for domain in domains or ():  # a class with a spread keeps to one
+                found[number, domain] += placement.pod_count
     return found
 
 
