@@ -12,8 +12,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
-from karpenter.core.scheduling.price import bound as duals
-from karpenter.core.scheduling.price import planner
+from karpenter.core.scheduling.price import linear, planner
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.problems import Mix, problems
 from karpenter_local.testing.validator import problems_of
@@ -81,7 +80,7 @@ def test_many_sizes_and_choices_as_few_make_sound_plans(problem: Problem) -> Non
     """Where pods are packed as if they were fewer, every constraint is kept and no bound is broken."""
     greedy, problem = solve(packed(problem, "greedy")), packed(problem, "price")
 
-    with patch.multiple(planner, _MOST_ITEMS=2, _MOST_KINDS=1), patch.multiple(duals, _ITEMS=3, _KINDS=1):
+    with patch.multiple(planner, _MOST_ITEMS=2, _MOST_KINDS=1), patch.multiple(linear, _ITEMS=3):
         plan = solve(problem)
 
     assert problems_of(problem, plan) == []

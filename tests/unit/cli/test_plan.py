@@ -419,3 +419,18 @@ def test_what_a_floor_adds() -> None:
     assert found["newNodes"][0]["offering"]["capacityType"] == "on-demand"
     assert found["cost"]["added"] > 0
     assert "On-demand floors and the spread of spot machines add $" in page
+
+
+def test_what_makes_the_gap() -> None:
+    """A plan that is not proved cheapest says which constraints make the gap, on the page and in the data."""
+    mine = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [mine]}}
+    pods = [pod(name, cpu, affinity=apart) for name, cpu in (("a", "1"), ("b", "2"))]
+    for each in pods:
+        each["metadata"]["labels"] = {"app": "web"}
+    cost = json.loads(run("-o", "json", objects=[POOL, *pods]).stdout)["cost"]
+    page = run(objects=[POOL, *pods]).stdout
+
+    assert 0.001 <= cost["gapParts"]["pod anti-affinity"] <= cost["gap"] + 1e-9
+    assert f"Of {100 * cost['gap']:.1f} %, " in page
+    assert "pod anti-affinity" in page

@@ -10,7 +10,8 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price.bound import _ITEMS, EQUAL_VALUES, LINEAR_PROGRAM, Market, dual_values
+from karpenter.core.scheduling.price.bound import EQUAL_VALUES, LINEAR_PROGRAM, Market, dual_values
+from karpenter.core.scheduling.price.linear import _ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,9 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.bound import best_values, dual_values
+from karpenter.core.scheduling.price import linear
+from karpenter.core.scheduling.price.bound import dual_values
+from karpenter.core.scheduling.price.linear import best_values
 from tests.unit.core.scheduling.price.test_bound import market
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def test_a_resource_that_no_pod_requests_says_nothing_about_a_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Which machines are promising is judged by what is wanted."""
-    monkeypatch.setattr(bound, "_MACHINES", 1)
-    monkeypatch.setattr(bound, "_EACH", 0)
+    monkeypatch.setattr(linear, "_MACHINES", 1)
+    monkeypatch.setattr(linear, "_EACH", 0)
     ours = market([(4, (1, 0))], [(1.0, (1, 9)), (1.0, (4, 1)), (1.0, (2, 5))])
 
-    assert bound._promising(ours).tolist() == [1]
+    assert linear._promising(ours).tolist() == [1]
     assert dual_values(ours).bound == pytest.approx(1.0)
 
 
@@ -44,10 +45,10 @@ def test_a_small_program_proves_as_much_as_the_whole(seed: int, monkeypatch: pyt
     """Beginning with a few machines and letting others join costs no more than a hair of the bound."""
     ours = crowded(seed)
     whole = dual_values(ours).bound
-    monkeypatch.setattr(bound, "_MACHINES", 6)
-    monkeypatch.setattr(bound, "_EACH", 1)
-    monkeypatch.setattr(bound, "_ROUNDS", 9)
-    monkeypatch.setattr(bound, "_JOINING", 8)
+    monkeypatch.setattr(linear, "_MACHINES", 6)
+    monkeypatch.setattr(linear, "_EACH", 1)
+    monkeypatch.setattr(linear, "_ROUNDS", 9)
+    monkeypatch.setattr(linear, "_JOINING", 8)
 
     small = dual_values(ours).bound
 
@@ -58,28 +59,28 @@ def test_a_small_program_proves_as_much_as_the_whole(seed: int, monkeypatch: pyt
 def test_one_round_is_valid_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines that never join have values of their own, which never exceed their price."""
     ours = crowded(3)
-    monkeypatch.setattr(bound, "_MACHINES", 4)
-    monkeypatch.setattr(bound, "_ROUNDS", 1)
+    monkeypatch.setattr(linear, "_MACHINES", 4)
+    monkeypatch.setattr(linear, "_ROUNDS", 1)
 
     found = best_values(ours, highspy)
 
     assert found is not None
-    assert found.shape == ours.room.shape
-    assert ((found * ours.room).sum(axis=1) <= ours.price * (1 + 1e-6)).all()
-    assert (found.sum(axis=1) > 0).mean() > 0.9
+    assert found.unit.shape == ours.room.shape
+    assert ((found.unit * ours.room).sum(axis=1) <= ours.price * (1 + 1e-6)).all()
+    assert (found.unit.sum(axis=1) > 0).mean() > 0.9
 
 
 def test_what_was_found_before_is_kept_when_a_program_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """A later round that gives no answer leaves the values of the round before."""
     ours, asked = crowded(1), []
-    solve = bound._program
+    solve = linear._FlowProgram.solve
 
-    def once(market: Market, library: object) -> object:
-        asked.append(market)
-        return solve(market, library) if len(asked) == 1 else None
+    def once(program: linear._FlowProgram) -> object:
+        asked.append(len(program.machines))
+        return solve(program) if len(asked) == 1 else None
 
-    monkeypatch.setattr(bound, "_MACHINES", 4)
-    monkeypatch.setattr(bound, "_program", once)
+    monkeypatch.setattr(linear, "_MACHINES", 4)
+    monkeypatch.setattr(linear._FlowProgram, "solve", once)
 
     assert best_values(ours, highspy) is not None
     assert len(asked) == 2

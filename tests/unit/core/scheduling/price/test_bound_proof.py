@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.api.labels import INSTANCE_TYPE
+from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.price import bound
 from karpenter.core.scheduling.price.bound import lower_bound, market
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
+    affinity_term,
     instance_type,
     node,
     only,
@@ -148,7 +150,7 @@ def test_what_was_proved_while_packing_is_not_proved_again(monkeypatch: pytest.M
 
     assert (bound_of(given), asked) == (plain, [])
     assert bound_of(there) < plain
-    assert asked == [20, 17]  # all of them, and those that the node does not hold
+    assert asked == [20]  # all of them; those that the node does not hold were packed by price
 
 
 def test_pods_that_fit_no_node_are_bought_however_much_room_there_is() -> None:
@@ -163,3 +165,15 @@ def test_pods_that_fit_no_node_are_bought_however_much_room_there_is() -> None:
 
     assert beside == pytest.approx(alone)
     assert 0 < with_one < alone
+
+
+def test_pods_that_keep_apart_have_a_bound_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal values say nothing of how many machines there are, so keeping apart adds nothing to the bound."""
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    apart = [affinity_term(HOSTNAME, app="a")]
+    given = problem(replicas(pod("a", cpu="1", app="a", apart=apart), 4), pools=[pool("p", CHEAP, DEAR)])
+
+    cost = solve(given).cost
+
+    assert 0 < cost.lower_bound <= cost.hourly
+    assert cost.method == "equal values for all machines"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from karpenter.core.scheduling.price.bound import size_classes
+from karpenter.core.scheduling.price.linear import size_classes
 
 
 def found(

@@ -11,18 +11,10 @@ import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import columns
-from karpenter.core.scheduling.price.bound import library
-from karpenter.core.scheduling.price.columns import (
-    Bin,
-    ColumnProgram,
-    DomainSplit,
-    PatternProblem,
-    PatternSearch,
-    least_divided,
-    least_in_each,
-    most_divided,
-)
+from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternProblem, PatternSearch
+from karpenter.core.scheduling.price.divided import DomainSplit, least_divided, least_in_each, most_divided
 from karpenter.core.scheduling.price.exact import MachineSearch
+from karpenter.core.scheduling.price.linear import library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,15 +34,19 @@ def divisions(split: DomainSplit) -> Iterator[tuple[int, ...]]:
             yield counts
 
 
-@pytest.mark.parametrize("already", [(0, 0, 0), (1, 0, 2), (3, 3, 2)])
+ALLOWED = [
+    (already, skew, from_zero)
+    for already, skew, from_zero in product([(0, 0, 0), (1, 0, 2), (3, 3, 2)], [1, 2], [False, True])
+    if max(already) - (0 if from_zero else min(already)) <= skew
+]
+"""Splits that maxSkew allows before anything is placed; others are left out of problems."""
+
+
+@pytest.mark.parametrize(("already", "skew", "from_zero"), ALLOWED)
 @pytest.mark.parametrize("count", [1, 2, 5, 7])
-@pytest.mark.parametrize("skew", [1, 2])
-@pytest.mark.parametrize("from_zero", [False, True])
 def test_divisions_of_a_split(already: tuple[int, ...], count: int, skew: int, *, from_zero: bool) -> None:
     """The least worth, and the fewest and the most pods of each domain, are those of all divisions."""
     split = DomainSplit(count, (0, 1, 2), already, skew, from_zero=from_zero)
-    if max(already) - (0 if from_zero else min(already)) > skew:
-        pytest.skip("a split that maxSkew does not allow before anything is placed is left out of problems")
     value = [3.0, 1.0, 2.0]
     found = list(divisions(split))
 
@@ -189,6 +185,13 @@ def test_the_bound_is_never_above_the_cheapest_plan(seed: int) -> None:
     assert solved.cost <= cheapest * (1 + 1e-6)
 
 
+def drawn_with_machines(seed: int) -> tuple[PatternProblem, float]:
+    """Return a problem for which machines must be bought, and can be, with what they cost at least."""
+    given = drawn(seed)
+    cheapest = assigned(given)
+    return (given, cheapest) if 0 < cheapest < np.inf else drawn_with_machines(seed + 1000)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("every", [0, 250_000])
 def test_the_cheapest_plan_is_found_and_proved(
@@ -196,10 +199,7 @@ def test_the_cheapest_plan_is_found_and_proved(
 ) -> None:
     """Branch and price finds what an integer program finds, whether or not all patterns are listed."""
     monkeypatch.setattr(columns, "_EVERY", every)
-    given = drawn(seed)
-    cheapest = assigned(given)
-    if not 0 < cheapest < np.inf:
-        pytest.skip("nothing has to be bought, or it cannot be")
+    given, cheapest = drawn_with_machines(seed)
 
     least, solved = MachineSearch(given, np.ones(len(given.count)), cheapest * 1.5).run(10**6)
 

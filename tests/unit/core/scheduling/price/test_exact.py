@@ -15,7 +15,8 @@ from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import exact
-from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, DomainSplit, Pattern, PatternProblem
+from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, Pattern, PatternProblem
+from karpenter.core.scheduling.price.divided import DomainSplit
 from karpenter.core.scheduling.price.exact import MachineSearch, on_machines
 from karpenter.core.scheduling.price.planner import UnplacedPods
 from karpenter.core.scheduling.solve import search, solve

@@ -41,6 +41,7 @@ def plan_data(decision: PlanDecision) -> dict[str, Any]:
             "hourly": round(plan.cost.hourly, _DIGITS),
             "lowerBound": round(plan.cost.lower_bound, _DIGITS),
             "gap": round(plan.cost.gap, _DIGITS),
+            "gapParts": {name: round(part, _DIGITS) for name, part in plan.cost.gap_parts},
             "added": round(plan.cost.added, _DIGITS),
             "parts": {name: round(amount, _DIGITS) for name, amount in bill(plan).items()},
         },

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.core.disruption.disrupt import DisruptionDecision
-    from karpenter.core.scheduling.problem import NewNode, Plan
+    from karpenter.core.scheduling.problem import Cost, NewNode, Plan
     from karpenter.top.table import Cell
 
 _BAR: Final = 8
@@ -242,12 +242,21 @@ def _summary(plan: Plan) -> Text:
             if "linear" not in cost.method:
                 text.append(" (pip install highspy for a tighter proof)")
         text.append(".")
+        text.append(_gap_parts(plan.cost))
         text.append(_parts(plan))
         if round(cost.added, 4) > 0:
             text.append(
                 f"\nOn-demand floors and the spread of spot machines add {money(cost.added)} an hour."
             )
     return text
+
+
+def _gap_parts(cost: Cost) -> str:
+    """Return what makes the gap as a sentence of its own; nothing where that is not known."""
+    if not cost.gap_parts:
+        return ""
+    first, *others = (f"{100 * part:.1f} {name}" for name, part in cost.gap_parts)
+    return f"\nOf {100 * cost.gap:.1f} %, {', '.join([first.replace(' ', ' are ', 1), *others])}."
 
 
 def _parts(plan: Plan) -> str:

@@ -55,6 +55,7 @@ from karpenter.core.scheduling.build.build import PoolReadiness, SchedulingPolic
 from karpenter.core.scheduling.build.pods import deleting_node_pods, pods_by_zone
 from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtual, virtual_pods
 from karpenter.core.scheduling.encode.preferences import relaxations
+from karpenter.core.scheduling.gap import with_gap_parts
 from karpenter.core.scheduling.problem import Options, Plan, Refusal
 from karpenter.core.scheduling.purchases import OnDemandFloors, solve_with_commitments, spread_over_spot
 from karpenter.core.scheduling.solve import bought_for
@@ -498,6 +499,8 @@ def provision(
     if not pods:
         return decision
     plan = _plan(built, view, policy)
+    if settings.report:
+        plan = msgspec.structs.replace(plan, cost=with_gap_parts(plan.cost, built.problem))
     return _planned(
         decision, built, view, catalog, pods, plan=plan, now=now, nominated_for=settings.nominated_for
     )

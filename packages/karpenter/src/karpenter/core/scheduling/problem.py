@@ -243,6 +243,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     added: float = 0.0
     """What on-demand floors and the spread of spot machines add, of which the bound does not know."""
 
+    gap_parts: tuple[tuple[str, float], ...] = ()
+    """By how much the gap falls without a kind of constraint, where that was asked."""
+
     @property
     def gap(self) -> float:
         """How far the cost is above the bound, as a share of the bound."""

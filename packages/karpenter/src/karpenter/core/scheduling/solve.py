@@ -30,7 +30,8 @@ from karpenter.core.scheduling.pack.reservationmanager import distinct_values, v
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import lower_bound
-from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, TOLERANCE, cheapest_schedule, divided_bound
+from karpenter.core.scheduling.price.divided import divided_bound
+from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, TOLERANCE, cheapest_schedule
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
 from karpenter.core.scheduling.problem import Cost, Plan, Reason, Refusal
 
@@ -443,14 +444,13 @@ def solve(problem: Problem) -> Plan:
 def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost]:
     """Return the cheapest schedule with the best lower bound that can be proved."""
     cost = hourly(scheduler)
-    bound, method = lower_bound(scheduler, left)
+    divided = divided_bound(scheduler, left)
+    bound, method = divided if divided is not None else lower_bound(scheduler, left)
     if bound < cost * (1 - TOLERANCE) and scheduler.problem.options.packing == "price":
         scheduler, exact = cheapest_schedule(scheduler, left, cost)
         cost = hourly(scheduler)
         if exact is not None and exact > bound:
             bound, method = exact, INTEGER_PROGRAM
-        elif exact is None:
-            bound = max(bound, divided_bound(scheduler, left))
     # More than rounding errors above the plan would be a wrong proof, which must not be hidden.
     assert bound <= cost * (1 + TOLERANCE) + TOLERANCE, f"bound {bound} above the cost {cost}"
     return scheduler, Cost(hourly=cost, lower_bound=min(bound, cost), method=method)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.model.requirements import Requirements
     from karpenter.core.scheduling.encode.preferences import PodData, Relaxation
-    from karpenter.core.scheduling.price.bound import DualValues, Item
+    from karpenter.core.scheduling.price.bound import Item, Proof
     from karpenter.core.scheduling.problem import PodVolumes, Problem
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -343,7 +343,7 @@ class EncodedProblem:
             Template(number, pool, daemons, self.axis, self.well_known)
             for number, pool in enumerate(problem.pools)
         ]
-        self.proved: dict[frozenset[tuple[Item, int]], DualValues] = {}
+        self.proved: dict[frozenset[tuple[Item, float]], Proof] = {}
         """Bounds that were worked out while packing, for the bound of the plan."""
 
         devices = problem.devices

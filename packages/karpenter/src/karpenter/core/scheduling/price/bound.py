@@ -6,16 +6,13 @@ real plan can cost less. Its dual gives each resource of each machine a value, s
 more than its price. Adding up what the pods pay at such values is a lower bound whatever the values are, so
 the bound is always computed from the values and never taken from the program's own answer.
 
-With the optional library ``highspy`` the values are the best there are. Without it they are the best values
-that are equal for all machines, which gives a weaker bound; the plan names the method. The program grows
-with items times machines, so it is solved for a sample of items and the machines that matter; other
-machines take over the values of the one that suits them best, scaled to their own price, and join the
-program where that undervalues pods.
+With the optional library ``highspy`` the values are the best there are (:mod:`.linear`). Without it they are
+the best values that are equal for all machines, which gives a weaker bound; the plan names the method.
 
 Every placed pod counts, on the offerings of every NodePool that could serve it under any relaxation.
 Limits, weights, topology and minValues are left out, which only lowers the bound; room on existing nodes
-counts as free. The same values serve packing by price: :func:`size_classes` and :func:`with_one_offering`
-make a demand small enough to be packed.
+counts as free. The same values serve packing by price; :func:`with_one_offering` makes a demand with many
+different choices small enough to be packed.
 
 The market: the demand of pods and the supply of offerings as arrays.
 
@@ -28,20 +25,19 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import reduce
-from heapq import heapify, heappop, heappush
-from importlib import import_module
 from itertools import combinations
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, packed
+from karpenter.core.scheduling.price.linear import best_values, library
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
@@ -116,15 +112,12 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
     )
 
 
-def with_caps(market: Market) -> Market:
+def with_caps(market: Market, items: NDArray[np.int64]) -> Market:
     """
     Return a market in which room on a machine for pods that keep apart is a resource.
 
-    Only for the items that need most machines, as the program grows with the number of resources.
+    Only for some items, as the program grows with the number of resources.
     """
-    machines = np.where(np.isfinite(market.cap), market.count / market.cap, 0.0)
-    items = np.argsort(-machines, kind="stable")[:_CAPS]
-    items = items[machines[items] > 1]
     taken = np.zeros((len(market.count), len(items)))
     taken[items, np.arange(len(items))] = 1.0
     room = np.repeat(market.cap[items][None], len(market.room), axis=0)
@@ -141,251 +134,46 @@ def undominated(
     """Return the positions of offerings that no other offering dominates, the first of equals."""
     # In this order an offering can only be dominated by one before it.
     order = np.lexsort((*(-room.T), price))  # the cheapest first, the largest of equals first
-    rooms, flags = room.T[:, order], packed(usable)[order]
-    position = 0
-    while position < len(order):  # one pass per offering that is kept, which are far fewer than all
-        later = position + 1
-        dominated = later + np.flatnonzero((rooms[:, later:] <= rooms[:, position, None]).all(axis=0))
-        dominated = dominated[((flags[dominated] & ~flags[position]) == 0).all(axis=1)]
-        if len(dominated):
-            left = np.ones(len(order), bool)
-            left[dominated] = False
-            order, rooms, flags = order[left], rooms[:, left], flags[left]
-        position = later
-    return order
+    rooms, words = room.T[:, order], packed(usable)[order].T
+    kept = np.empty(0, np.int64)
+    for start in range(0, len(order), _BLOCK):
+        some = np.arange(start, min(start + _BLOCK, len(order)))
+        some = some[~_dominated(rooms, words, some, kept).any(axis=1)]
+        # What is dominated by one that is dominated itself is dominated by what dominates that.
+        some = some[~np.tril(_dominated(rooms, words, some, some), -1).any(axis=1)]
+        kept = np.concatenate([kept, some])
+    return order[kept]
 
 
-_ITEMS: Final = 160
-"""Items that the program is solved for; when there are more, those of similar size become one."""
+def _dominated(
+    rooms: NDArray[np.int64], words: NDArray[np.uint64], some: NDArray[np.int64], by: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which of some offerings have no more room and no more users than which others."""
+    found = np.ones((len(some), len(by)), bool)
+    for room in rooms:
+        found &= room[some, None] <= room[by]
+    one, other = np.nonzero(found)
+    for word in words:  # there may be hundreds of them, and few pairs are left after the first
+        subset = word[some[one]] & ~word[by[other]] == 0
+        one, other = one[subset], other[subset]
+    found[:] = False
+    found[one, other] = True
+    return found
 
-_KINDS: Final = 80
-"""Up to this many different sets of machines are kept apart in that."""
 
-_MACHINES: Final = 96
-"""Machines that the program begins with."""
-
-_CAPS: Final = 8
-"""Items for which room on a machine for pods that keep apart counts as a resource."""
-
-_EACH: Final = 3
-"""Machines for every group of items that may use the same ones."""
-
-_CANDIDATES: Final = 32
-"""Value vectors that a machine outside of the program may take over."""
-
-_JOINING: Final = 32
-_ROUNDS: Final = 4
-_PRIMAL: Final = 4
-_ENOUGH: Final = 1e-3
-"""The share of the bound below which another round is not worth its time."""
+_BLOCK: Final = 128
+"""Offerings that are compared at once with those that are kept."""
 
 LINEAR_PROGRAM: Final = "linear program"
 EQUAL_VALUES: Final = "equal values for all machines"
 _CHUNK: Final = 512
 _SAFETY: Final = 1e-9
-_DUAL_TOLERANCE: Final = 1e-9
 
-_MASKS: Final = 63
+_MASKS: Final = 511
 """Sets of offerings that are told apart; which offerings dominate which is worked out for each."""
 
 _FEW: Final = 24
 """Machines that items are restricted to; only items that fit none of them get others."""
-
-
-def size_classes(
-    sizes: NDArray[np.float64], counts: NDArray[np.float64], kinds: Sequence[Hashable], most: int
-) -> list[NDArray[np.int64]]:
-    """
-    Return which of ``sizes[item, resource]`` count as equal, as positions, in at most `most` size classes.
-
-    Items of different kinds never share a size class, even if that makes more than `most`. All items of a
-    kind begin in one size class, in which each counts as large as the largest. The class that wastes most
-    is split where that saves most, until there are `most` classes.
-    """
-    total = counts @ sizes
-    scaled = sizes / np.where(total > 0, total, 1.0)
-    by_kind: dict[Hashable, list[int]] = {}
-    for position, kind in enumerate(kinds):
-        by_kind.setdefault(kind, []).append(position)
-    heap = [_entry(scaled, counts, np.array(members, np.int64)) for members in by_kind.values()]
-    heapify(heap)
-    while len(heap) < most and heap[0][0] < 0:
-        _, _, members = heappop(heap)
-        for half in _split(scaled, counts, members):
-            heappush(heap, _entry(scaled, counts, half))
-    return [members for _, _, members in sorted(heap, key=lambda entry: entry[1])]
-
-
-def _entry(
-    scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
-) -> tuple[float, int, NDArray[np.int64]]:
-    """Return a size class with what it wastes; the first item orders equal entries."""
-    return -float(_waste(scaled, counts, members).sum()), int(members.min()), members
-
-
-def _waste(
-    scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return how much too large the pods of a size class count, per resource."""
-    mine = scaled[members]
-    waste: NDArray[np.float64] = counts[members] @ (mine.max(axis=0) - mine)
-    return waste
-
-
-def _split(
-    scaled: NDArray[np.float64], counts: NDArray[np.float64], members: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the two parts of a size class that waste least of the resource of which it wastes most."""
-    resource = int(_waste(scaled, counts, members).argmax())
-    order = members[np.argsort(scaled[members, resource], kind="stable")]
-    size = scaled[order, resource]
-    pods = np.cumsum(counts[order])
-    # Those up to a position become as large as the one there, which spares them the rest of the way up.
-    spared = pods * (size[-1] - size)
-    last = int(spared.argmax())
-    return order[: last + 1], order[last + 1 :]
-
-
-def best_values(market: Market, highspy: Any) -> NDArray[np.float64] | None:
-    """Return what a unit of each resource is worth on each machine; None when the program is not solved."""
-    sample = _sample(market)
-    found: NDArray[np.float64] | None = None
-    chosen = _promising(sample)
-    for _ in range(_ROUNDS):
-        solved = _program(_only(sample, chosen), highspy)
-        if solved is None:
-            return found
-        found, undervalued = _extended(sample, chosen, solved)
-        if not len(undervalued):
-            break
-        chosen = np.union1d(chosen, undervalued)
-    return found
-
-
-def _sample(market: Market) -> Market:
-    """Return the market with fewer items: those of similar size as one item of their average size."""
-    if len(market.count) <= _ITEMS:
-        return market
-    users = [column.tobytes() for column in market.fits.T]
-    kinds: list[bytes] = users if len(set(users)) <= _KINDS else [b""] * len(users)
-    alike = size_classes(market.want, market.count, kinds, _ITEMS)
-    largest = np.array([each[int(market.want[each].sum(axis=1).argmax())] for each in alike], np.int64)
-    count = np.array([market.count[each].sum() for each in alike])
-    total = np.array([market.count[each] @ market.want[each] for each in alike])
-    return msgspec.structs.replace(
-        market,
-        count=count,
-        want=total / count[:, None],
-        cap=market.cap[largest],
-        fits=market.fits[:, largest],
-    )
-
-
-def _promising(market: Market) -> NDArray[np.int64]:
-    """Return the machines with the most room for their price, some of them for every set of items."""
-    if len(market.price) <= _MACHINES:
-        return np.arange(len(market.price))
-    total = market.count @ market.want
-    share = (market.room[:, total > 0] / total[total > 0]).sum(axis=1)
-    order = np.argsort(market.price / np.maximum(share, 1e-9), kind="stable")
-    chosen = set(order[:_MACHINES].tolist())
-    for users in np.unique(market.fits, axis=1).T:
-        chosen.update(order[users[order]][:_EACH].tolist())
-    return np.array(sorted(chosen), np.int64)
-
-
-def _only(market: Market, machines: NDArray[np.int64]) -> Market:
-    return msgspec.structs.replace(
-        market,
-        room=market.room[machines],
-        price=market.price[machines],
-        fits=market.fits[machines],
-        sources=tuple(market.sources[machine] for machine in machines.tolist()),
-    )
-
-
-def _extended(
-    market: Market, chosen: NDArray[np.int64], solved: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return values for all machines, and the machines that should join those that were solved for."""
-    unit = np.zeros_like(market.room)
-    unit[chosen] = np.maximum(solved, 0.0)
-    others = np.setdiff1d(np.arange(len(market.price)), chosen)
-    if not len(others):
-        return unit, others
-    pod = _least(market, chosen, unit[chosen])
-    room, price, fits = market.room[others], market.price[others], market.fits[others]
-    worth = np.full(len(others), -1.0)
-    for values in _few(np.unique(unit[chosen], axis=0)):
-        spent = room @ values
-        stretch = np.where(spent > 0, price / np.maximum(spent, 1e-300), 0.0)
-        paid = np.where(fits, np.minimum(stretch[:, None] * (market.want @ values), pod), pod) @ market.count
-        better = paid > worth
-        worth[better] = paid[better]
-        unit[others[better]] = stretch[better, None] * values
-    whole = float(pod @ market.count)
-    lost = whole - worth
-    order = np.argsort(-lost, kind="stable")[:_JOINING]
-    return unit, others[order[lost[order] > _ENOUGH * whole / len(market.price)]]
-
-
-def _few(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a few of many rows, evenly from the first to the last."""
-    return values[np.unique(np.linspace(0, len(values) - 1, _CANDIDATES).astype(np.int64))]
-
-
-def _least(market: Market, machines: NDArray[np.int64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the least that one pod of each item pays on some machines."""
-    pod = np.full(len(market.count), np.inf)
-    for machine, values in zip(machines.tolist(), unit, strict=True):
-        np.minimum(pod, np.where(market.fits[machine], market.want @ values, np.inf), out=pod)
-    pod[~np.isfinite(pod)] = 0.0
-    return pod
-
-
-def _program(market: Market, highspy: Any) -> NDArray[np.float64] | None:
-    """Return the dual values of the linear program in which pods and machines are divisible."""
-    count, want, fits = market.count, market.want, market.fits
-    machine, item = np.nonzero(fits)
-    pods, machines, width = len(count), len(market.price), want.shape[1]
-    scale = np.maximum(market.room.max(axis=0), 1.0)
-    lp = highspy.HighsLp()
-    flows = len(item)
-    # Columns: the flow of each item to each machine it fits, then how much of each machine is bought.
-    start = [np.arange(flows) * (1 + width)]
-    index = np.concatenate(
-        [item[:, None], pods + machine[:, None] * width + np.arange(width)[None]], axis=1
-    ).ravel()
-    value = np.concatenate([np.ones((flows, 1)), want[item] / scale], axis=1).ravel()
-    bought_index = (pods + np.arange(machines)[:, None] * width + np.arange(width)[None]).ravel()
-    bought_value = (-market.room / scale).ravel()
-    start.append(flows * (1 + width) + np.arange(machines + 1) * width)
-    lp.num_col_, lp.num_row_ = flows + machines, pods + machines * width
-    lp.col_cost_ = np.concatenate([np.zeros(flows), market.price])
-    lp.col_lower_ = np.zeros(lp.num_col_)
-    lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
-    served = fits.any(axis=0)
-    lp.row_lower_ = np.concatenate(
-        [np.where(served, count, 0.0), np.full(machines * width, -highspy.kHighsInf)]
-    )
-    lp.row_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), np.zeros(machines * width)])
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = np.concatenate(start)
-    lp.a_matrix_.index_ = np.concatenate([index, bought_index])
-    lp.a_matrix_.value_ = np.concatenate([value, bought_value])
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue(
-        "simplex_strategy", _PRIMAL
-    )  # the primal simplex is several times as fast on many items
-    solver.passModel(lp)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    dual = np.array(solver.getSolution().row_dual, np.float64)[pods:].reshape(machines, width)
-    found: NDArray[np.float64] = -dual / scale
-    return found
 
 
 class DualValues(msgspec.Struct, frozen=True):
@@ -399,6 +187,8 @@ class DualValues(msgspec.Struct, frozen=True):
 
     bound: float
     method: str
+    flow: NDArray[np.float64] | None = None
+    """``flow[item, machine]``: the share of its pods on each machine if pods were divisible, if known."""
 
 
 def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> DualValues:
@@ -407,17 +197,25 @@ def dual_values(market: Market, free: NDArray[np.float64] | None = None) -> Dual
 
     `free` is room that costs nothing, as one sum; pods may be served from it as well.
     """
-    # Both kinds of values prove a bound; the larger one counts.
     highs = library()
     solved = best_values(market, highs) if highs is not None else None
     method = EQUAL_VALUES if solved is None else LINEAR_PROGRAM
-    best = _worth(market, _equal_values(market), free, method)
+    best: DualValues | None = None
     if solved is not None:
-        found = _worth(market, solved, free, method)
-        best = found if found.bound >= best.bound else best
+        best = msgspec.structs.replace(_worth(market, solved.unit, free, method), flow=solved.flow)
+    if best is None or free is not None:  # the program does not know of free room
+        equal = _worth(market, _equal_values(market), free, method)
+        best = equal if best is None or equal.bound > best.bound else best
     if free is None:
         best = msgspec.structs.replace(best, bound=max(best.bound, _dearest_item_cost(market, best.pod)))
     return best
+
+
+def bought(market: Market, flow: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how many of each machine a flow of divisible pods needs."""
+    used = (flow * market.count[:, None]).T @ market.want
+    needed: NDArray[np.float64] = (used / np.maximum(market.room, 1e-9)).max(axis=1)
+    return needed
 
 
 def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
@@ -470,9 +268,10 @@ def _worth(
     scale = np.minimum(1.0, market.price / np.maximum(spent, 1e-300))
     unit *= scale[:, None]
     pod = np.full(len(market.count), np.inf)
-    for machine in range(len(market.price)):
-        cost = market.want @ unit[machine]
-        np.minimum(pod, np.where(market.fits[machine], cost, np.inf), out=pod)
+    for start in range(0, len(pod), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        cost = np.where(market.fits[:, some], unit @ market.want[some].T, np.inf)
+        pod[some] = cost.min(axis=0, initial=np.inf)
     pod[~np.isfinite(pod)] = 0.0  # no machine fits: the pod is refused and costs nothing
     bound = float(market.count @ pod)
     if free is not None and bound > 0:
@@ -529,71 +328,31 @@ def _rate(market: Market, direction: NDArray[np.float64]) -> NDArray[np.float64]
     return direction * (longest if np.isfinite(longest) else 0.0)
 
 
-class LinearProgram:
-    """A linear or integer program in the making; no variable is negative."""
+class Proof(msgspec.Struct, frozen=True):
+    """The values that prove a bound for a market, and the items of the market in their order."""
 
-    def __init__(self, highspy: Any) -> None:
-        self.highspy = highspy
-        self._cost: list[float] = []
-        self._upper: list[float] = []
-        self._rows: list[tuple[dict[int, float], float, float]] = []
-
-    @property
-    def columns(self) -> int:
-        """How many variables there are."""
-        return len(self._cost)
-
-    @property
-    def rows(self) -> int:
-        """How many constraints there are."""
-        return len(self._rows)
-
-    def column(self, cost: float, upper: float = np.inf) -> int:
-        """Add a variable."""
-        self._cost.append(cost)
-        self._upper.append(upper)
-        return len(self._cost) - 1
-
-    def row(self, weights: dict[int, float], lower: float, upper: float) -> None:
-        """Add a constraint."""
-        self._rows.append((weights, lower, upper))
-
-    def solver(self, *, whole: bool = False) -> Any:
-        """Return a solver with the program; one thread and no clock, so that a decision can be made again."""
-        highspy = self.highspy
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)
-        lp.col_cost_, lp.col_lower_ = np.array(self._cost, np.float64), np.zeros(len(self._cost))
-        lp.col_upper_ = np.array(self._upper, np.float64)
-        if whole:
-            lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self._cost)
-        lp.row_lower_ = np.array([lower for _, lower, _ in self._rows], np.float64)
-        lp.row_upper_ = np.array([upper for _, _, upper in self._rows], np.float64)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.cumsum([0, *(len(weights) for weights, _, _ in self._rows)])
-        lp.a_matrix_.index_ = np.array([each for weights, _, _ in self._rows for each in weights], np.int32)
-        lp.a_matrix_.value_ = np.array(
-            [value for weights, _, _ in self._rows for value in weights.values()], np.float64
-        )
-        solver = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("parallel", "off"),
-            ("dual_feasibility_tolerance", _DUAL_TOLERANCE),
-        ):
-            solver.setOptionValue(option, value)
-        solver.passModel(lp)
-        return solver
+    items: tuple[Item, ...]
+    market: Market
+    values: DualValues
 
 
-def library() -> Any:
-    """Return the optional library for linear programs, or None; it is imported when it is first needed."""
-    try:
-        return import_module("highspy")
-    except ImportError:
-        return None
+def proof(scheduler: Scheduler, items: Sequence[Item], counts: Sequence[float]) -> Proof:
+    """Return a proof for some items on the offerings of all templates, from packing by price if it has it."""
+    same = demand_key(items, counts)
+    known = scheduler.encoded.proved.get(same)
+    if known is None:
+        found = market(items, counts, scheduler.templates)
+        known = Proof(tuple(items), found, dual_values(found))
+        scheduler.encoded.proved[same] = known
+    return known
+
+
+def demand_key(items: Sequence[Item], counts: Sequence[float]) -> frozenset[tuple[Item, float]]:
+    """Return what tells a demand from others; how many pods may share a node is not part of it."""
+    found: Counter[Item] = Counter()
+    for item, count in zip(items, counts, strict=True):
+        found[Item(item.want, item.bits)] += count
+    return frozenset(found.items())
 
 
 def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
@@ -608,15 +367,16 @@ def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, s
             demand[item] += count
             beyond[item] += max(0, count - _on_nodes(scheduler, each.number, free))
     demand, beyond = _with_few_masks(demand), _with_few_masks(+beyond)
-    proof = scheduler.encoded.proved.get(frozenset(demand.items())) if not scheduler.nodes.count else None
-    if proof is None:
+    if not scheduler.nodes.count:
+        values = proof(scheduler, list(demand), list(demand.values())).values
+    else:
         found = market(list(demand), list(demand.values()), scheduler.templates)
-        proof = dual_values(found, free.sum(axis=0) if scheduler.nodes.count else None)
-    if beyond and scheduler.nodes.count:
-        # Room in many small pieces holds less than its sum.
-        rest = dual_values(market(list(beyond), list(beyond.values()), scheduler.templates))
-        proof = rest if rest.bound > proof.bound else proof
-    return proof.bound, proof.method
+        values = dual_values(found, free.sum(axis=0))
+        if beyond:
+            # Room in many small pieces holds less than its sum.
+            rest = proof(scheduler, list(beyond), list(beyond.values())).values
+            values = rest if rest.bound > values.bound else values
+    return values.bound, values.method
 
 
 def _on_nodes(scheduler: Scheduler, number: int, free: NDArray[np.float64]) -> int:

@@ -15,17 +15,18 @@ Works on a `PatternProblem`; knows nothing of labels or topology.
 from __future__ import annotations
 
 from itertools import combinations
-from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from karpenter.core.scheduling.price.bound import LinearProgram, Market
+from karpenter.core.scheduling.price.bound import Market
+from karpenter.core.scheduling.price.divided import DomainSplit, least_in_each, worth_of_pods
+from karpenter.core.scheduling.price.linear import LinearProgram
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _ROUNDS: Final = 120
 """Times that the linear program is solved at most for one bound."""
@@ -61,19 +62,6 @@ _GAIN: Final = 1e-7
 
 _NEAR: Final = 0.1
 """How far a bound may be below the cost, as a share of how far that is below what is enough."""
-
-
-class DomainSplit(msgspec.Struct, frozen=True):
-    """A class that is divided over the domains of a topology key; it is one item in each of them."""
-
-    count: int
-    items: tuple[int, ...]
-    already: tuple[int, ...]
-    """Pods that count in each domain before anything is placed."""
-
-    max_skew: int
-    from_zero: bool
-    """Whether the emptiest domain counts as empty, as there are fewer than minDomains."""
 
 
 class Bin(msgspec.Struct, frozen=True):
@@ -137,51 +125,6 @@ def served_rows(
             program.row({column: 1, lowest: -1}, -np.inf, split.max_skew - already)
             program.row({lowest: 1, column: -1}, -np.inf, already)
     return placed
-
-
-def worth_of_pods(count: Sequence[int], splits: Sequence[DomainSplit], value: NDArray[np.float64]) -> float:
-    """Return what all pods are worth at least, however the pods of splits are divided."""
-    parts = {item for each in splits for item in each.items}
-    alone = sum(float(value[item]) * pods for item, pods in enumerate(count) if item not in parts)
-    return alone + sum(least_divided(each, [float(value[item]) for item in each.items]) for each in splits)
-
-
-def least_divided(split: DomainSplit, value: Sequence[float]) -> float:
-    """Return the least that the pods of a split are worth in any division that maxSkew allows."""
-    order = sorted(range(len(value)), key=lambda domain: value[domain])
-    worth = [sum(map(mul, counts, value)) for counts in _divisions(split, order)]
-    return float(min(worth, default=0.0))
-
-
-def most_divided(split: DomainSplit) -> tuple[int, ...]:
-    """Return the most pods that each domain of a split can have."""
-    domains = range(len(split.items))
-    found = ([first, *(other for other in domains if other != first)] for first in domains)
-    return tuple(
-        max((counts[first[0]] for counts in _divisions(split, first)), default=split.count) for first in found
-    )
-
-
-def least_in_each(split: DomainSplit) -> tuple[int, ...]:
-    """Return the fewest pods that each domain of a split can have."""
-    domains = range(len(split.items))
-    found = ([*(other for other in domains if other != last), last] for last in domains)
-    return tuple(min((counts[last[-1]] for counts in _divisions(split, last)), default=0) for last in found)
-
-
-def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
-    """Yield for each count that the emptiest domain may have a division that fills domains in some order."""
-    total, domains = split.count + sum(split.already), len(split.items)
-    first = max(0, -(-total // domains) - split.max_skew, max(split.already) - split.max_skew)
-    for level in range(1) if split.from_zero else range(first, total // domains + 1):
-        counts = [0 if split.from_zero else max(0, level - already) for already in split.already]
-        rest = split.count - sum(counts)
-        for domain in order:
-            more = max(0, min(rest, level + split.max_skew - split.already[domain] - counts[domain]))
-            rest -= more
-            counts[domain] += more
-        if rest == 0:
-            yield counts
 
 
 class ColumnProgram:

@@ -28,27 +28,16 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import (
-    Item,
-    LinearProgram,
-    dual_values,
-    few_masks,
-    item_of,
-    library,
-    market,
-    undominated,
-    with_caps,
-)
+from karpenter.core.scheduling.price.bound import dual_values, market, undominated
 from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
-    DomainSplit,
     Pattern,
     PatternProblem,
-    most_divided,
     served_rows,
-    worth_of_pods,
 )
+from karpenter.core.scheduling.price.divided import divided_demand
+from karpenter.core.scheduling.price.linear import LinearProgram, library
 from karpenter.core.scheduling.price.patterns import Packing
 from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
 
@@ -56,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karpenter.core.scheduling.encode.preferences import PodData
-    from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
+    from karpenter.core.scheduling.price.divided import DividedDemand
     from karpenter.core.scheduling.price.planner import Part
 
 INTEGER_PROGRAM: Final = "integer program over linear program values"
@@ -204,91 +193,15 @@ def _is_plain(scheduler: Scheduler, by_relaxation: Sequence[PodData], key: str) 
     )
 
 
-def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> float:
-    """
-    Return the lower bound of divisible pods that keep apart or are divided over domains; 0 without such.
-
-    The values of pods in each domain come from a linear program with even shares; whatever the values are, no
-    division costs less than the cheapest that maxSkew allows.
-    """
-    counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in placed.encoded.classes}
-    demand = _divided_demand(
-        Scheduler(placed.encoded), {number: count for number, count in counts.items() if count}
-    )
-    if placed.nodes.count or not (demand.splits or any(item.cap for item in demand.items)):
-        return 0.0
-    items = few_masks(demand.items, demand.sizes)
-    value = dual_values(with_caps(market(items, demand.shares, placed.templates))).pod
-    return worth_of_pods(demand.sizes, demand.splits, value)
-
-
-class _DividedDemand(msgspec.Struct, frozen=True):
-    """Items, of which some are parts of a class that is divided over domains."""
-
-    items: list[Item]
-    sizes: list[int]
-    """Pods per item; of a part of a split the most that it can have."""
-
-    shares: list[float]
-    """Pods per item when splits are even."""
-
-    where: list[tuple[tuple[int, ...], str, str]]
-    splits: tuple[DomainSplit, ...]
-
-
 def pattern_problem(
     placed: Scheduler, counts: Mapping[int, int]
 ) -> tuple[PatternProblem, NDArray[np.float64]]:
     """Return the pods of some classes, what may serve them at first, and first values of pods."""
     scheduler = Scheduler(placed.encoded)
-    return _with_supply(scheduler, _divided_demand(scheduler, counts))
+    return _with_supply(scheduler, divided_demand(scheduler, counts))
 
 
-def _divided_demand(scheduler: Scheduler, counts: Mapping[int, int]) -> _DividedDemand:
-    """Return the pods of some classes as items, one for each domain of a spread of their own."""
-    whole: Counter[tuple[Item, int]] = Counter()
-    users: dict[tuple[Item, int], list[int]] = {}
-    split: list[tuple[int, TopologyGroup, tuple[str, ...], int, Item]] = []
-    for number, count in counts.items():
-        by_relaxation = scheduler.pod_data[number]
-        plain = item_of(scheduler, by_relaxation)
-        item = Item(plain.want, plain.bits, _most_per_node(by_relaxation))
-        group = _own_spread(scheduler, by_relaxation)
-        if group is None:
-            # How many may share a node is counted class by class, so only other classes are joined.
-            same = item, number if item.cap else -1
-            whole[same] += count
-            users.setdefault(same, []).append(number)
-        else:
-            allowed = by_relaxation[0].strict[group.key]
-            domains = tuple(sorted(domain for domain in group.counts if allowed.allows(domain)))
-            split.append((count, group, domains, number, item))
-    items, sizes, shares = (
-        [item for item, _ in whole],
-        list(whole.values()),
-        [float(count) for count in whole.values()],
-    )
-    where = [(tuple(users[same]), "", "") for same in whole]
-    splits = []
-    for count, group, domains, number, item in split:
-        splits.append(
-            DomainSplit(
-                count,
-                tuple(range(len(items), len(items) + len(domains))),
-                tuple(group.counts[domain] for domain in domains),
-                group.spec.max_skew,
-                len(domains) < group.spec.min_domains,
-            )
-        )
-        for domain, most in zip(domains, most_divided(splits[-1]), strict=True):
-            items.append(Item(item.want, _bits_in(scheduler, item, group.key, domain), item.cap))
-            sizes.append(most)
-            shares.append(count / len(domains))
-            where.append(((number,), group.key, domain))
-    return _DividedDemand(items, sizes, shares, where, tuple(splits))
-
-
-def _with_supply(scheduler: Scheduler, demand: _DividedDemand) -> tuple[PatternProblem, NDArray[np.float64]]:
+def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternProblem, NDArray[np.float64]]:
     items, sizes, where = demand.items, demand.sizes, demand.where
     supply = market(items, demand.shares, scheduler.templates)
     bins = [
@@ -317,53 +230,6 @@ def _with_supply(scheduler: Scheduler, demand: _DividedDemand) -> tuple[PatternP
         where=tuple(where),
     )
     return given, dual_values(supply).pod
-
-
-def _most_per_node(by_relaxation: Sequence[PodData]) -> int:
-    """Return how many pods of a class may share a new node under any relaxation; 0 means any number."""
-    found = []
-    for pod_data in by_relaxation:
-        caps = [1] if pod_data.pod_class.ports else []
-        for demand in pod_data.demands.hosts:
-            if demand.self_selecting and demand.group.kind is TopologyType.SPREAD:
-                caps.append(demand.group.spec.max_skew)
-            if demand.self_selecting and demand.group.kind is TopologyType.POD_ANTI_AFFINITY:
-                caps.append(1)
-        found.append(min(caps, default=0))
-    return max(found) if all(found) else 0
-
-
-def _own_spread(scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> TopologyGroup | None:
-    """
-    Return a spread that holds a class under every relaxation and counts no other pods of the problem.
-
-    Then the skew at the end is within maxSkew, whatever the order in which pods are placed. Where pods that
-    run already exceed it, that does not follow.
-    """
-    first = by_relaxation[0]
-    for demand in first.demands.domains:
-        group = demand.group
-        if group.kind is not TopologyType.SPREAD or not demand.self_selecting:
-            continue
-        if not all(
-            demand in each.demands.domains and each.strict == first.strict for each in by_relaxation[1:]
-        ):
-            continue
-        counted = [data for data in scheduler.pod_data.values() if group in scheduler.counting(data[0])]
-        mine = [count for domain, count in group.counts.items() if first.strict[group.key].allows(domain)]
-        least = 0 if len(mine) < group.spec.min_domains else min(mine, default=0)
-        if len(counted) == 1 and mine and max(mine) - least <= group.spec.max_skew:
-            return group
-    return None
-
-
-def _bits_in(scheduler: Scheduler, item: Item, key: str, domain: str) -> tuple[int, ...]:
-    """Return the offerings of an item that can be in a domain, per template."""
-    found = []
-    for template, bits in zip(scheduler.templates, item.bits, strict=True):
-        state = scheduler.states.step(scheduler.base(template), Requirements.only(key, frozenset({domain})))
-        found.append(bits & state.bits if state is not None else 0)
-    return tuple(found)
 
 
 def _known(first: Scheduler, given: PatternProblem) -> Solution | None:

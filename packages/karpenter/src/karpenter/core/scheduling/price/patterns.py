@@ -7,6 +7,10 @@ often as the demand allows. What suits depends on a fill rule: whether valuable 
 resources are weighted by their dual values or by the total demand. Several rules are tried. Then a few
 wasteful machines at a time are repacked with changing rules, as long as that saves money.
 
+Where the linear program of the bound tells which pods go to which kind of machine, machines of that kind get
+an even share of them each, or are filled as above; only what does not fill a whole machine is bought for
+machine by machine.
+
 Works on a `Market`; knows nothing of pods, labels or topology. Deterministic for a seed.
 """
 
@@ -60,6 +64,21 @@ _ITEMS: Final = 128
 _MAX_FAILURES: Final = 15
 """After this many rounds without a saving, improving ends."""
 
+_FULL: Final = 1.06
+"""A machine is full enough if its price is within this factor of what it holds."""
+
+_LOSS: Final = 0.08
+"""What is lost by leaving pods to other machines, as a share of their value."""
+
+_TOGETHER: Final = 100
+"""Pods that are repacked at a time, if they are of more than two machines."""
+
+_WELL: Final = 0.05
+"""What levelled machines save, as a share of the value of the pods, above which nothing else is tried."""
+
+_FEW_ITEMS: Final = 150
+"""Up to this many items are also packed without regard to where the linear program puts them."""
+
 _LOADS: Final = 512
 """How many loads a machine is chosen for in one array operation."""
 
@@ -95,18 +114,27 @@ class Packing(msgspec.Struct, frozen=True):
 def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int) -> Packing:
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
-    # No fill rule wins on every demand, and covering is fast, so all are tried.
-    tried = [_Cover(market.count, values.pod, rule) for rule in _FILL_RULES]
-    packer.cover(tried)
-    found = min((packer.priced(each.holds) for each in tried), key=lambda each: each.cost)
+    tried = packer.guided(values.flow) if values.flow is not None else []
+    if len(market.count) <= _FEW_ITEMS or not tried:
+        tried += packer.covered()
+    found = min(tried, key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
 
 
 class _Cover:
     """A demand that is being covered: what is left of it, and what was bought for the rest."""
 
-    def __init__(self, demand: NDArray[np.float64], worth: NDArray[np.float64], rule: FillRule) -> None:
+    def __init__(
+        self,
+        demand: NDArray[np.float64],
+        worth: NDArray[np.float64],
+        rule: FillRule,
+        only: int | None = None,
+    ) -> None:
         self.left = demand.copy()
+        self.only = only
+        """The machine that is bought as long as it gets full; what is left then is not covered."""
+
         self.worth = worth
         self.rule = rule
         self.active = np.flatnonzero(self.left > 0)
@@ -116,7 +144,11 @@ class _Cover:
     @property
     def holds(self) -> NDArray[np.float64]:
         """What the machines that were bought hold."""
-        return np.concatenate(self._bought)
+        return np.concatenate([np.empty((0, len(self.left))), *self._bought])
+
+    def end(self) -> None:
+        """Leave the rest to others."""
+        self.active = self.active[:0]
 
     def buy(self, holds: NDArray[np.float64]) -> None:
         """Buy a machine that holds this as often as the demand allows."""
@@ -151,19 +183,21 @@ class _Packer:
         alike = np.column_stack([market.room, market.price])
         self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
         self._main = self._worthwhile()
+        self._fits = market.fits.astype(np.float32)
         self._by_price = np.argsort(market.price, kind="stable")
         self._room = (market.room[self._by_price] + 1e-6).T.copy()
         self._barred = packed(~market.fits[self._by_price]).T.copy()
 
     def _worthwhile(self) -> NDArray[np.int64]:
         """Return the machines that could be part of a cheapest plan."""
-        market = self._market
+        market, value = self._market, self._values.pod
         best = np.full(len(market.price), np.inf)
+        items = np.argsort(-value * market.count, kind="stable")[:_ITEMS]
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(market.room[:, None] > 0, market.want[None] / market.room[:, None], 0.0)
+            share = np.where(market.room[:, None] > 0, market.want[items] / market.room[:, None], 0.0)
+        offered = np.where(market.fits[:, items], value[items], 0.0)
         for mix in _mixes(self._market, share):
-            worth = np.where(market.fits, self._values.pod[None] / np.maximum(share @ mix, 1e-300), 0.0)
-            np.minimum(best, worth.max(axis=1), out=best)
+            np.minimum(best, (offered / np.maximum(share @ mix, 1e-300)).max(axis=1), out=best)
         self._ratio = market.price / np.maximum(best, 1e-300)
         limit = max(_WORTH_A_LOOK, float(np.sort(self._ratio)[min(len(best), _AT_LEAST) - 1]))
         return np.flatnonzero(self._ratio <= limit)
@@ -176,7 +210,7 @@ class _Packer:
         demand is taken; else one zone would take the pods that fit anywhere, and nothing would fill up the
         nodes of another.
         """
-        reach = self._market.fits[machines] @ value
+        reach = (self._fits @ value.astype(np.float32))[machines]
         order = np.lexsort((-reach, self._shape[machines]))
         shape = self._shape[machines[order]]
         first = order[np.append(True, shape[1:] != shape[:-1])]
@@ -196,7 +230,71 @@ class _Packer:
             for each in running:
                 self._consider(each)
             for each, filled in zip(running, self._fill(running), strict=True):
-                each.buy(self._best(each, filled))
+                holds, ratio = self._best(each, filled)
+                if each.only is not None and ratio > _FULL:
+                    each.end()
+                else:
+                    each.buy(holds)
+
+    def covered(self) -> list[Packing]:
+        """Return packings of the whole demand, one for each fill rule."""
+        # No fill rule wins on every demand, and covering is fast, so all are tried.
+        tried = [_Cover(self._market.count, self._values.pod, rule) for rule in _FILL_RULES]
+        self.cover(tried)
+        return [self.priced(each.holds) for each in tried]
+
+    def guided(self, flow: NDArray[np.float64]) -> list[Packing]:
+        """Return packings that follow the flow of divisible pods, one for each fill rule."""
+        # The pods that the linear program puts on one kind of machine use its resources evenly. What does
+        # not fill a whole machine is covered by any machines.
+        worth = self._values.pod
+        used, demand = _whole_flow(self._market.count, flow, worth)
+        levelled = [self._levelled(only, mine) for only, mine in zip(used.tolist(), demand, strict=True)]
+        tried = [
+            [_Cover(mine, worth, rule, only) for rule in _FILL_RULES]
+            if self._loss(holds) > -_WELL * float(mine @ worth)
+            else []
+            for only, mine, holds in zip(used.tolist(), demand, levelled, strict=True)
+        ]
+        self.cover([each for covers in tried for each in covers])
+        kept, left = [], np.zeros(len(worth))
+        for mine, first, covers in zip(demand, levelled, tried, strict=True):
+            holds = min([first, *(each.holds for each in covers)], key=self._loss)
+            kept.append(holds)
+            left += mine - holds.sum(axis=0)
+        rest = [_Cover(left, worth, rule) for rule in _FILL_RULES]
+        self.cover(rest)
+        return [self.priced(np.concatenate([*kept, each.holds])) for each in rest]
+
+    def _loss(self, holds: NDArray[np.float64]) -> float:
+        """Return what machines cost beyond what they hold, against what others would lose."""
+        worth = float((holds @ self._values.pod).sum())
+        return self.priced(holds).cost - (1 + _LOSS) * worth
+
+    def _levelled(self, machine: int, demand: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return full machines of one kind, each with an even share of the demand."""
+        market = self._market
+        want = market.want / np.maximum(market.room[machine], 1.0)
+        needed = float((demand @ want).max())
+        bins = int(needed + _LOSS)
+        if not bins:
+            return np.empty((0, len(demand)))
+        even = np.minimum(np.floor(demand / max(needed, bins)), market.cap)
+        holds = np.repeat(even[None], bins, axis=0)
+        load = np.repeat((even @ want)[:, None], bins, axis=1)
+        rest = demand - bins * even
+        order = np.argsort(-self._values.pod, kind="stable")
+        for item in order[rest[order] > 0].tolist():
+            size, cap = want[item][:, None], market.cap[item]
+            for _ in range(int(rest[item])):
+                after = (load + size).max(axis=0)
+                after[holds[:, item] >= cap] = np.inf
+                best = int(after.argmin())
+                if after[best] > 1.0:
+                    break
+                holds[best, item] += 1
+                load[:, best] += want[item]
+        return holds
 
     def _consider(self, cover: _Cover) -> None:
         """Decide which items and which machines are considered next."""
@@ -205,6 +303,9 @@ class _Packer:
         active = cover.active
         if len(active) > _ITEMS:
             active = np.sort(active[np.argsort(-offered[active], kind="stable")[:_ITEMS]])
+        if cover.only is not None:
+            cover.active, cover.machines = active, np.array([cover.only])
+            return
         machines = self._main
         if value <= 3 * price[machines].max():  # the tail: no machine much larger than what is left
             machines = np.flatnonzero(price <= 1.6 * value + 2 * price.min())
@@ -214,7 +315,7 @@ class _Packer:
             machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
         cover.active, cover.machines = active, machines
 
-    def _best(self, cover: _Cover, filled: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _best(self, cover: _Cover, filled: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return what the filled machine with the lowest price per value holds, if any takes a pod."""
         active = cover.active
         value = filled @ cover.worth[active]
@@ -225,9 +326,9 @@ class _Packer:
             ratio = np.where(value > 0, cost / value, np.inf)
         if not np.isfinite(ratio).any():  # pods without value go to the cheapest machine
             ratio = np.where(filled.any(axis=1), cost, np.inf)
-        holds = np.zeros(len(cover.left))
-        holds[active] = filled[int(ratio.argmin())]
-        return holds
+        holds, best = np.zeros(len(cover.left)), int(ratio.argmin())
+        holds[active] = filled[best]
+        return holds, float(ratio[best])
 
     def _fill(self, covers: Sequence[_Cover]) -> list[NDArray[np.float64]]:
         """Fill one of each machine that is considered; return ``held[machine, item]`` for each cover."""
@@ -285,9 +386,10 @@ class _Packer:
         # The next trials are drawn as if none of them would save anything, which is how most end, and are
         # covered side by side. After one that does save money the draws go on from there.
         tried = failures = 0
+        waste = found.price - found.holds @ self._values.pod
         while tried < rounds and failures < _MAX_FAILURES and len(found.price) > 1:
             count = min(rounds - tried, _MAX_FAILURES - failures, _SIDE_BY_SIDE, 2 + failures)
-            trials = [self._trial(found, rng) for _ in range(count)]
+            trials = [self._trial(found, waste, rng) for _ in range(count)]
             self.cover([each.cover for each in trials])
             for some, cover, drawn in trials:
                 tried, failures = tried + 1, failures + 1
@@ -301,22 +403,43 @@ class _Packer:
                         np.concatenate([found.machine[rest], again.machine]),
                         np.concatenate([found.price[rest], again.price]),
                     )
+                    waste = found.price - found.holds @ self._values.pod
                     break
         return found
 
-    def _trial(self, found: Packing, rng: np.random.Generator) -> _Trial:
+    def _trial(self, found: Packing, waste: NDArray[np.float64], rng: np.random.Generator) -> _Trial:
         """Draw some machines of a packing, mostly wasteful ones, and how their pods are covered again."""
         worth = self._values.pod
-        waste = found.price - found.holds @ worth
         size = int(rng.integers(2, min(8, len(found.price) + 1)))
         if rng.random() < _BUY_SHARE:
             some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
         else:
             some = rng.choice(len(waste), size, replace=False)
+        pods = np.cumsum(found.holds[some].sum(axis=1))
+        some = some[: max(2, int(np.searchsorted(pods, _TOGETHER, side="right")))]
         rule = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
         perturbed = worth * rng.uniform(0.85, 1.15, len(worth))
         cover = _Cover(found.holds[some].sum(axis=0), perturbed, rule)
         return _Trial(some, cover, rng.bit_generator.state)
+
+
+def _whole_flow(
+    count: NDArray[np.float64], flow: NDArray[np.float64], worth: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the machines that get pods of a flow, and whole pods for each: ``pods[machine, item]``."""
+    used = np.flatnonzero(flow.any(axis=0))
+    wanted = flow[:, used] * count[:, None]
+    pods = np.floor(wanted + 1e-6)
+    owed = np.zeros(len(used))  # what each machine has been given too little so far
+    for item in np.argsort(-worth, kind="stable").tolist():
+        rest = int(count[item] - pods[item].sum())
+        short = wanted[item] - pods[item]
+        owed += short * worth[item]
+        for _ in range(rest):
+            most = int(np.where(wanted[item] > 0, owed, -np.inf).argmax())
+            pods[item, most] += 1
+            owed[most] -= worth[item]
+    return used, pods.T
 
 
 def _shares(amounts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
@@ -27,7 +28,15 @@ from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.reservationmanager import fitting_offerings
 from karpenter.core.scheduling.pack.scheduler import NewClaim, Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import Item, dual_values, market, size_classes, with_one_offering
+from karpenter.core.scheduling.price.bound import (
+    Item,
+    Proof,
+    demand_key,
+    dual_values,
+    market,
+    with_one_offering,
+)
+from karpenter.core.scheduling.price.linear import size_classes
 from karpenter.core.scheduling.price.patterns import pack_by_price
 
 if TYPE_CHECKING:
@@ -46,13 +55,13 @@ if TYPE_CHECKING:
 Part: TypeAlias = tuple["PodData", Requirements]
 """Pods of one class and relaxation, pinned to the domains that greedy packing gave them."""
 
-_MOST_ITEMS: Final = 150
+_MOST_ITEMS: Final = 1000
 """Above this many different items, those of similar size are packed as equal."""
 
-_MOST_KINDS: Final = 75
+_MOST_KINDS: Final = 511
 """Above this many different sets of offerings, each item is restricted to one offering."""
 
-_TOO_MANY: Final = 300
+_TOO_MANY: Final = 3000
 """Above this many items that differ in more than size, packing by price takes too long."""
 
 _WORTH_IT: Final = 1e-6
@@ -334,9 +343,11 @@ def _pack(scheduler: Scheduler, template: Template, parts: Counter[Part]) -> Cou
     items, options = list(grouped), scheduler.problem.options
     unplaced = UnplacedPods([grouped[item] for item in items], parts)
     demand = market(items, unplaced.count.tolist(), [template])
-    found = dual_values(demand)
-    counts = map(int, unplaced.count.tolist())
-    scheduler.encoded.proved[frozenset(zip(items, counts, strict=True))] = found
+    # Equal pods of several classes are one item here, though each class keeps apart by itself.
+    found = dual_values(msgspec.structs.replace(demand, cap=np.full(len(items), np.inf)))
+    if len(scheduler.templates) == 1:
+        proved = Proof(tuple(items), demand, found)
+        scheduler.encoded.proved[demand_key(items, unplaced.count.tolist())] = proved
     packing = pack_by_price(demand, found, rounds=options.effort, seed=options.seed)
     return ClaimOpener(scheduler, template, demand, unplaced).open_claims(packing, found.pod)
 

@@ -1,0 +1,120 @@
+"""What makes the gap between a plan and its lower bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE, ZONE
+from karpenter.api.pod import Affinity
+from karpenter.core.scheduling import gap
+from karpenter.core.scheduling.gap import with_gap_parts
+from karpenter.core.scheduling.problem import Cost
+from karpenter.core.scheduling.solve import solve
+from karpenter_local.testing.builders import (
+    affinity_term,
+    instance_type,
+    pod,
+    pool,
+    problem,
+    replicas,
+    spread,
+)
+
+if TYPE_CHECKING:
+    from karpenter.core.scheduling.problem import Problem
+
+SMALL = instance_type("small", cpu=2, memory=8, price=0.10)
+LARGE = instance_type("large", cpu=4, memory=16, price=0.12)
+HUGE = instance_type("huge", cpu=16, memory=64, price=1.00)
+BOTH = "web"
+
+
+def together(**rules: object) -> Problem:
+    """Return two pods of different size under the same rules, which one machine would hold."""
+    pods = [pod("a", cpu="1", app=BOTH, **rules), pod("b", cpu="500m", app=BOTH, **rules)]  # type: ignore[arg-type]
+    return problem(*pods, pools=[pool("p", SMALL, LARGE)])
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        pytest.param("topology spread", together(spreads=[spread(ZONE, app=BOTH)]), id="a spread over zones"),
+        pytest.param(
+            "topology spread",
+            msgspec.structs.replace(
+                together(),
+                spread_defaults=dict.fromkeys(("default/a", "default/b"), (spread(ZONE, app=BOTH),)),
+            ),
+            id="a default spread",
+        ),
+        pytest.param(
+            "pod anti-affinity",
+            together(apart=[affinity_term(HOSTNAME, app=BOTH)]),
+            id="classes that keep apart",
+        ),
+        pytest.param(
+            "limits",
+            problem(
+                replicas(pod("a", cpu="1900m"), 3),
+                pools=[pool("p", SMALL, HUGE, limits={"nodes": "1"})],
+            ),
+            id="a limit on nodes",
+        ),
+        pytest.param(
+            "minValues",
+            problem(
+                replicas(pod("a", cpu="1500m"), 2),
+                pools=[pool("p", SMALL, LARGE, min_values={INSTANCE_TYPE: 2})],
+            ),
+            id="minValues that keep claims small",
+        ),
+    ],
+)
+def test_a_kind_of_constraint_makes_the_gap(name: str, given: Problem) -> None:
+    """The kind without which the plan is proved cheapest makes the whole gap."""
+    cost = solve(given).cost
+    assert cost.gap > 0.01
+
+    found = with_gap_parts(cost, given)
+
+    assert found.gap_parts == ((name, pytest.approx(cost.gap)),)
+
+
+def test_a_constraint_that_makes_nothing_of_the_gap_is_not_named() -> None:
+    """A limit that leaves room for every plan is solved without, and does not count."""
+    given = together(apart=[affinity_term(HOSTNAME, app=BOTH)])
+    wide = msgspec.structs.replace(given, pools=(pool("p", SMALL, LARGE, limits={"cpu": "1000"}),))
+
+    found = with_gap_parts(solve(wide).cost, wide)
+
+    assert [name for name, _ in found.gap_parts] == ["pod anti-affinity"]
+
+
+def test_pod_affinity_is_left_out_as_well() -> None:
+    """Affinity between pods is one of the kinds; pods that have none of it are not solved again."""
+    near = together(near=[affinity_term(ZONE, app=BOTH)])
+
+    relaxed = gap._KINDS["pod affinity"](near)
+
+    assert relaxed is not None
+    assert [each.spec.affinity for each in relaxed.pods] == [Affinity()] * 2
+    assert gap._KINDS["pod affinity"](together()) is None
+
+
+@pytest.mark.parametrize(
+    "cost", [Cost(hourly=1.0, lower_bound=0.995), Cost(hourly=1.0)], ids=["a small gap", "no bound"]
+)
+def test_a_small_gap_needs_no_words(cost: Cost) -> None:
+    """Below one percent nothing is solved again."""
+    assert with_gap_parts(cost, together()) is cost
+
+
+def test_many_pods_are_not_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solving again takes as long as solving, several times."""
+    monkeypatch.setattr(gap, "_PODS", 1)
+    cost = Cost(hourly=2.0, lower_bound=1.0)
+
+    assert with_gap_parts(cost, together()) is cost
