@@ -115,6 +115,22 @@ def test_what_is_not_available_counts_for_nothing() -> None:
     assert [sold.available for sold in kind.offerings] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("written", "rate"),
+    [
+        pytest.param(0.3, 0.3, id="a number"),
+        pytest.param("<5%", 0.025, id="the lowest band"),
+        pytest.param("10 \u2013 15%", 0.125, id="a band as the advisor prints it"),
+        pytest.param(">20%", 0.25, id="the open band"),
+    ],
+)
+def test_interruptions_are_a_number_or_a_published_band(written: object, rate: float) -> None:
+    """A band stands for its middle."""
+    kind = parse(entry("small", offering(kind="spot", InterruptionRate=written))).types[0]
+
+    assert [each.interruption_rate for each in kind.offerings] == [rate]
+
+
 def test_a_reserved_offering_carries_its_reservation() -> None:
     """Reserved capacity has an id and a count; nothing else has."""
     kind = parse(

@@ -57,6 +57,13 @@ def changed(path: str, value: object) -> dict[str, Any]:
         pytest.param("Price", "1", f"{NOT_A_PRICE} '1'", id="a price in quotes"),
         pytest.param("Price", True, f"{NOT_A_PRICE} true", id="a price that is true"),
         pytest.param("Price", ..., f"{NOT_A_PRICE} null", id="no price"),
+        pytest.param(
+            "InterruptionRate",
+            "seldom",
+            "must be a number or one of <5%, 5-10%, 10-15%, 15-20%, >20%, not 'seldom'",
+            id="a band in words",
+        ),
+        pytest.param("InterruptionRate", -1, f"{NOT_A_PRICE} -1", id="a negative rate"),
         pytest.param("Available", "yes", "must be true or false, not 'yes'", id="a flag in words"),
         pytest.param(
             "ReservationCapacity", -2, "must be a whole number of 0 or more, not -2", id="a negative count"

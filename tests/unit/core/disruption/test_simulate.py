@@ -108,7 +108,8 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
     assert (outcome.moves, [node.instance_types for node in outcome.plan.new_nodes]) == expected
 
 
-def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
+def simulation(view: ClusterView) -> tuple[Simulator, list[Any]]:
+    """Return what simulates a cluster, and its candidates."""
     nodes, pdbs = state_nodes(view), PdbLimits(view)
     candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
     simulator = Simulator(
@@ -126,7 +127,7 @@ def _simulator(view: ClusterView) -> tuple[Simulator, list[Any]]:
 
 
 def _asked(view: ClusterView, names: frozenset[str]) -> Any:
-    simulator, candidates = _simulator(view)
+    simulator, candidates = simulation(view)
     return simulator.without([c for c in candidates if c.name in names])
 
 

@@ -1,3 +1,5 @@
+import pytest
+
 from karpenter_local.apiserver.managed.sets import (
     Set,
     difference,
@@ -43,3 +45,34 @@ def test_intersection_is_what_both_have() -> None:
 def test_equal_sets_are_written_alike() -> None:
     """Order is not a change."""
     assert list(ordered({"f:b": {}, ".": {}, "f:a": {}})) == [".", "f:a", "f:b"]
+
+
+@pytest.mark.parametrize(
+    ("right", "kept"),
+    [
+        pytest.param({"f:status": {"f:phase": {}}}, True, id="nothing in common"),
+        pytest.param({"f:spec": {}}, True, id="the node itself, which is no member"),
+        pytest.param({"f:spec": {"f:a": {}}}, False, id="a member"),
+    ],
+)
+def test_a_difference_that_takes_nothing_is_the_set_itself(right: Set, kept: bool) -> None:
+    """What has not changed need not be put in order again."""
+    left = {"f:metadata": {".": {}, "f:labels": {}}, "f:spec": {"f:a": {}, "f:b": {}}}
+
+    assert (difference(left, right) is left) == kept
+
+
+@pytest.mark.parametrize(
+    ("right", "kept"),
+    [
+        pytest.param({"f:spec": {"f:a": {}}}, True, id="all of it was there"),
+        pytest.param({"f:metadata": {".": {}}}, True, id="a node that was a member"),
+        pytest.param({"f:spec": {".": {}, "f:a": {}}}, False, id="a node that was no member"),
+        pytest.param({"f:status": {}}, False, id="something new"),
+    ],
+)
+def test_a_union_that_adds_nothing_is_the_set_itself(right: Set, kept: bool) -> None:
+    """What has not changed need not be put in order again."""
+    left = {"f:metadata": {".": {}, "f:labels": {}}, "f:spec": {"f:a": {}, "f:b": {}}}
+
+    assert (union(left, right) is left) == kept

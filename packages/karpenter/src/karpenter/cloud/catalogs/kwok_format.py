@@ -51,7 +51,7 @@ from karpenter.core.model.resources import CPU, LARGEST, render_resources
 from karpenter.core.scheduling.dynamicresources.pool import template_pools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karpenter.cloud.catalogs.kwok import Labels
     from karpenter.core.model.catalog import Catalog, InstanceType, Offering
@@ -77,6 +77,17 @@ _TYPE_FIELDS: Final = frozenset(
         *DEVICE_FIELDS,
     }
 )
+# AWS publishes the share of spot instances that were interrupted in the last month in bands of five points,
+# the last of which is open: https://aws.amazon.com/ec2/spot/instance-advisor/
+INTERRUPTION_BANDS: Final[Mapping[str, float]] = {
+    "<5%": 0.025,
+    "5-10%": 0.075,
+    "10-15%": 0.125,
+    "15-20%": 0.175,
+    ">20%": 0.25,
+}
+"""Interruptions per month in the middle of each band."""
+
 _OFFERING_FIELDS: Final = frozenset(
     {"Price", "Available", "ReservationCapacity", "InterruptionRate", "Requirements"}
 )
@@ -256,7 +267,9 @@ def _offering(fields: dict[str, object], path: FieldPath) -> OfferingDraft:
         price=read_price(fields.get("Price"), path.at("Price")),
         available=read_flag(fields.get("Available", True), path.at("Available")),
         reservation_capacity=left if reserved else None,
-        interruption_rate=read_price(fields.get("InterruptionRate", 0), path.at("InterruptionRate")),
+        interruption_rate=read_interruption_rate(
+            fields.get("InterruptionRate", 0), path.at("InterruptionRate")
+        ),
     )
 
 
@@ -414,6 +427,16 @@ def read_price(value: object, path: FieldPath) -> float:
         return float(value)
     path.refuse(f"must be a number from 0 to a million, not {excerpt(value)}")
     return 0.0
+
+
+def read_interruption_rate(value: object, path: FieldPath) -> float:
+    """Return interruptions per month: a number, or a band in which clouds publish them."""
+    if not isinstance(value, str):
+        return read_price(value, path)
+    band = value.replace(" ", "").replace("\u2013", "-")
+    if band not in INTERRUPTION_BANDS:
+        path.refuse(f"must be a number or one of {', '.join(INTERRUPTION_BANDS)}, not {excerpt(value)}")
+    return INTERRUPTION_BANDS.get(band, 0.0)
 
 
 def read_amounts(value: object, path: FieldPath) -> dict[str, int]:

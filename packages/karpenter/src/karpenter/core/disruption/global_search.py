@@ -22,7 +22,7 @@ import numpy as np
 
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
-from karpenter.core.disruption.sweep import ClusterSweep
+from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import dual_values, item_of, market
@@ -46,6 +46,7 @@ _GROUPS: Final = (2, 3, 5, 8, 13, 21)
 _TOGETHER: Final = 10
 """So many machines are taken apart and packed anew at once."""
 
+_ROUNDING: Final = 1e-12
 _MOST_FAILURES: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
 
@@ -104,25 +105,50 @@ def consolidate_globally(
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
-    best = _wave(movable, consolidation, simulator, headrooms, move_costs=move_costs, stop=stop)
-    if len(movable) <= _SMALL:
-        for found in _few(movable, consolidation, headrooms, stop):
-            if move_costs.value([found]) > move_costs.value(best) + 1e-12:
+    sweep = ClusterSweep(simulator.as_it_is(), movable)
+    bound = RemovalBound(sweep) if len(movable) <= _SMALL else None
+    best = _wave(sweep, movable, consolidation, headrooms, move_costs=move_costs, stop=stop)
+    if bound is not None:
+        goal = _Goal(bound, move_costs, move_costs.value(best) + _ROUNDING)
+        for found in _few(movable, consolidation.within(bound), headrooms, stop, goal):
+            if move_costs.value([found]) > goal.least:
                 best = [found]
+                goal.least = move_costs.value(best) + _ROUNDING
     return best
 
 
+class _Goal:
+    """What a command must be worth to be better than the best so far."""
+
+    def __init__(self, bound: RemovalBound, move_costs: MoveCosts, least: float) -> None:
+        self._bound = bound
+        self._move_costs = move_costs
+        self.least = least
+
+    def is_reachable(self, going: Sequence[Candidate]) -> bool:
+        """Return whether the going of some machines, or of the better half of them, may be worth enough."""
+        some = list(going)
+        while some:
+            # The best move that scored too little is told to users, so none may be left out.
+            if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in some):
+                return True
+            prices = sum(self._move_costs.price(candidate.name) for candidate in some)
+            if self._bound.most_saved(some) - prices > self.least:
+                return True
+            some = some[: len(some) // 2]
+        return False
+
+
 def _wave(
+    sweep: ClusterSweep,
     movable: Sequence[Candidate],
     consolidation: Consolidation,
-    simulator: Simulator,
     headrooms: Callable[[], Headroom],
     *,
     move_costs: MoveCosts,
     stop: Callable[[], bool],
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
-    sweep = ClusterSweep(simulator.as_it_is(), movable)
     headroom = headrooms()
     commands, here = _swept(sweep.sweep(headrooms(), stop, move_costs.least), consolidation, move_costs, stop)
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
@@ -206,6 +232,7 @@ def _few(
     consolidation: Consolidation,
     headrooms: Callable[[], Headroom],
     stop: Callable[[], bool],
+    goal: _Goal,
 ) -> Iterator[Command]:
     """Yield what else can be done with a few machines: the classic answer, each alone, the worst together."""
     ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
@@ -214,10 +241,10 @@ def _few(
         yield known
     allowed = headrooms().within(ranked)
     for candidate in ranked:
-        if headrooms().allows(candidate) and not stop():
+        if headrooms().allows(candidate) and goal.is_reachable([candidate]) and not stop():
             yield from _decided([candidate], consolidation, stop)
     for size in _GROUPS:
-        if size <= len(allowed) and not stop():
+        if size <= len(allowed) and goal.is_reachable(allowed[:size]) and not stop():
             yield from _decided(allowed[:size], consolidation, stop)
 
 

@@ -12,6 +12,7 @@ Only annotations of our own are changed: a deletion cost that another controller
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import (
@@ -103,7 +104,7 @@ def _tainted(view: ClusterView, emptying: Iterable[str]) -> Iterator[Amend]:
 
 def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Amend]:
     """Return the writes that tell workloads which pods to give up first, the most useful first."""
-    found: list[tuple[int, str, Amend]] = []
+    found: list[tuple[int, str, Pod, str | None]] = []
     for node in state_nodes(view):
         band = bands.get(node.name)
         for pod in node.pods if not node.is_deleting else ():
@@ -113,8 +114,8 @@ def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Am
             cost, ours = notes.get(POD_DELETION_COST), notes.get(DELETION_COST_SET)
             told = None if band is None else str(band)
             if cost == ours and cost != told:
-                found.append((band or 0, pod.key, _cost(pod, told)))
-    return [each for *_, each in sorted(found, key=lambda each: each[:2])[:MOST]]
+                found.append((band or 0, pod.key, pod, told))
+    return [_cost(pod, told) for *_, pod, told in nsmallest(MOST, found, key=lambda each: each[:2])]
 
 
 def _is_chosen_by_cost(pod: Pod) -> bool:

@@ -14,6 +14,7 @@ the others are no part of it. Exact integers; labels, taints and topology are no
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -37,13 +38,16 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.encode import PodClass
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.price.bound import Item
+    from karpenter.core.scheduling.price.bound import Item, Market
     from karpenter.core.scheduling.problem import ExistingNode, Problem
     from karpenter.core.state.statenode import StateNode
 
 
 _FEW: Final = 16
 """Machines that are looked at together."""
+
+_SAFETY: Final = 1e-9
+"""The share by which rounding may make a lower bound too large."""
 
 
 class RemovalTrial(NamedTuple):
@@ -70,14 +74,14 @@ class ClusterSweep:
     def __init__(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
         self._scheduler = Scheduler(EncodedProblem(problem))
         self._position = {node.name: number for number, node in enumerate(problem.nodes)}
-        self._candidates = {self._position[c.name]: c for c in candidates if c.name in self._position}
-        self._classes = {each.number: each for each in self._scheduler.encoded.classes}
-        homes = {pod.key: at for at, c in self._candidates.items() for pod in c.movable}
-        self._load: dict[int, Counter[int]] = {at: Counter() for at in self._candidates}
+        self.candidates = {self._position[c.name]: c for c in candidates if c.name in self._position}
+        self.classes = {each.number: each for each in self._scheduler.encoded.classes}
+        homes = {pod.key: at for at, c in self.candidates.items() for pod in c.movable}
+        self.load: dict[int, Counter[int]] = {at: Counter() for at in self.candidates}
         for each in self._scheduler.encoded.classes:
             for pod in each.pods:
                 if pod.key in homes:
-                    self._load[homes[pod.key]][each.number] += 1
+                    self.load[homes[pod.key]][each.number] += 1
         self._open = np.ones(self._scheduler.nodes.count, bool) & ~self._scheduler.quiet
         self._version = 0
         """Rises whenever something is taken."""
@@ -86,10 +90,15 @@ class ClusterSweep:
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
 
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """What is free, by resource and machine."""
+        return self._scheduler.nodes.free
+
     def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> SweepResult:
         """Return the machines that should go, the best first; the going of each saves at `least` so much."""
         queue = []
-        for at, candidate in self._candidates.items():
+        for at, candidate in self.candidates.items():
             trial = self.trial(at)
             if trial is not None and trial.saving > least[candidate.name]:
                 queue.append((-trial.saving / candidate.cost, at))
@@ -98,7 +107,7 @@ class ClusterSweep:
         busy: set[int] = set()
         while queue and not stop():
             expected, at = heappop(queue)
-            candidate = self._candidates[at]
+            candidate = self.candidates[at]
             if at in busy or not headroom.allows(candidate):
                 continue
             trial = self.trial(at)
@@ -123,8 +132,8 @@ class ClusterSweep:
         """
         least, alone = self._worth()
         found = []
-        for at, candidate in self._candidates.items():
-            paid, load = candidate.price or 0.0, self._load[at].items()
+        for at, candidate in self.candidates.items():
+            paid, load = candidate.price or 0.0, self.load[at].items()
             if paid - sum(least[number] * count for number, count in load) > price(candidate.name):
                 # Neither is what the pods would cost in the end; half way between them comes close.
                 waste = paid - sum((alone[number] + least[number]) / 2 * count for number, count in load)
@@ -134,29 +143,52 @@ class ClusterSweep:
 
     def _worth(self) -> tuple[dict[int, float], dict[int, float]]:
         """Return, per class, the least that a pod must cost, and what it costs among its own kind."""
+        if self.sold is None:
+            return dict.fromkeys(self._items, 0.0), dict.fromkeys(self._items, 0.0)
+        return self.per_class(self.least), self.per_class(cost_per_pod(self.sold))
+
+    @cached_property
+    def _items(self) -> dict[int, Item]:
         scheduler = self._scheduler
-        items = {
+        return {
             each.number: item_of(scheduler, scheduler.pod_data[each.number])
             for each in scheduler.encoded.classes
         }
+
+    @cached_property
+    def _demand(self) -> Counter[Item]:
         demand: Counter[Item] = Counter()
-        for each in scheduler.encoded.classes:
-            demand[items[each.number]] += len(each.pods)
+        for each in self._scheduler.encoded.classes:
+            demand[self._items[each.number]] += len(each.pods)
+        return demand
+
+    @cached_property
+    def sold(self) -> Market | None:
+        """What machines are sold to the pods that could move; None when none can be launched for any."""
+        demand = self._demand
         if not any(any(item.bits) for item in demand):
-            return dict.fromkeys(items, 0.0), dict.fromkeys(items, 0.0)
-        found = market(list(demand), list(demand.values()), scheduler.templates)
-        least = dict(zip(demand, dual_values(found).pod.tolist(), strict=True))
-        own = dict(zip(demand, cost_per_pod(found).tolist(), strict=True))
-        return {n: least[item] for n, item in items.items()}, {n: own[item] for n, item in items.items()}
+            return None
+        return market(list(demand), list(demand.values()), self._scheduler.templates)
+
+    @cached_property
+    def least(self) -> NDArray[np.float64]:
+        """The least that a pod of each item of the market must cost."""
+        assert self.sold is not None
+        return dual_values(self.sold).pod
+
+    def per_class(self, values: NDArray[np.float64]) -> dict[int, float]:
+        """Return the value of each class, given that of each item of the market."""
+        by_item = dict(zip(self._demand, values.tolist(), strict=True))
+        return {number: by_item[item] for number, item in self._items.items()}
 
     def trial(self, at: int) -> RemovalTrial | None:
         """Return what taking a machine away would save, or None when its pods have no place."""
-        candidate = self._candidates[at]
+        candidate = self.candidates[at]
         shifts: list[tuple[int, int, int]] = []
         taken: dict[int, NDArray[np.int64]] = {}
         leftover: Counter[int] = Counter()
-        for number, count in sorted(self._load[at].items(), key=lambda entry: self._rank(entry[0])):
-            each = self._classes[number]
+        for number, count in sorted(self.load[at].items(), key=lambda entry: self._rank(entry[0])):
+            each = self.classes[number]
             left = self._shift(each, count, at, taken, shifts)
             if left:
                 leftover[number] = left
@@ -166,7 +198,7 @@ class ClusterSweep:
         return RemovalTrial((candidate.price or 0.0) - price, shifts, bool(leftover))
 
     def _rank(self, number: int) -> tuple[int, ...]:
-        return tuple(-amount for amount in self._classes[number].want)
+        return tuple(-amount for amount in self.classes[number].want)
 
     def _shift(
         self,
@@ -231,7 +263,7 @@ class ClusterSweep:
         scheduler = self._scheduler
         total = np.zeros(len(scheduler.encoded.axis), np.int64)
         for number, count in leftover.items():
-            each = self._classes[number]
+            each = self.classes[number]
             if scheduler.pod_data[number][0].host_cap(scheduler.nodes.count) < count:
                 return None
             total += each.vector * count
@@ -274,6 +306,66 @@ class ClusterSweep:
         if group.by_host:
             group.hosts.add(at, -min(count, group.hosts[at]))
             group.hosts.add(node, count)
+
+
+class RemovalBound:
+    """
+    How much the going of some machines can save at most, without a simulation.
+
+    Their pods must be paid for at the least that such pods cost anywhere, but for those that free room on
+    other machines could take; and a pod for which there is no room anywhere needs a whole machine. Topology,
+    taints and labels of nodes are left aside, so a simulation finds this much or less.
+    """
+
+    def __init__(self, sweep: ClusterSweep) -> None:
+        """Take the cluster before anything is swept."""
+        self._at = {candidate.name: at for at, candidate in sweep.candidates.items()}
+        self._load = sweep.load
+        self._want = {each.number: each.vector.astype(np.float64) for each in sweep.classes.values()}
+        self._free = np.maximum(sweep.free, 0).T.astype(np.float64)
+        self._least = self._whole = dict.fromkeys(sweep.classes, 0.0)
+        if sweep.sold is not None:
+            self._least = sweep.per_class(sweep.least)
+            priced = np.where(sweep.sold.fits, sweep.sold.price[:, None], np.inf).min(axis=0, initial=np.inf)
+            self._whole = sweep.per_class(np.where(np.isfinite(priced), priced, 0.0))
+
+    def most_saved(self, candidates: Sequence[Candidate]) -> float:
+        """Return what no simulation of the going of these machines can exceed."""
+        price = sum(candidate.price or 0.0 for candidate in candidates)
+        places = [self._at[c.name] for c in candidates if c.name in self._at]
+        load: Counter[int] = Counter()
+        for at in places:
+            load.update(self._load[at])
+        if len(places) < len(candidates) or not load:
+            return price
+        numbers = list(load)
+        want = np.array([self._want[number] for number in numbers])
+        worth = np.array([self._least[number] for number in numbers])
+        count = np.array([load[number] for number in numbers], np.float64)
+        free = np.delete(self._free, places, axis=0)
+        # Of each class, how many pods each machine has room for: all of them where it asks for nothing.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(want > 0, np.floor(free[:, None] / want), np.inf).min(axis=2, initial=np.inf)
+        room = np.minimum(room, count)
+        taken = np.minimum(room @ worth, _shared_worth(free, want, worth))
+        least = float(worth @ count - taken.sum())
+        stranded = [
+            self._whole[number]
+            for number, most in zip(numbers, room.max(axis=0, initial=0.0), strict=True)
+            if most < 1
+        ]
+        return price - max(least, max(stranded, default=0.0), 0.0) * (1 - _SAFETY)
+
+
+def _shared_worth(
+    free: NDArray[np.float64], want: NDArray[np.float64], worth: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what the pods on each machine can be worth together: no resource goes further than it is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(want > 0, worth[:, None] / want, np.inf).max(axis=0, initial=0.0)
+        most = np.where(np.isfinite(rate), free * rate, np.inf)
+    found: NDArray[np.float64] = np.min(most, axis=1, initial=np.inf)
+    return found
 
 
 def _one_by_one(nodes: NDArray[np.int32]) -> Iterator[int]:
