@@ -11,7 +11,8 @@ in :mod:`tests.planted.equivalent`, each with its reason, and are not taken.
 One process collects the tests once. It first learns which tests execute which lines, and how long each takes;
 that is kept in ``build/mutants`` until the core or the file of a test changes. Then it forks for every
 mutant: the child compiles the changed function into the modules that are loaded already, and runs the tests
-that execute the changed line, the fastest first, until one fails.
+that execute the changed line, the fastest first, until one fails. Where none does, a new process runs the
+files of tests that name the module, because some call it when they are loaded, for a table of cases.
 
 Prints the survivors and the share that was killed; exits 1 when that is less than 97 of 100.
 """
@@ -27,8 +28,10 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -40,7 +43,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.planted.equivalent import EQUIVALENT
-from tests.planted.plant import PRODUCT, ROOT
+from tests.planted.plant import PRODUCT, ROOT, copy_with, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +61,11 @@ _CPU: Final = 10
 _WALL: Final = 20.0
 """How many times longer than that it may take: the machine may be busy, and it may wait without end."""
 
+_COLD: Final = 120
+"""Processor seconds more for a new process that loads everything anew."""
+
 _MEMORY: Final = 6 << 30
+_OPTIONS: Final = ("-qq", "-x", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header")
 _TURNED: Final = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -279,6 +286,7 @@ class MutationRun:
                 return True
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid:
+                shutil.rmtree(_directory(pid), ignore_errors=True)
                 self._count(running.pop(pid)[0], killed=status != 0)
                 continue
             for child, (_, latest) in running.items():
@@ -297,7 +305,7 @@ class MutationRun:
     ) -> int:
         """Run tests on a mutant, in a child; return 0 if it survives."""
         _be_quiet()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 2))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + _COLD))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
         compiled = compile(mutant.text, str(mutant.path), "exec", dont_inherit=True)
@@ -306,7 +314,34 @@ class MutationRun:
             function.__code__ = codes[mutant.function]
         for cache in self._caches:
             cache.cache_clear()
-        return 1 if any(_fails(session, item, following) for item, following in _in_turn(items)) else 0
+        if any(_fails(session, item, following) for item, following in _in_turn(items)):
+            return 1
+        files = _files_naming(mutant.module)
+        if files:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + _COLD, int(limit) + _COLD))
+            directory = _directory(os.getpid())
+            directory.mkdir()
+            env = environment(copy_with(mutant.path, mutant.text, directory))
+            os.execve(sys.executable, [sys.executable, "-m", "pytest", *_OPTIONS, *files], env)  # noqa: S606
+        return 0
+
+
+def _directory(pid: int) -> Path:
+    """Return where a child puts the source that a new process reads."""
+    return Path(tempfile.gettempdir()) / f"mutant-{pid}"
+
+
+@functools.cache
+def _files_naming(module: str) -> tuple[str, ...]:
+    """Return the files of tests that import a module of the core."""
+    dotted = ("karpenter.core." + module.removesuffix(".py").replace("/", ".")).removesuffix(".__init__")
+    package, _, name = dotted.rpartition(".")
+    named = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{name}\b")
+    return tuple(
+        str(path.relative_to(ROOT))
+        for path in sorted(UNIT.rglob("test_*.py"))
+        if named.search(path.read_text("utf-8"))
+    )
 
 
 def _be_quiet() -> None:
@@ -417,9 +452,8 @@ def main(arguments: Sequence[str]) -> int:
     random.Random(given.seed).shuffle(mutants)  # noqa: S311  a sample, not secrets
     os.chdir(ROOT)
     run = MutationRun(mutants[: given.count], seconds=given.seconds, jobs=given.jobs)
-    options = ["-qq", "-s", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header"]
-    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants"]
-    code = pytest.main([*options, *SUITES], plugins=[run])
+    options = ["-s", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants"]
+    code = pytest.main([*_OPTIONS, *options, *SUITES], plugins=[run])
     whole = run.killed + len(run.survived)
     if not whole:
         print(f"error: no mutant was taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command
