@@ -46,7 +46,7 @@ from tests.planted.equivalent import EQUIVALENT
 from tests.planted.plant import PRODUCT, ROOT, copy_with, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SHARE: Final = 0.97
 CORE: Final = PRODUCT / "karpenter" / "core"
@@ -55,14 +55,17 @@ SUITES: Final = ("tests/unit/core", "tests/unit/controllers", "tests/parity", "t
 """The tests that are asked."""
 
 _KEPT: Final = ROOT / "build" / "mutants"
-_CPU: Final = 10
-"""Processor seconds that a mutant may use on top of five times those of its tests: it may not end."""
+_ENOUGH: Final = 20.0
+"""Processor seconds of tests after which a mutant survives; the slowest of many tests find little more."""
 
-_WALL: Final = 20.0
-"""How many times longer than that it may take: the machine may be busy, and it may wait without end."""
+_SLOWER: Final = 10
+"""How many times longer than usual a test may run, and three seconds: it may not end."""
+
+_WALL: Final = 900.0
+"""Seconds after which a mutant is killed in any case: it may wait for what never comes."""
 
 _COLD: Final = 120
-"""Processor seconds more for a new process that loads everything anew."""
+"""Processor seconds of a new process that loads everything anew."""
 
 _MEMORY: Final = 6 << 30
 _OPTIONS: Final = ("-qq", "-x", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header")
@@ -277,11 +280,10 @@ class MutationRun:
         running: dict[int, tuple[Mutant, float]] = {}
         while True:
             while len(running) < self._jobs and time.monotonic() < ends and (mutant := next(left, None)):
-                tests = {test: each for test, each in executed.of(mutant).items() if test in items}
-                limit = _CPU + 5 * sum(tests.values())
+                tests = {items[test]: each for test, each in executed.of(mutant).items() if test in items}
                 if not (pid := os.fork()):
-                    os._exit(self._try(session, mutant, [items[test] for test in tests], limit))
-                running[pid] = (mutant, time.monotonic() + _WALL * limit)
+                    os._exit(self._try(session, mutant, tests))
+                running[pid] = (mutant, time.monotonic() + _WALL)
             if not running:
                 return True
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -300,25 +302,26 @@ class MutationRun:
             self.survived.append(mutant)
             print(f"survives: {mutant}", flush=True)  # noqa: T201  a command
 
-    def _try(
-        self, session: pytest.Session, mutant: Mutant, items: Sequence[pytest.Item], limit: float
-    ) -> int:
+    def _try(self, session: pytest.Session, mutant: Mutant, tests: Mapping[pytest.Item, float]) -> int:
         """Run tests on a mutant, in a child; return 0 if it survives."""
         _be_quiet()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + _COLD))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         compiled = compile(mutant.text, str(mutant.path), "exec", dont_inherit=True)
         codes = {code.co_qualname: code for code in _codes_in(compiled)}
         for function in self._functions[mutant.module, mutant.function]:
             function.__code__ = codes[mutant.function]
         for cache in self._caches:
             cache.cache_clear()
-        if any(_fails(session, item, following) for item, following in _in_turn(items)):
-            return 1
+        for item, following in _in_turn(tuple(tests)):
+            if time.process_time() > _ENOUGH:
+                break
+            signal.setitimer(signal.ITIMER_PROF, 3 + _SLOWER * tests[item])
+            if _fails(session, item, following):
+                return 1
         files = _files_naming(mutant.module)
         if files:
-            resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + _COLD, int(limit) + _COLD))
+            signal.setitimer(signal.ITIMER_PROF, _COLD)
             directory = _directory(os.getpid())
             directory.mkdir()
             env = environment(copy_with(mutant.path, mutant.text, directory))
