@@ -35,7 +35,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import coverage
 import msgspec
@@ -142,7 +142,8 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for function, statement, node in _places(ast.parse(text), ()):
         for changed in _changes(node):
             # Of a statement `if`, only its test is written.
-            old, new = (node.test, changed.test) if isinstance(node, ast.If) else (node, changed)  # type: ignore[attr-defined]
+            old: Any = node.test if isinstance(node, ast.If) else node
+            new = changed.test if isinstance(changed, ast.If) else changed
             after = ast.unparse(ast.fix_missing_locations(new))
             yield Mutant(
                 path,
