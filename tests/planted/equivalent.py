@@ -29,6 +29,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "claim is not None and condition_set is not None",
         "(claim is not None or condition_set is not None)",
     ): _OF_CLAIM,
+    (
+        "scheduling/pack/topologygroup.py",
+        "HostCounts.add",
+        "2 * len(self._dense)",
+        "(2 // len(self._dense))",
+    ): "how fast an array grows is not seen",
     ("lifecycle/capacitybuffer.py", "_BufferConditions.__init__", "0", "(1)"): (
         "times are written in whole seconds"
     ),

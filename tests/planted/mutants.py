@@ -68,6 +68,9 @@ _COLD: Final = 120
 """Processor seconds of a new process that loads everything anew."""
 
 _MEMORY: Final = 6 << 30
+_TELL: Final = 25
+"""After so many mutants the command says how it goes."""
+
 _OPTIONS: Final = ("-qq", "-x", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header")
 _TURNED: Final = {
     ast.Lt: ast.LtE,
@@ -302,6 +305,9 @@ class MutationRun:
         if not killed:
             self.survived.append(mutant)
             print(f"survives: {mutant}", flush=True)  # noqa: T201  a command
+        whole = self.killed + len(self.survived)
+        if whole % _TELL == 0:
+            print(f"{self.killed} of {whole} killed", file=sys.stderr, flush=True)  # noqa: T201  likewise
 
     def _try(self, session: pytest.Session, mutant: Mutant, tests: Mapping[pytest.Item, float]) -> int:
         """Run tests on a mutant, in a child; return 0 if it survives."""
