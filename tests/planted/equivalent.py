@@ -35,6 +35,9 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "2 * len(self._dense)",
         "(2 // len(self._dense))",
     ): "how fast an array grows is not seen",
+    ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
+        "whether a device is everywhere is not asked where there is a selector"
+    ),
     ("lifecycle/capacitybuffer.py", "_BufferConditions.__init__", "0", "(1)"): (
         "times are written in whole seconds"
     ),
