@@ -38,6 +38,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
         "whether a device is everywhere is not asked where there is a selector"
     ),
+    ("model/resources.py", "human_amount", "amount < _KIBI", "(amount <= _KIBI)"): (
+        "1024 bytes are 1Ki either way"
+    ),
+    ("scheduling/dynamicresources/allocationtracker.py", "_counter", "1", "(2)"): (
+        "any number that is no bin says that a pool is in none"
+    ),
     ("lifecycle/capacitybuffer.py", "_BufferConditions.__init__", "0", "(1)"): (
         "times are written in whole seconds"
     ),
