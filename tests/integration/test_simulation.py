@@ -23,7 +23,7 @@ from karpenter_local.simulation.run import run_scenario
 from karpenter_local.simulation.scenario import Scenario, generate
 
 RUNS: Final = 200
-QUICK_RUNS: Final = 64
+QUICK_RUNS: Final = 48
 """The runs of ``make test``; ``make long`` has the rest."""
 
 TOGETHER: Final = 8

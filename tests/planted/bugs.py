@@ -309,8 +309,8 @@ _PLACEMENT: Final = (
     ),
     PlantedBug(
         name="pods that stay apart are sent to one machine",
-        find="return anti.required_during_scheduling_ignored_during_execution if anti else ()",
-        put="return ()",
+        find="self.anti_required = list(anti.",
+        put="self.anti_required = [] and list(anti.",
         rules=("placement", "waiting", "service"),
     ),
     PlantedBug(

@@ -29,6 +29,21 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "claim is not None and condition_set is not None",
         "(claim is not None or condition_set is not None)",
     ): _OF_CLAIM,
+    (
+        "scheduling/pack/topologygroup.py",
+        "HostCounts.add",
+        "2 * len(self._dense)",
+        "(2 // len(self._dense))",
+    ): "how fast an array grows is not seen",
+    ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
+        "whether a device is everywhere is not asked where there is a selector"
+    ),
+    ("model/resources.py", "human_amount", "amount < _KIBI", "(amount <= _KIBI)"): (
+        "1024 bytes are 1Ki either way"
+    ),
+    ("scheduling/dynamicresources/allocationtracker.py", "_counter", "1", "(2)"): (
+        "any number that is no bin says that a pool is in none"
+    ),
     ("lifecycle/capacitybuffer.py", "_BufferConditions.__init__", "0", "(1)"): (
         "times are written in whole seconds"
     ),

@@ -11,7 +11,8 @@ in :mod:`tests.planted.equivalent`, each with its reason, and are not taken.
 One process collects the tests once. It first learns which tests execute which lines, and how long each takes;
 that is kept in ``build/mutants`` until the core or the file of a test changes. Then it forks for every
 mutant: the child compiles the changed function into the modules that are loaded already, and runs the tests
-that execute the changed line, the fastest first, until one fails.
+that execute the changed line, the fastest first, until one fails. Where none does, a new process runs the
+files of tests that name the module, because some call it when they are loaded, for a table of cases.
 
 Prints the survivors and the share that was killed; exits 1 when that is less than 97 of 100.
 """
@@ -27,12 +28,14 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import coverage
 import msgspec
@@ -40,10 +43,10 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.planted.equivalent import EQUIVALENT
-from tests.planted.plant import PRODUCT, ROOT
+from tests.planted.plant import PRODUCT, ROOT, copy_with, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SHARE: Final = 0.97
 CORE: Final = PRODUCT / "karpenter" / "core"
@@ -52,13 +55,23 @@ SUITES: Final = ("tests/unit/core", "tests/unit/controllers", "tests/parity", "t
 """The tests that are asked."""
 
 _KEPT: Final = ROOT / "build" / "mutants"
-_CPU: Final = 10
-"""Processor seconds that a mutant may use on top of five times those of its tests: it may not end."""
+_ENOUGH: Final = 20.0
+"""Processor seconds of tests after which a mutant survives; the slowest of many tests find little more."""
 
-_WALL: Final = 20.0
-"""How many times longer than that it may take: the machine may be busy, and it may wait without end."""
+_SLOWER: Final = 10
+"""How many times longer than usual a test may run, and three seconds: it may not end."""
+
+_WALL: Final = 900.0
+"""Seconds after which a mutant is killed in any case: it may wait for what never comes."""
+
+_COLD: Final = 120
+"""Processor seconds of a new process that loads everything anew."""
 
 _MEMORY: Final = 6 << 30
+_TELL: Final = 25
+"""After so many mutants the command says how it goes."""
+
+_OPTIONS: Final = ("-qq", "-x", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header")
 _TURNED: Final = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -132,7 +145,8 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for function, statement, node in _places(ast.parse(text), ()):
         for changed in _changes(node):
             # Of a statement `if`, only its test is written.
-            old, new = (node.test, changed.test) if isinstance(node, ast.If) else (node, changed)  # type: ignore[attr-defined]
+            old: Any = node.test if isinstance(node, ast.If) else node
+            new = changed.test if isinstance(changed, ast.If) else changed
             after = ast.unparse(ast.fix_missing_locations(new))
             yield Mutant(
                 path,
@@ -161,6 +175,8 @@ def _places(node: ast.AST, inside: tuple[str, ...]) -> Iterator[tuple[str, ast.s
 def _mutable(node: ast.AST, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.AST]]:
     """Yield the parts of a statement that may be changed, each with the innermost statement it is in."""
     if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr):  # what is said is not what is decided
+        return
+    if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip, which only finds mistakes
         return
     statement = node if isinstance(node, ast.stmt) else statement
     yield statement, node
@@ -270,15 +286,15 @@ class MutationRun:
         running: dict[int, tuple[Mutant, float]] = {}
         while True:
             while len(running) < self._jobs and time.monotonic() < ends and (mutant := next(left, None)):
-                tests = {test: each for test, each in executed.of(mutant).items() if test in items}
-                limit = _CPU + 5 * sum(tests.values())
+                tests = {items[test]: each for test, each in executed.of(mutant).items() if test in items}
                 if not (pid := os.fork()):
-                    os._exit(self._try(session, mutant, [items[test] for test in tests], limit))
-                running[pid] = (mutant, time.monotonic() + _WALL * limit)
+                    os._exit(self._try(session, mutant, tests))
+                running[pid] = (mutant, time.monotonic() + _WALL)
             if not running:
                 return True
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid:
+                shutil.rmtree(_directory(pid), ignore_errors=True)
                 self._count(running.pop(pid)[0], killed=status != 0)
                 continue
             for child, (_, latest) in running.items():
@@ -291,22 +307,53 @@ class MutationRun:
         if not killed:
             self.survived.append(mutant)
             print(f"survives: {mutant}", flush=True)  # noqa: T201  a command
+        whole = self.killed + len(self.survived)
+        if whole % _TELL == 0:
+            print(f"{self.killed} of {whole} killed", file=sys.stderr, flush=True)  # noqa: T201  likewise
 
-    def _try(
-        self, session: pytest.Session, mutant: Mutant, items: Sequence[pytest.Item], limit: float
-    ) -> int:
+    def _try(self, session: pytest.Session, mutant: Mutant, tests: Mapping[pytest.Item, float]) -> int:
         """Run tests on a mutant, in a child; return 0 if it survives."""
         _be_quiet()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 2))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         compiled = compile(mutant.text, str(mutant.path), "exec", dont_inherit=True)
         codes = {code.co_qualname: code for code in _codes_in(compiled)}
         for function in self._functions[mutant.module, mutant.function]:
             function.__code__ = codes[mutant.function]
         for cache in self._caches:
             cache.cache_clear()
-        return 1 if any(_fails(session, item, following) for item, following in _in_turn(items)) else 0
+        for item, following in _in_turn(tuple(tests)):
+            if time.process_time() > _ENOUGH:
+                break
+            signal.setitimer(signal.ITIMER_PROF, 3 + _SLOWER * tests[item])
+            if _fails(session, item, following):
+                return 1
+        files = _files_naming(mutant.module)
+        if files:
+            signal.setitimer(signal.ITIMER_PROF, _COLD)
+            directory = _directory(os.getpid())
+            directory.mkdir()
+            env = environment(copy_with(mutant.path, mutant.text, directory))
+            os.execve(sys.executable, [sys.executable, "-m", "pytest", *_OPTIONS, *files], env)  # noqa: S606
+        return 0
+
+
+def _directory(pid: int) -> Path:
+    """Return where a child puts the source that a new process reads."""
+    return Path(tempfile.gettempdir()) / f"mutant-{pid}"
+
+
+@functools.cache
+def _files_naming(module: str) -> tuple[str, ...]:
+    """Return the files of tests that import a module of the core."""
+    dotted = ("karpenter.core." + module.removesuffix(".py").replace("/", ".")).removesuffix(".__init__")
+    package, _, name = dotted.rpartition(".")
+    named = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{name}\b")
+    return tuple(
+        str(path.relative_to(ROOT))
+        for path in sorted(UNIT.rglob("test_*.py"))
+        if named.search(path.read_text("utf-8"))
+    )
 
 
 def _be_quiet() -> None:
@@ -417,9 +464,8 @@ def main(arguments: Sequence[str]) -> int:
     random.Random(given.seed).shuffle(mutants)  # noqa: S311  a sample, not secrets
     os.chdir(ROOT)
     run = MutationRun(mutants[: given.count], seconds=given.seconds, jobs=given.jobs)
-    options = ["-qq", "-s", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header"]
-    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants"]
-    code = pytest.main([*options, *SUITES], plugins=[run])
+    options = ["-s", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants"]
+    code = pytest.main([*_OPTIONS, *options, *SUITES], plugins=[run])
     whole = run.killed + len(run.survived)
     if not whole:
         print(f"error: no mutant was taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command

@@ -32,6 +32,7 @@ NOONISH = Budget(nodes="0", schedule="30 11 * * *", duration="1h")
         ),
         pytest.param({"consolidate_after": "10m"}, NOW - MINUTE, NOW + 9 * MINUTE, id="a quiet time ends"),
         pytest.param({"consolidate_after": "10m"}, NOW - 20 * MINUTE, None, id="a quiet time is over"),
+        pytest.param({"consolidate_after": "10m"}, NOW - 10 * MINUTE, None, id="a quiet time ends now"),
     ],
 )
 def test_pools(change: dict[str, Any], event: datetime | None, expected: datetime | None) -> None:

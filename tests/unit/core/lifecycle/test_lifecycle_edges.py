@@ -315,7 +315,7 @@ def test_interruptions_are_counted_in_bands(rate: float, band: float | None) -> 
 )
 def test_the_health_of_a_pool_outlives_a_restart(held: dict[str, str], expected: bool | None) -> None:
     """What a restart forgets is read from the condition of the pool, and from no other one."""
-    history = history_of_condition(pool(**held))
+    history = history_of_condition(pool(**dict[str, Any](held)))
 
     assert history.is_healthy is expected
     if expected:

@@ -113,9 +113,10 @@ def test_few_machines_are_bought_where_they_are_cheapest(nodes: int, strength: f
 def test_machines_that_run_count() -> None:
     """Machines that are there already make the next ones of their type in their zone dearer."""
     there = [running(f"node-{number}") for number in range(60)]
-    plan = spread_over_spot(solve(asked(CHEAP, OTHER, nodes=20)), there, 0.5)
+    for nodes in (1, 20):
+        plan = spread_over_spot(solve(asked(CHEAP, OTHER, nodes=nodes)), there, 0.5)
 
-    assert places(plan)["c5.large", "zone-1"] == 0
+        assert places(plan)["c5.large", "zone-1"] == 0
 
 
 def test_minimum_values_are_kept() -> None:
@@ -210,8 +211,8 @@ def test_commitments_for_something_else_change_nothing() -> None:
 
 def test_paid_capacity_keeps_limits() -> None:
     """What was bought first leaves less of a limit for the rest."""
-    own = pool("default", CHEAP, limits={"cpu": "8"})
+    own = pool("default", CHEAP, limits={"cpu": "8", "example.com/gpu": "4"})
     (node, *_) = solve(asked(CHEAP, nodes=2)).new_nodes
 
-    assert after_purchases(own, [node]).limits == {"cpu": 6000}
+    assert after_purchases(own, [node]).limits == {"cpu": 6000, "example.com/gpu": 4}
     assert after_purchases(own, []) is own

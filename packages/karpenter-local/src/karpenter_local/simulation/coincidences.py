@@ -101,12 +101,12 @@ def _pods_go_unseen(chance: Random, seconds: float) -> Coincidence:
 
 
 def _launches_fail_in_a_row(chance: Random, seconds: float) -> Coincidence:
-    """Pods come at the end, and the first launches for them fail."""
-    at = chance.uniform(0.7, 0.9) * seconds
+    """Pods come at the end, and the first launches for them fail, or their machines never join."""
+    at, replicas = chance.uniform(0.7, 0.9) * seconds, chance.randint(4, 8)
     return Coincidence(
         steps=(
-            BadLaunch(at=at, kind="fail", count=3),
-            Scale(at=at + 1.0, name="app-0", replicas=chance.randint(4, 8)),
+            BadLaunch(at=at, kind="fail" if replicas % 2 else "never join", count=3),
+            Scale(at=at + 1.0, name="app-0", replicas=replicas),
         )
     )
 

@@ -61,6 +61,18 @@ def test_a_floor_of_pods_that_cannot_be_read_is_told() -> None:
     assert bound("") == []
 
 
+def test_a_floor_that_cannot_be_read_keeps_no_other() -> None:
+    """Every workload has its own floor."""
+    pods = [
+        pod("app-0", annotations={ON_DEMAND_FLOOR: "most"}),
+        pod("web-0", annotations={ON_DEMAND_FLOOR: "1"}),
+    ]
+    found, problems = with_workload_floors(pods, cluster(*pods), ())
+
+    assert [each.spec.node_selector.get(CAPACITY_TYPE) for each in found] == [None, ON_DEMAND]
+    assert len(problems) == 1
+
+
 def test_without_floors_pods_are_the_same() -> None:
     """Pods without the annotation are not looked at."""
     pods = [pod("web-0")]

@@ -15,6 +15,7 @@ from karpenter.core.scheduling.pack.greedy import distribute_evenly
         pytest.param([3, 0], [9, 9], 2, [0, 2], id="the emptiest comes first"),
         pytest.param([0, 0, 0], [9, 9, 9], 2, [1, 1, 0], id="the first of equals gets the rest"),
         pytest.param([0, 0], [1, 9], 4, [1, 3], id="who is full is passed over"),
+        pytest.param([0, 0, 0], [1, 5, 5], 4, [1, 2, 1], id="who is full gets nothing of the rest"),
         pytest.param([5, 1], [9, 9], 6, [1, 5], id="the lowest is raised before the highest"),
         pytest.param([2, 0], [9, 9], 2, [0, 2], id="nothing is left over at an even level"),
         pytest.param([0], [9], 0, [0], id="no pods to distribute"),

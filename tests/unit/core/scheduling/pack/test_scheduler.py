@@ -119,6 +119,21 @@ def test_pods_on_nodes_without_the_label_count_nowhere() -> None:
     assert pod_data_of(scheduler, "x").demands.domains[0].group.counts == {}
 
 
+def test_a_spread_that_does_not_look_at_a_node_hides_no_other() -> None:
+    """A pod on a node counts for every spread that looks at the node, whatever others do."""
+    owners = [
+        pod("x", cpu="9", app="x", on={ARCH: "arm64"}, spreads=[spread(ZONE, app="a")]),
+        pod("y", cpu="9", app="y", spreads=[spread(ZONE, app="a")]),
+        pod("z", cpu="9", app="z", on={ARCH: "arm64"}, spreads=[spread(ZONE, skew=2, app="a")]),
+    ]
+    scheduler = fresh(problem(pod("a", app="a"), *owners, nodes=[node("n", zone="zone-2")]))
+
+    scheduler.put_on_node(pod_data_of(scheduler, "a"), 0)
+
+    counted = [pod_data_of(scheduler, each.name).demands.domains[0].group.counts for each in owners]
+    assert [counts.get("zone-2", 0) for counts in counted] == [0, 1, 0]
+
+
 def test_only_nodes_that_a_spread_looks_at_count() -> None:
     """A pod on a node or claim that the spread's owner could not use does not count."""
     owner = pod("x", cpu="9", app="x", on={ARCH: "arm64"}, spreads=[spread(ZONE, app="a")])
