@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from karpenter.cli.group import COMMANDS
+
 DOCS = Path(__file__).parents[2] / "docs"
 LINK = re.compile(r"\]\((?P<target>[^)#]+\.md)[^)]*\)")
 
@@ -35,3 +37,10 @@ def test_links_lead_to_pages() -> None:
     ]
 
     assert lost == []
+
+
+def test_the_readme_has_every_command() -> None:
+    """The table of the README says what each command does."""
+    table = (DOCS.parent / "README.md").read_text("utf-8").partition("## Commands")[2]
+
+    assert [name for name in COMMANDS if f"`karpenter {name}`" not in table] == []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.dashboards.objects import dashboard_text
 from karpenter.dashboards.boards import DASHBOARDS
+from karpenter.dashboards.objects import dashboard_text
 
 models = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
 encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder")
