@@ -197,7 +197,7 @@ async def open_tab(width: int = 1280, height: int = 760) -> AsyncIterator[Tab]:
 
 async def _page_address(process: asyncio.subprocess.Process, session: aiohttp.ClientSession) -> str:
     assert process.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         async for line in process.stderr:
             _, listening, address = line.decode().partition("DevTools listening on ")
             if listening:

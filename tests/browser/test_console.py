@@ -307,7 +307,7 @@ async def test_a_live_cluster_moves(tmp_path: Path) -> None:
             await tab.press("Enter", modifiers=2)
             await tab.until("document.querySelector('#whatif-answer table')", 60)
             await tab.run("karpenterConsole.open('money')")
-            assert await tab.until("document.querySelectorAll('#view-money .card').length") == 6
+            assert await tab.until("document.querySelectorAll('#view-money .card').length") == 7
             assert not tab.problems
 
 

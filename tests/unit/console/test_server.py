@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
 from karpenter.cli.console import explain
+from karpenter.cli.planning.input import read_input
+from karpenter.cli.why import inquiry_of
+from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.console.server import POLICY, ConsoleServer, FixedSource, MessageLog
 from karpenter.console.state import ConsoleDecision, ConsoleDocument, PlanSummary, Snapshot, SnapshotBuilder
-from karpenter.console.whatif import pool_manifest
+from karpenter.console.whatif import pool_manifest, what_if
+from karpenter.operator.options import parse_settings
 from tests.unit.console.clusters import NOON, inquiry, small_cluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from karpenter.why.answer import Inquiry
+
+
+ROOT = Path(__file__).parents[3]
 
 
 class Page:
@@ -139,6 +146,39 @@ async def test_what_if_answers_with_the_difference(tmp_path: Path) -> None:
         ("on-demand", 1, 0),
         ("spot", 0, 1),
     ]
+
+
+CLASS = """
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+  blockDeviceMappings:
+    - {deviceName: /dev/xvda, rootVolume: true, ebs: {volumeSize: %s, volumeType: gp3}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "dearer"),
+    [pytest.param("1000Gi", True, id="a larger volume"), pytest.param("1000XX", False, id="no size")],
+)
+def test_a_node_class_can_be_tried(size: str, dearer: bool) -> None:
+    """An EC2NodeClass is held against its schema, and what its volumes cost is in the difference."""
+    found = read_input([str(ROOT / "examples" / "inflate")])
+    asked = inquiry_of(found.view, load_catalog("aws"), parse_settings({}), NOON)
+
+    tried = what_if(asked, CLASS % size)
+
+    if dearer:
+        assert tried.before is not None
+        assert tried.after is not None
+        assert tried.after.monthly > tried.before.monthly + 70
+    else:
+        assert any("volumeSize" in each for each in tried.problems)
 
 
 @pytest.mark.parametrize(

@@ -188,3 +188,14 @@ def test_documents_are_json(tmp_path: Path) -> None:
         "plans",
         "poolDetails",
     }
+
+
+def test_spot_machines_say_what_they_save(tmp_path: Path) -> None:
+    """A spot machine costs less than the same one on demand; one that is on demand saves nothing so."""
+    made, node = machine("s")
+    for each in (made, node):
+        each["metadata"]["labels"]["karpenter.sh/capacity-type"] = "spot"
+    found = snapshot_of(inquiry([pool("default", "spot", "on-demand"), made, node, *machine("n")], tmp_path))
+
+    assert found.machines["claim-s"].spot_saves == pytest.approx(0.075)
+    assert found.machines["claim-n"].spot_saves == 0.0

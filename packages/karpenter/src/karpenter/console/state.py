@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, DISRUPTED, INSTANCE_TYPE, NODEPOOL, REGISTERED, SPOT, ZONE
+from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    DISRUPTED,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    ON_DEMAND,
+    REGISTERED,
+    SPOT,
+    ZONE,
+)
 from karpenter.api.meta import find_status_condition, is_status_condition_true
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.core.disruption.cost import price_of
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
     from karpenter.core.disruption.disrupt import DisruptionDecision
-    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.model.catalog import Catalog, InstanceType
     from karpenter.core.model.resources import Resources
     from karpenter.core.state.cluster import ClusterView
     from karpenter.core.state.statenode import StateNode
@@ -69,6 +78,9 @@ class ConsoleMachine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
     price: float | None = None
     """Dollars per hour; null where it is not known."""
+
+    spot_saves: float = 0.0
+    """Dollars per hour that a spot machine costs less than the same one on demand."""
 
     created: datetime | None = None
     requested: str = ""
@@ -285,7 +297,7 @@ class SnapshotBuilder:
 def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
     """Return a node as the page draws it."""
     labels, (cpu, memory) = node.labels, _size(node.allocatable)
-    subject = node.claim or node.node
+    subject, price = node.claim or node.node, price_of(node, catalog)
     assert subject is not None
     return ConsoleMachine(
         name=node.claim.name if node.claim is not None else node.name,
@@ -296,13 +308,22 @@ def machine_of(node: StateNode, catalog: Catalog) -> ConsoleMachine:
         zone=labels.get(ZONE, ""),
         type=labels.get(INSTANCE_TYPE, ""),
         capacity_type=labels.get(CAPACITY_TYPE, ""),
-        price=price_of(node, catalog),
+        price=price,
+        spot_saves=_spot_saves(labels, price, catalog.find(node.pool, labels.get(INSTANCE_TYPE, ""))),
         created=subject.metadata.creation_timestamp,
         requested=_requested(node.claim),
         reason=_reason(node.claim),
         cpu=cpu,
         memory=memory,
     )
+
+
+def _spot_saves(labels: Mapping[str, str], price: float | None, kind: InstanceType | None) -> float:
+    if price is None or kind is None or labels.get(CAPACITY_TYPE) != SPOT:
+        return 0.0
+    zone = labels.get(ZONE)
+    full = [each.price for each in kind.offerings if each.zone == zone and each.capacity_type == ON_DEMAND]
+    return round(max(min(full, default=price) - price, 0.0), 6)
 
 
 def _is_early(node: StateNode) -> bool:
@@ -580,6 +601,9 @@ class _PlanDrawer:
             type=bought["instanceType"],
             capacity_type=bought["capacityType"],
             price=bought["price"],
+            spot_saves=_spot_saves(
+                {ZONE: bought["zone"], CAPACITY_TYPE: bought["capacityType"]}, bought["price"], kind
+            ),
             cpu=cpu,
             memory=memory,
         )

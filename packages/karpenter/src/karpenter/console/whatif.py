@@ -2,8 +2,10 @@
 What another NodePool would change, and what a NodePool may buy.
 
 What-if asks the functions that the operator decides with twice: about the cluster as it is, and about the
-same cluster with the NodePools of a manifest in place of its own. Nothing is written anywhere. What is
-compared is the next decision of each: consolidation goes step by step, and later steps are not looked at.
+same cluster with the NodePools and node classes of a manifest in place of its own. Every field is held
+against its schema and rules first. Nothing is written anywhere. What is compared is the next decision of
+each: consolidation goes step by step, and later steps are not looked at. Of a node class its volumes and
+public address count; that it is ready is taken for granted.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.manifests import documents_or_refusals, read_object, render_documents
 from karpenter.api.meta import InvalidObject, to_plain
 from karpenter.api.nodepool import NodePool
 from karpenter.api.validation.documents import Finding, check_document
+from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.disruption.budgets import budget_usage, headroom, read_budgets
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.state.cluster import ClusterView
+    from karpenter.core.state.cluster import ClusterView, NodeClass
     from karpenter.why.answer import Inquiry
 
 _SOURCE: Final = "what-if"
@@ -84,17 +89,22 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def what_if(inquiry: Inquiry, manifest: str) -> WhatIf:
     """Return what the NodePools of a manifest would change; nothing is written."""
-    pools, problems = _read_pools(manifest)
-    if not problems and not pools:
-        problems = ["there is no NodePool in the manifest"]
+    pools, classes, problems = _read_manifest(manifest)
+    if not problems and not pools and not classes:
+        problems = ["there is no NodePool and no node class in the manifest"]
     if problems:
         return WhatIf(problems=tuple(problems))
     changed = dict(inquiry.view.pools)
     for pool in pools:
-        there = changed.get(pool.name)
-        status = there.status if there is not None else pool.status
+        held = changed.get(pool.name)
+        status = held.status if held is not None else pool.status
         changed[pool.name] = with_pool_hash(msgspec.structs.replace(pool, status=status))
-    view = msgspec.structs.replace(inquiry.view, pools=changed)
+    known = dict(inquiry.view.node_classes)
+    for each in classes:
+        key = (each.group, each.kind, each.name)
+        there = known.get(key, msgspec.structs.replace(each, ready=True))
+        known[key] = msgspec.structs.replace(there, volumes=each.volumes, public_ipv4=each.public_ipv4)
+    view = msgspec.structs.replace(inquiry.view, pools=changed, node_classes=known)
     old, new = _Outcome(inquiry, inquiry.view), _Outcome(inquiry, view)
     return WhatIf(
         pools=tuple(pool.name for pool in pools),
@@ -106,8 +116,9 @@ def what_if(inquiry: Inquiry, manifest: str) -> WhatIf:
     )
 
 
-def _read_pools(manifest: str) -> tuple[list[NodePool], list[str]]:
+def _read_manifest(manifest: str) -> tuple[list[NodePool], list[NodeClass], list[str]]:
     pools: list[NodePool] = []
+    classes: list[NodeClass] = []
     problems: list[str] = []
     for found in documents_or_refusals(manifest, _SOURCE):
         if isinstance(found, InvalidObject):
@@ -121,9 +132,11 @@ def _read_pools(manifest: str) -> tuple[list[NodePool], list[str]]:
             continue
         if isinstance(item, NodePool):
             pools.append(item)
+        elif isinstance(item, EC2NodeClass | KWOKNodeClass):
+            classes.append(node_class_of(dict(found.plain), found.identity[0].partition("/")[0], item.kind))
         else:
-            problems.append(f"{found.subject}: only NodePools can be tried here")
-    return pools, list(dict.fromkeys(problems))
+            problems.append(f"{found.subject}: only NodePools and node classes can be tried here")
+    return pools, classes, list(dict.fromkeys(problems))
 
 
 class _Outcome:

@@ -247,9 +247,11 @@ export function showMoney(place, model) {
       planned ? "" : model.live ? card(dollars((bill.hourly - model.bills[0].hourly) * HOURS_A_MONTH), "a month: change since the first moment")
         : card(dollars(taken * HOURS_A_MONTH), "a month: savings taken"),
       card(plan ? dollars(plan.saving * HOURS_A_MONTH) : "not known", "a month: savings of the next decision"),
-      card(bill.hourly ? `${Math.round((bill.spot / bill.hourly) * 100)} %` : "0 %", "of the bill is spot")),
+      card(bill.hourly ? `${Math.round((bill.spot / bill.hourly) * 100)} %` : "0 %", "of the bill is spot"),
+      card(dollars([...model.state.machines.values()].reduce((sum, each) => sum + (each.spotSaves || 0), 0) * HOURS_A_MONTH), "a month: what spot costs less than on-demand")),
     make("h2", {}, "Bill over time"), chart(model),
     make("div", { class: "split" },
+      make("div", {}, make("h2", {}, "By NodePool"), shares(model, (each) => each.pool || "none")),
       make("div", {}, make("h2", {}, "By zone"), shares(model, (each) => each.zone || "not known")),
       make("div", {}, make("h2", {}, "By instance type"), shares(model, (each) => each.type || "not known"))));
 }
@@ -257,16 +259,17 @@ export function showMoney(place, model) {
 function shares(model, keyOf) {
   const groups = new Map();
   for (const each of model.state.machines.values()) {
-    const group = groups.get(keyOf(each)) || { count: 0, price: 0, spot: 0 };
+    const group = groups.get(keyOf(each)) || { count: 0, price: 0, spot: 0, saves: 0 };
     group.count += 1;
     group.price += each.price || 0;
     if (each.capacityType === "spot") group.spot += each.price || 0;
+    group.saves += each.spotSaves || 0;
     groups.set(keyOf(each), group);
   }
   const all = model.bill.hourly || 1, spot = model.bill.spot || 1;
   const rows = [...groups].sort((a, b) => b[1].price - a[1].price).slice(0, 15).map(([name, group]) =>
-    [name, String(group.count), dollars(group.price * HOURS_A_MONTH), `${Math.round((group.price / all) * 100)} %`, `${Math.round((group.spot / spot) * 100)} %`]);
-  return table(["", "machines", "a month", "of the bill", "of spot"], rows, 4);
+    [name, String(group.count), dollars(group.price * HOURS_A_MONTH), `${Math.round((group.price / all) * 100)} %`, `${Math.round((group.spot / spot) * 100)} %`, dollars(group.saves * HOURS_A_MONTH)]);
+  return table(["", "machines", "a month", "of the bill", "of spot", "spot saves"], rows, 5);
 }
 
 function chart(model) {
