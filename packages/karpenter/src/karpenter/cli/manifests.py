@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from karpenter.api.manifests import read_documents, render_documents
-from karpenter.chart.permissions import SERVED_SINCE
 from karpenter.chart.chart import manifests as objects_of
 from karpenter.chart.gotemplate import TemplateError
+from karpenter.chart.permissions import SERVED_SINCE
 from karpenter.chart.tree import CHART, MissingValue, Release
 from karpenter.chart.values import BadValue, retired_values, values_of
 from karpenter.cli.aws_options import kubernetes_name
