@@ -349,9 +349,10 @@ def proof(scheduler: Scheduler, items: Sequence[Item], counts: Sequence[float]) 
 
 def demand_key(items: Sequence[Item], counts: Sequence[float]) -> frozenset[tuple[Item, float]]:
     """Return what tells a demand from others; how many pods may share a node is not part of it."""
-    found: Counter[Item] = Counter()
+    found: dict[Item, float] = {}
     for item, count in zip(items, counts, strict=True):
-        found[Item(item.want, item.bits)] += count
+        plain = Item(item.want, item.bits)
+        found[plain] = found.get(plain, 0.0) + count
     return frozenset(found.items())
 
 

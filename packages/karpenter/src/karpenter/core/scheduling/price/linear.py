@@ -262,7 +262,8 @@ def _few(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _least(market: Market, machines: NDArray[np.int64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the least that one pod of each item pays on some machines."""
-    pod = np.where(market.fits[machines], unit @ market.want.T, np.inf).min(axis=0, initial=np.inf)
+    paid = np.where(market.fits[machines], unit @ market.want.T, np.inf)
+    pod: NDArray[np.float64] = paid.min(axis=0, initial=np.inf)
     pod[~np.isfinite(pod)] = 0.0
     return pod
 
