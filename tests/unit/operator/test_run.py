@@ -32,11 +32,28 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from karpenter.kube.rest import Request, Response
+
 FREE_PORTS = {"metrics-port": "0", "health-probe-port": "0"}
 LOCK = "karpenter-leader-election"
 
 
-def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> OperatorProcess:
+class NotedRequests(InProcess):
+    """A transport that notes what is asked."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        super().__init__(cluster.server)
+        self.paths: list[str] = []
+
+    async def send(self, request: Request) -> Response:
+        """Note the path, and send."""
+        self.paths.append(request.path)
+        return await super().send(request)
+
+
+def process(
+    cluster: LocalCluster, *, seed: int = 1, leases: NotedRequests | None = None, **settings: str
+) -> OperatorProcess:
     """Return a replica of the operator that has not been started."""
     stated = {name.replace("_", "-"): value for name, value in settings.items()}
     return OperatorProcess(
@@ -49,6 +66,7 @@ def process(cluster: LocalCluster, *, seed: int = 1, **settings: str) -> Operato
         environ={},
         threads=False,
         host="127.0.0.1",
+        lease_transport=leases,
     )
 
 
@@ -98,6 +116,18 @@ async def test_the_lease_is_given_back(cluster: LocalCluster) -> None:
 
     await cancelled(tasks[1])
     assert await holder(cluster) == ""
+
+
+@in_cluster
+async def test_the_lease_has_connections_of_its_own(cluster: LocalCluster) -> None:
+    """Renewals must not wait behind other requests, and nothing else must wait before them."""
+    leases = NotedRequests(cluster)
+    task = await leading(process(cluster, leases=leases))
+    await asyncio.sleep(60)
+    await cancelled(task)
+
+    assert len(leases.paths) > 10
+    assert all("/leases" in path for path in leases.paths)
 
 
 @in_cluster
