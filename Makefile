@@ -78,8 +78,8 @@ long: $(VENV)/.ready ## Run what make test runs a part of: more simulated runs, 
 shadow: $(VENV)/.ready ## Compare the report of a shadow with two runs apart, for an hour and for a day
 	$(BIN)/pytest -n $(JOBS) -m long tests/integration/test_shadow.py
 
-infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS; needs terraform and its AWS provider
-	$(BIN)/pytest -n 0 -m terraform tests/integration/test_terraform.py
+infrastructure: $(VENV)/.ready ## Apply the Terraform on the embedded AWS; needs terraform and its providers of AWS and Helm
+	$(BIN)/pytest -n 0 -m terraform tests/integration/test_terraform.py tests/integration/test_terraform_helm.py
 
 bench: $(VENV)/.ready ## Print the tables of speed, memory and price
 	$(BIN)/python -m benchmarks
