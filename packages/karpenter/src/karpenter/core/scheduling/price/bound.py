@@ -167,6 +167,9 @@ _BLOCK: Final = 128
 LINEAR_PROGRAM: Final = "linear program"
 EQUAL_VALUES: Final = "equal values for all machines"
 _CHUNK: Final = 512
+_DEAREST: Final = 64
+"""Items of which it is worked out what they cost by themselves, with whole pods."""
+
 _SAFETY: Final = 1e-9
 
 _MASKS: Final = 511
@@ -225,7 +228,7 @@ def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
     However few its pods are, the machine of the first of them is paid for whole. Of many items only those
     that cost most by their values are considered.
     """
-    items = np.argsort(-pod * market.count, kind="stable")[:_CHUNK]
+    items = np.argsort(-pod * market.count, kind="stable")[:_DEAREST]
     each, whole = _cost_per_item(
         msgspec.structs.replace(
             market, want=market.want[items], cap=market.cap[items], fits=market.fits[:, items]
