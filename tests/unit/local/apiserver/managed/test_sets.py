@@ -57,7 +57,7 @@ def test_equal_sets_are_written_alike() -> None:
 )
 def test_a_difference_that_takes_nothing_is_the_set_itself(right: Set, kept: bool) -> None:
     """What has not changed need not be put in order again."""
-    left = {"f:metadata": {".": {}, "f:labels": {}}, "f:spec": {"f:a": {}, "f:b": {}}}
+    left: Set = {"f:metadata": {".": {}, "f:labels": {}}, "f:spec": {"f:a": {}, "f:b": {}}}
 
     assert (difference(left, right) is left) == kept
 
@@ -73,6 +73,6 @@ def test_a_difference_that_takes_nothing_is_the_set_itself(right: Set, kept: boo
 )
 def test_a_union_that_adds_nothing_is_the_set_itself(right: Set, kept: bool) -> None:
     """What has not changed need not be put in order again."""
-    left = {"f:metadata": {".": {}, "f:labels": {}}, "f:spec": {"f:a": {}, "f:b": {}}}
+    left: Set = {"f:metadata": {".": {}, "f:labels": {}}, "f:spec": {"f:a": {}, "f:b": {}}}
 
     assert (union(left, right) is left) == kept
