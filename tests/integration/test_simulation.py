@@ -55,6 +55,22 @@ def test_nothing_is_violated(first: int) -> None:
         assert not result.violations, "\n".join(explain(scenario, result))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(
+            2044, id="an operator dies between the writes of a registration, and startup taints come back"
+        )
+    ],
+)
+def test_what_was_found_stays_mended(seed: int) -> None:
+    """Hours in which the soak once found a violation hold now."""
+    scenario = generate(seed, hours=1, severity="many")
+    result = run_scenario(scenario)
+    assert not result.violations, "\n".join(explain(scenario, result))
+
+
 def test_everything_happens_in_some_run() -> None:
     """Nothing that users can do, that can go wrong, or that a gate opens, is left out of these runs."""
     scenarios = [short(seed) for seed in range(1, RUNS + 1)]

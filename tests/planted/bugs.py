@@ -216,8 +216,8 @@ _MACHINES: Final = (
     ),
     PlantedBug(
         name="startup taints are not put on nodes",
-        find="taints = merge(merge(taints, claim.spec.taints), claim.spec.startup_taints)",
-        put="taints = merge(taints, claim.spec.taints)",
+        find="            taints = merge(taints, claim.spec.startup_taints)\n",
+        put="            taints = merge(taints, claim.spec.taints)\n",
         rules=("registration",),
     ),
     PlantedBug(

@@ -266,6 +266,29 @@ def test_a_node_whose_registration_waits_is_not_registered() -> None:
     assert not any(isinstance(each, RegistrationOutcome) for each in due.effects)
 
 
+@pytest.mark.parametrize(
+    ("registered", "expected"),
+    [
+        pytest.param({}, ["t", "starting"], id="it joins"),
+        pytest.param({labels.REGISTERED: "true"}, ["t"], id="it was registered, and the claim does not know"),
+    ],
+)
+def test_startup_taints_are_put_on_a_node_once(registered: dict[str, str], expected: list[str]) -> None:
+    """An operator that was killed between its two writes does not bring a startup taint back."""
+    found = launched(
+        spec={
+            "taints": [{"key": "t", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": "starting", "effect": "NoSchedule"}],
+        },
+        Registered="Unknown",
+        Initialized="Unknown",
+    )
+    due = reconcile_nodeclaim(found, [node(meta={"labels": registered})], NOW)
+    (write,) = (each for each in due.effects if isinstance(each, Amend) and each.kind == "Node")
+
+    assert [taint["key"] for taint in write.changes["spec"]["taints"]] == expected
+
+
 @pytest.mark.parametrize("left", [0.0, 0.5], ids=["its time is up", "half a second is left"])
 def test_a_claim_is_launched_until_its_time_is_up(left: float) -> None:
     """A claim is given up at the moment at which its time is up, and its pool hears that it failed."""

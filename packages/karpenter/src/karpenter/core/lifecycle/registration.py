@@ -107,7 +107,10 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
     taints = node.spec.taints
     # Bootstrap code that manages the taints of its Node itself sets this label.
     if node.metadata.labels.get(DO_NOT_SYNC_TAINTS) != "true":
-        taints = merge(merge(taints, claim.spec.taints), claim.spec.startup_taints)
+        taints = merge(taints, claim.spec.taints)
+        # Once: whatever the node had to wait for may have removed them since, if the claim was not written.
+        if node.metadata.labels.get(REGISTERED) != "true":
+            taints = merge(taints, claim.spec.startup_taints)
     labels = dict(claim.metadata.labels)
     if done:
         taints = without(taints, [_UNREGISTERED])
