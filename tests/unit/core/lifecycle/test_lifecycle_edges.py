@@ -253,6 +253,7 @@ def test_a_node_should_join_with_its_taint(key: str, effect: str, warned: bool) 
     (owner,) = writes[0].changes["metadata"]["ownerReferences"]
     assert owner["blockOwnerDeletion"] is True
     assert writes[0].changes["metadata"]["labels"][labels.REGISTERED] == "true"
+    assert [each.healthy for each in due.effects if isinstance(each, RegistrationOutcome)] == [True]
 
 
 def test_a_node_whose_registration_waits_is_not_registered() -> None:
@@ -355,7 +356,10 @@ def test_the_health_of_a_pool_outlives_a_restart(held: dict[str, str], expected:
 )
 def test_history_begins_anew_with_a_new_generation(generation: int, observed: int, outdated: bool) -> None:
     """The health of registrations belongs to a generation of the pool and of its class."""
-    held = conditions(generation=generation, NodeRegistrationHealthy="True", Ready="True")
+    held = [
+        *conditions(generation=9, Ready="True"),
+        *conditions(generation=generation, NodeRegistrationHealthy="True"),
+    ]
     found = pool(status={"conditions": held, "nodeClassObservedGeneration": observed})
     node_class = NodeClass(group="g", kind="k", name="default", generation=4)
 

@@ -246,14 +246,14 @@ class ExplainedInvariant(Invariant):
     def _is_explained(self, claim: NodeClaim, by: str) -> bool:
         if reason_of(claim) or self.simulated.goes_anyway(claim) or self.simulated.is_contested:
             return True
+        pool = self.mirror.pools.get(pool_name(claim))
+        if pool is None or pool.spec.replicas is not None:
+            return True  # a static pool that needs fewer lets any go
         if not is_true(claim, "Registered"):
             # Capacity that is not there ends a claim at once; one with a machine has some time.
             born = claim.metadata.creation_timestamp
             age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
             return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
-        pool = self.mirror.pools.get(pool_name(claim))
-        if pool is None or pool.spec.replicas is not None:
-            return True
         node = self.simulated.node_of(claim)
         transport = self.simulated.seams_of(by)
         return node is None or not is_ready(node) or transport is None or transport.transport.is_troubled
