@@ -58,7 +58,7 @@ FOLLOWED: Final = {
 
 ELSEWHERE: Final = (
     (r"^(\. |make |git clone|pip install|export |python (app\.py|-m pip)|npx |podman )", "not ours"),
-    (r"^\.venv/bin/pytest", "the tests"),
+    (r"^(\.venv/bin/pytest|python -m tests\.)", "the tests"),
     (r"^(terraform |\$\(terraform )", "tests/integration/test_terraform.py"),
     (r"^helm ", "tests/integration/test_helm.py, test_install_helm.py"),
     (r"^(kubectl|aws|curl) [^|]*$", "a program of others; make tour has them"),
