@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _ITEMS: Final = 160
 """Items that the program is solved for; when there are more, those of similar proportions become one."""
 
+_ITEMS_OF_MANY_KINDS: Final = 480
+"""The same where more groups of items than that may each use other machines: joined, they would seem alike."""
+
 _MACHINES: Final = 48
 """Machines that the program begins with."""
 
@@ -134,8 +137,10 @@ def _sample(market: Market) -> tuple[Market, NDArray[np.int64]]:
     # A unit of a resource counts by what it costs, so that the resource that costs most decides.
     share = market.want * (market.price.sum() / np.maximum(market.room.sum(axis=0), 1.0))
     size = share.sum(axis=1)
-    kinds = _main_kinds([column.tobytes() for column in market.fits.T], market.count * size)
-    alike = size_classes(share / size[:, None], market.count * size, kinds, _ITEMS)
+    fitting = [column.tobytes() for column in market.fits.T]
+    most = _ITEMS if len(set(fitting)) <= _ITEMS else _ITEMS_OF_MANY_KINDS
+    kinds = _main_kinds(fitting, market.count * size)
+    alike = size_classes(share / size[:, None], market.count * size, kinds, most)
     member = np.empty(len(kinds), np.int64)
     for number, each in enumerate(alike):
         member[each] = number

@@ -79,6 +79,9 @@ _WELL: Final = 0.05
 _FEW_ITEMS: Final = 150
 """Up to this many items are also packed without regard to where the linear program puts them."""
 
+_FAR: Final = 1.25
+"""So are those whose plan is this much dearer than the program: it saw different items as equal."""
+
 _LOADS: Final = 512
 """How many loads a machine is chosen for in one array operation."""
 
@@ -115,7 +118,8 @@ def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int)
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
     tried = packer.guided(values.flow) if values.flow is not None else []
-    if len(market.count) <= _FEW_ITEMS or not tried:
+    enough = _FAR * float(values.pod @ market.count)
+    if len(market.count) <= _FEW_ITEMS or not any(each.cost <= enough for each in tried):
         tried += packer.covered()
     found = min(tried, key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
