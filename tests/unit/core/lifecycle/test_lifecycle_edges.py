@@ -268,13 +268,23 @@ def test_a_node_whose_registration_waits_is_not_registered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("registered", "expected"),
+    ("registered", "taints", "expected"),
     [
-        pytest.param({}, ["t", "starting"], id="it joins"),
-        pytest.param({labels.REGISTERED: "true"}, ["t"], id="it was registered, and the claim does not know"),
+        pytest.param({}, [], ["t", "starting"], id="it joins"),
+        pytest.param(
+            {labels.REGISTERED: "true"},
+            [{"key": labels.UNREGISTERED, "effect": "NoExecute"}],
+            ["t", "starting"],
+            id="it joins with the label",
+        ),
+        pytest.param(
+            {labels.REGISTERED: "true"}, [], ["t"], id="it was registered, and the claim does not know"
+        ),
     ],
 )
-def test_startup_taints_are_put_on_a_node_once(registered: dict[str, str], expected: list[str]) -> None:
+def test_startup_taints_are_put_on_a_node_once(
+    registered: dict[str, str], taints: list[dict[str, str]], expected: list[str]
+) -> None:
     """An operator that was killed between its two writes does not bring a startup taint back."""
     found = launched(
         spec={
@@ -284,7 +294,7 @@ def test_startup_taints_are_put_on_a_node_once(registered: dict[str, str], expec
         Registered="Unknown",
         Initialized="Unknown",
     )
-    due = reconcile_nodeclaim(found, [node(meta={"labels": registered})], NOW)
+    due = reconcile_nodeclaim(found, [node(meta={"labels": registered}, spec={"taints": taints})], NOW)
     (write,) = (each for each in due.effects if isinstance(each, Amend) and each.kind == "Node")
 
     assert [taint["key"] for taint in write.changes["spec"]["taints"]] == expected

@@ -109,7 +109,8 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
     if node.metadata.labels.get(DO_NOT_SYNC_TAINTS) != "true":
         taints = merge(taints, claim.spec.taints)
         # Once: whatever the node had to wait for may have removed them since, if the claim was not written.
-        if node.metadata.labels.get(REGISTERED) != "true":
+        waits = any(taint.key == UNREGISTERED for taint in node.spec.taints)
+        if waits or node.metadata.labels.get(REGISTERED) != "true":
             taints = merge(taints, claim.spec.startup_taints)
     labels = dict(claim.metadata.labels)
     if done:
