@@ -33,7 +33,7 @@ _ITEMS: Final = 160
 """Items that the program is solved for; when there are more, those of similar proportions become one."""
 
 _ITEMS_OF_MANY_KINDS: Final = 480
-"""The same where more groups of items than that may each use other machines: joined, they would seem alike."""
+"""The same where there are more groups of items that may use the same machines: joined, they seem equal."""
 
 _MACHINES: Final = 48
 """Machines that the program begins with."""
