@@ -251,7 +251,7 @@ def test_pods_that_fit_on_initialized_machines_do_not_wait_for_starting_ones() -
     """Where no replacement is needed, a starting machine is no reason to keep another."""
     view = cluster(
         pool(),
-        machine("node-1", "small"),
+        machine("node-1"),
         machine("node-3"),
         pod("web-0", "node-1"),
         pod("web-1", "node-3", cpu="100m"),
