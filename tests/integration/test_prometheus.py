@@ -65,6 +65,7 @@ async def much_happens(sandbox: Sandbox) -> None:
         await sandbox.until(partial(_run, sandbox, pods), within=90)
         if pods < 12:
             await sandbox.until(partial(_has_lost, sandbox, there), within=180)
+            await asyncio.sleep(20)  # what is left is consolidated, too, so that the next pods end a saving
     await asyncio.sleep(10)
 
 
