@@ -444,7 +444,7 @@ def solve(problem: Problem) -> Plan:
 def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost]:
     """Return the cheapest schedule with the best lower bound that can be proved."""
     cost = hourly(scheduler)
-    divided = divided_bound(scheduler, left)
+    divided = divided_bound(scheduler, left) if _has_topology(scheduler) else None
     bound, method = divided if divided is not None else lower_bound(scheduler, left)
     if bound < cost * (1 - TOLERANCE) and scheduler.problem.options.packing == "price":
         scheduler, exact = cheapest_schedule(scheduler, left, cost)
@@ -454,6 +454,15 @@ def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost
     # More than rounding errors above the plan would be a wrong proof, which must not be hidden.
     assert bound <= cost * (1 + TOLERANCE) + TOLERANCE, f"bound {bound} above the cost {cost}"
     return scheduler, Cost(hourly=cost, lower_bound=min(bound, cost), method=method)
+
+
+def _has_topology(scheduler: Scheduler) -> bool:
+    """Whether any pods keep apart, or are spread over domains."""
+    return any(
+        each.pod_class.ports or each.demands.hosts or each.demands.domains
+        for by_relaxation in scheduler.pod_data.values()
+        for each in by_relaxation
+    )
 
 
 def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:

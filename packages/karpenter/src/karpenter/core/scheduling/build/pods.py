@@ -432,6 +432,8 @@ class _Zones:
         return frozenset(filter(wanted.allows, self._all)) if wanted.complement else wanted.values
 
     def _reached(self, pod: Pod) -> frozenset[str] | None:
+        if not pod.spec.volumes:
+            return None
         try:
             places = volume_requirements(pod, self._view)
         except VolumeProblem:  # it is turned away, with a sentence
