@@ -140,8 +140,8 @@ class PlacementInvariant(Invariant):
 
     def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
         super().__init__(simulated, violations)
-        self._nominated: dict[str, tuple[float, str]] = {}
-        """When each pod was told to go to which claim, by key."""
+        self._nominated: dict[str, dict[str, float]] = {}
+        """When each pod was told to go to which claims, by key."""
 
     def on_call(self, request: Request, response: Response) -> None:
         """Look at the Events that tell of nominations."""
@@ -163,7 +163,7 @@ class PlacementInvariant(Invariant):
             return
         for problem in self._problems(pod, claim, node, REPLICA.get()):
             self.violated(f"pod {key} is nominated for {place[0]}, and {problem}")
-        self._nominated[key] = (self.now, claim.name)
+        self._nominated.setdefault(key, {})[claim.name] = self.now
 
     def _problems(self, pod: Pod, claim: NodeClaim, node: Node | None, by: str) -> Iterator[str]:
         offered = {each.key: set(each.values) for each in claim.spec.requirements if each.operator == "In"}
@@ -187,12 +187,14 @@ class PlacementInvariant(Invariant):
         for key, other in self.mirror.pods.items():
             if key == pod.key or other.metadata.labels.get("app", "") != app or is_leaving(other):
                 continue
-            at, where = self._nominated.get(key, (0.0, ""))
+            # Events that wait for a connection come together, and one that repeats does not come again: a pod
+            # that was told of several claims may be meant for any of them.
+            told = {name for name, at in self._nominated.get(key, {}).items() if self.now - at < _TOGETHER}
             if other.spec.node_name:
                 known = self.history.is_known(by, "pods", self.history.since("bound", key))
                 if node is not None and other.spec.node_name == node.name and known and not is_over(other):
                     yield key
-            elif where == claim.name and self.now - at < _TOGETHER:
+            elif told == {claim.name}:
                 yield key
 
 
