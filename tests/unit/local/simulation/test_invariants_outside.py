@@ -420,6 +420,43 @@ SPREAD = [{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsa
 POOL_TAINT = [{"key": "pool", "effect": "NoSchedule"}]
 
 
+def nominated(judge: Invariant, name: str, place: str) -> None:
+    """Tell of a nomination, as the operator does."""
+    body = {
+        "reason": "Nominated",
+        "message": f"Pod should schedule on {place}.",
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": name},
+    }
+    token = ACTING.set(REPLICA)
+    path = "/api/v1/namespaces/default/events"
+    judge.on_call(Request(method="POST", path=path, body=msgspec.json.encode(body)), Response(status=201))
+    ACTING.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        pytest.param(["a"], ["pod default/other of its kind is there"], id="both are told of one claim"),
+        pytest.param(["b"], [], id="of different claims"),
+        pytest.param(["b", "a"], [], id="one of several, of which any may be meant"),
+    ],
+)
+def test_pods_that_stay_apart_are_told_of_different_claims(told: list[str], wrong: list[str]) -> None:
+    """Two pods of a kind are not nominated for one claim, as far as Events tell."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        for name in ("a", "b"):
+            claim(cluster, name)
+        for name in ("other", "web"):
+            pod(cluster, name, phase="Pending", affinity=APART)
+        for name in told:
+            nominated(judge, "other", f"nodeclaim/{name}")
+        nominated(judge, "web", "nodeclaim/a")
+
+    assert [text.partition(", and ")[2] for text in found(PlacementInvariant, scene)] == wrong
+
+
 @pytest.mark.parametrize(
     ("asks", "offers", "wrong"),
     [
@@ -451,15 +488,7 @@ def test_pods_go_where_they_can_run(asks: dict[str, Any], offers: dict[str, Any]
         wrote(cluster, judge, None, pod(cluster, "other", on="a"))
         pod(cluster, "web", phase="Pending", **asks)
         await asyncio.sleep(LONG)
-        body = {
-            "reason": "Nominated",
-            "message": "Pod should schedule on node/a.",
-            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web"},
-        }
-        token = ACTING.set(REPLICA)
-        path = "/api/v1/namespaces/default/events"
-        judge.on_call(Request(method="POST", path=path, body=msgspec.json.encode(body)), Response(status=201))
-        ACTING.reset(token)
+        nominated(judge, "web", "node/a")
 
     assert [text.partition(", and ")[2] for text in found(PlacementInvariant, scene)] == wrong
 
