@@ -25,7 +25,7 @@ from karpenter.cloud.aws.options import read_settings
 from karpenter.cloud.aws.sdk import AwsApi, AwsClients
 from karpenter.cloud.aws.services import new_services
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
-from karpenter.cloud.offerings import OfferingName
+from karpenter.core.model.catalog import OfferingName
 from karpenter.core.state.cluster import ClusterView
 from karpenter_local.aws.account import Account, OfferingPattern
 from karpenter_local.aws.estate import DISCOVERY, ClusterResources

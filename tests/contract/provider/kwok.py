@@ -12,7 +12,7 @@ from karpenter.api.nodepool import NodeClaimTemplate, NodePool, NodePoolSpec, Po
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.cloudprovider import CloudProvider, Machine
 from karpenter.cloud.kwok import Behaviour, KwokCloud, KwokProvider, LoseResponse
-from karpenter.cloud.offerings import OfferingName
+from karpenter.core.model.catalog import OfferingName
 from karpenter_local.virtual import VirtualClock
 
 

@@ -10,7 +10,7 @@ from karpenter.cloud.errors import (
     NodeClassNotReady,
     Throttled,
 )
-from karpenter.cloud.offerings import OfferingName
+from karpenter.core.model.catalog import OfferingName
 
 OFFERINGS = tuple(OfferingName(f"type-{number}", "zone-1", "spot") for number in range(8))
 

@@ -1,8 +1,8 @@
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
-from karpenter.cloud.offerings import InsufficientCapacityCache, OfferingName, mark_unavailable
-from karpenter.core.model.catalog import Catalog
+from karpenter.cloud.offerings import InsufficientCapacityCache, mark_unavailable
+from karpenter.core.model.catalog import Catalog, OfferingName
 from karpenter_local.testing.builders import instance_type, offering
 
 SPOT_1 = OfferingName("small", "zone-1", "spot")

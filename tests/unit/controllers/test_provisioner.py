@@ -21,6 +21,7 @@ from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics, scheduler
 from karpenter_local.testing.builders import RESERVATION, instance_type
+from karpenter_local.testing.builders.machines import CORES
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.controllers.harness import CLASS, Shell
 from tests.unit.core.lifecycle.objects import claim, complete, launched, node, pod, pool
@@ -29,7 +30,7 @@ from tests.unit.core.provisioning.test_provisioner_demand import waiting
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-MARKET = Catalog(types=(instance_type("small", cpu=2),), well_known=frozenset({RESERVATION}))
+MARKET = Catalog(types=(instance_type("small", cpu=2),), well_known=frozenset({CORES, RESERVATION}))
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
 CLOSED = {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}
 

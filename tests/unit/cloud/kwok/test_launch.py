@@ -15,7 +15,7 @@ from karpenter.cloud.errors import (
     Throttled,
 )
 from karpenter.cloud.kwok import Behaviour, Fail, Fault, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
-from karpenter.cloud.offerings import OfferingName
+from karpenter.core.model.catalog import OfferingName
 from tests.unit.cloud.kwok.world import POOL, World, catalog, claim, need, node_class
 
 

@@ -28,6 +28,7 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
+from karpenter_local.testing.builders.machines import CORES
 from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, launched, node, pod, pool
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MARKET = Catalog(
-    types=(instance_type("small", cpu=2), instance_type("large", cpu=8)), well_known=frozenset({RESERVATION})
+    types=(instance_type("small", cpu=2), instance_type("large", cpu=8)),
+    well_known=frozenset({CORES, RESERVATION}),
 )
 UNTIL = NOW + timedelta(seconds=20)
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}

@@ -23,7 +23,7 @@ import pytest
 from karpenter.api import labels
 from karpenter.cloud.cloudprovider import Interruptible
 from karpenter.cloud.errors import InsufficientCapacity, LaunchFailed, MachineNotFound, NodeClassNotReady
-from karpenter.cloud.offerings import OfferingName
+from karpenter.core.model.catalog import OfferingName
 from karpenter.core.model.resources import fits, render_resources
 from karpenter_local.testing.provider_laboratory import (
     GONE_WITHIN,

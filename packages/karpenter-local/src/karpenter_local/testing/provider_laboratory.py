@@ -21,7 +21,7 @@ from karpenter.api.nodeclaim import (
     NodeRequirement,
 )
 from karpenter.cloud.errors import MachineNotFound
-from karpenter.cloud.offerings import OfferingName
+from karpenter.core.model.catalog import OfferingName
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import fits, parse_resources
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from karpenter.cloud.offerings import OfferingName
+    from karpenter.core.model.catalog import OfferingName
 
 _SHOWN: Final = 5
 

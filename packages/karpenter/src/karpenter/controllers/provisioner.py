@@ -149,10 +149,15 @@ class Provisioner:
     async def _until_synced(self) -> None:
         """Wait until every claim has its instance: the batch is complete, so it does not wait longer."""
         patient_until = self._clock.monotonic() + _LAUNCH_GRACE
+        refused: frozenset[str] | None = None
         while not self._store.synced:
             left = patient_until - self._clock.monotonic() if self._store.complete else 0.0
-            if left <= 0 and await self._is_foreseeable():
-                return
+            # Each event wakes this up; that the same claims cannot be foreseen need not be found out again.
+            waiting = self._store.unlaunched
+            if left <= 0 and waiting != refused:
+                if await self._is_foreseeable():
+                    return
+                refused = waiting if self._store.complete else None
             self._changed.clear()
             # That every kind was listed is no change of an object, so it is looked for once in a while.
             with suppress(TimeoutError):

@@ -29,9 +29,9 @@ from karpenter.api.pod import Pod
 from karpenter.base.quantity import QuantityError
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import InsufficientCapacity, LaunchRefused, MachineNotFound
-from karpenter.cloud.offerings import choices, labels_of
 from karpenter.controllers.eviction import SEVERAL_BUDGETS
 from karpenter.controllers.perform import Performer
+from karpenter.core.model.catalog import choices, labels_of
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources, render_resources
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated

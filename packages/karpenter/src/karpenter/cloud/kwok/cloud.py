@@ -31,7 +31,7 @@ from karpenter.base.ratelimiting import LeaseNotHeld
 from karpenter.cloud.cloudprovider import Interruption, Machine
 from karpenter.cloud.errors import InsufficientCapacity, MachineNotFound
 from karpenter.cloud.kwok.faults import FaultScript
-from karpenter.cloud.offerings import OfferingName, labels_of
+from karpenter.core.model.catalog import OfferingName, labels_of
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from karpenter.base.clock import Clock
     from karpenter.cloud.kwok.cloudprovider import NodeMaker
     from karpenter.cloud.kwok.faults import Fault, Rule
-    from karpenter.cloud.offerings import Choice
-    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+    from karpenter.core.model.catalog import Catalog, Choice, InstanceType, Offering
 
 log = structlog.stdlib.get_logger(__name__)
 

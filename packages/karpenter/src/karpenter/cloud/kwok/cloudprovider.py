@@ -32,7 +32,8 @@ from karpenter.cloud.errors import (
 )
 from karpenter.cloud.kwok.cloud import SCHEME, Behaviour, KwokCloud, KwokInstance, node_of
 from karpenter.cloud.kwok.faults import Fail, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
-from karpenter.cloud.offerings import InsufficientCapacityCache, choices, mark_unavailable
+from karpenter.cloud.offerings import InsufficientCapacityCache, mark_unavailable
+from karpenter.core.model.catalog import choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import parse_resources
 
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.cloud.cloudprovider import ClusterObjects, Interruption, ProviderContext
     from karpenter.cloud.kwok.faults import Fault
-    from karpenter.cloud.offerings import Choice, OfferingName
-    from karpenter.core.model.catalog import Catalog
+    from karpenter.core.model.catalog import Catalog, Choice, OfferingName
 
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@ The catalog: instance types and their offerings.
 
 A :class:`Catalog` holds every instance type that NodePools may use at one moment. An instance type says
 what its nodes are; each of its offerings says in which zone and capacity type it can be launched, at what
-price, and whether it is available now.
+price, and whether it is available now. :func:`choices` says which satisfy a NodeClaim.
 
 Pure values. Where the figures come from is in ``karpenter.cloud``; how pods are packed is in the scheduling
 package.
@@ -13,18 +13,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from karpenter.api.dra import ResourceSliceSpec
-from karpenter.api.labels import CAPACITY_TYPE, RESTRICTED_DOMAINS, WELL_KNOWN_LABELS, ZONE, LabelRules
+from karpenter.api.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    RESTRICTED_DOMAINS,
+    WELL_KNOWN_LABELS,
+    ZONE,
+    LabelRules,
+)
 from karpenter.core.model.requirements import Requirements
-from karpenter.core.model.resources import HUGEPAGES_PREFIX, MEMORY, Resources, subtract
+from karpenter.core.model.resources import (
+    HUGEPAGES_PREFIX,
+    MEMORY,
+    Resources,
+    fits,
+    parse_resources,
+    subtract,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from random import Random
+
+    from karpenter.api.nodeclaim import NodeClaim
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -230,3 +249,80 @@ def combine(catalogs: Mapping[str, Catalog]) -> Catalog:
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset().union(*sets)
+
+
+class OfferingName(msgspec.Struct, frozen=True, order=True):
+    """One offering of one instance type."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    reservation_id: str = ""
+
+    @classmethod
+    def of(cls, kind: InstanceType, offering: Offering) -> OfferingName:
+        """Return the name of an offering of `kind`."""
+        return cls(kind.name, offering.zone, offering.capacity_type, offering.reservation_id)
+
+    def __str__(self) -> str:
+        reserved = f" ({self.reservation_id})" if self.reservation_id else ""
+        return f"{self.instance_type}/{self.zone}/{self.capacity_type}{reserved}"
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """An offering that satisfies a claim."""
+
+    kind: InstanceType
+    offering: Offering
+
+    @property
+    def name(self) -> OfferingName:
+        """The name of the offering."""
+        return OfferingName.of(self.kind, self.offering)
+
+
+def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) -> tuple[Choice, ...]:
+    """
+    Return every available offering that satisfies a claim and fits its requests, the cheapest first.
+
+    Of instance types at the same price the first of the catalogue wins, of offerings of one type at the same
+    price the first, or a random one.
+
+    Raises:
+        RequirementError, QuantityError: the claim cannot be read.
+    """
+    wanted = Requirements.from_entries(claim.spec.requirements)
+    requests = parse_resources(claim.spec.resources.requests)
+    known, pool = catalog.label_rules.well_known, claim.metadata.labels.get(NODEPOOL, "")
+    found = [
+        (offering.price, place, Choice(kind, offering))
+        for place, kind in enumerate(_named(catalog.types_of(pool), wanted))
+        if fits(requests, kind.allocatable) and wanted.accepts(kind.requirements, known)
+        for offering in kind.available
+        if wanted.accepts(offering.requirements, known)
+    ]
+    found.sort(key=lambda each: each[:2])
+    return tuple(
+        choice
+        for _, equals in groupby(found, key=lambda each: each[:2])
+        for choice in _shuffled([choice for *_, choice in equals], chance)
+    )
+
+
+def labels_of(choice: Choice, claim: NodeClaim) -> dict[str, str]:
+    """Return the labels of a machine; of several values that claim and type allow, the first."""
+    wanted = Requirements.from_entries(claim.spec.requirements)
+    settled = wanted.intersect(choice.kind.requirements).intersect(choice.offering.requirements)
+    return {each.key: min(each.values) for each in settled if not each.complement and each.values}
+
+
+def _named(types: Iterable[InstanceType], wanted: Requirements) -> Iterable[InstanceType]:
+    """Return the instance types that the claim names, in the order of the catalogue; all if it names none."""
+    names = wanted[INSTANCE_TYPE]
+    return types if names.complement else (kind for kind in types if kind.name in names.values)
+
+
+def _shuffled(equals: list[Choice], chance: Random | None) -> list[Choice]:
+    if chance is not None and len(equals) > 1:
+        chance.shuffle(equals)
+    return equals

@@ -30,7 +30,6 @@ from karpenter.api.labels import (
     BUFFER_NAME,
     BUFFER_NAMESPACE,
     DISRUPTED,
-    INSTANCE_TYPE,
     NODEPOOL,
     TERMINATION_FINALIZER,
     node_class_label,
@@ -41,6 +40,7 @@ from karpenter.api.pod import Pod
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import CreateClaim, Effect, Nominate
 from karpenter.core.events import failed_scheduling, no_compatible_types, nominated
+from karpenter.core.model.catalog import choices
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import (
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import PodSpec
-    from karpenter.core.model.catalog import Catalog, InstanceType, Offering
+    from karpenter.core.model.catalog import Catalog, Choice, InstanceType
     from karpenter.core.scheduling.build.build import BuiltProblem
     from karpenter.core.scheduling.problem import NewNode, Pool
 
@@ -151,12 +151,12 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
     found = {}
     for claim in unlaunched if len(unlaunched) <= _FORESEEN else ():
         try:
-            cheapest = _cheapest_for(claim, catalog)
+            sold = choices(catalog, claim)
         except (RequirementError, QuantityError):
             return None
-        if cheapest is None or cheapest[1].reservation_id:
+        if not sold or sold[0].offering.reservation_id:
             return None
-        found[claim.name] = _foreseen(claim, *cheapest)
+        found[claim.name] = _foreseen(claim, sold[0])
     return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
 
 
@@ -165,25 +165,9 @@ def is_unlaunched(claim: NodeClaim) -> bool:
     return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
 
 
-def _cheapest_for(claim: NodeClaim, catalog: Catalog) -> tuple[InstanceType, Offering] | None:
-    wanted = Requirements.from_entries(claim.spec.requirements)
-    requests = parse_resources(claim.spec.resources.requests)
-    named = wanted[INSTANCE_TYPE]
-    sold = (
-        (offering.price, kind.name, kind, offering)
-        for kind in catalog.types_of(claim.metadata.labels.get(NODEPOOL, ""))
-        if named.allows(kind.name)
-        and fits(requests, kind.allocatable)
-        and wanted.conflict(kind.requirements) is None
-        for offering in kind.available
-        if wanted.conflict(offering.requirements) is None
-    )
-    found = min(sold, key=lambda each: each[:2], default=None)
-    return found[2:] if found is not None else None
-
-
-def _foreseen(claim: NodeClaim, kind: InstanceType, offering: Offering) -> NodeClaim:
-    """Return a claim as the launch of a machine of a type would leave it."""
+def _foreseen(claim: NodeClaim, choice: Choice) -> NodeClaim:
+    """Return a claim as the launch of a machine would leave it."""
+    kind, offering = choice.kind, choice.offering
     labels = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.metadata.labels}
     return msgspec.structs.replace(
         claim,

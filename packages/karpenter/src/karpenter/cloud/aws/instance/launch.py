@@ -52,8 +52,7 @@ from karpenter.cloud.errors import (
     LaunchRefused,
     MachineNotFound,
 )
-from karpenter.cloud.offerings import OfferingName
-from karpenter.core.model.catalog import Catalog
+from karpenter.core.model.catalog import Catalog, OfferingName
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.resources import PODS
 

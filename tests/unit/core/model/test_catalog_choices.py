@@ -4,7 +4,7 @@ import pytest
 
 from karpenter.api import labels
 from karpenter.api.nodeclaim import NodeRequirement
-from karpenter.cloud.offerings import OfferingName, choices, labels_of
+from karpenter.core.model.catalog import OfferingName, choices, labels_of
 from karpenter.core.model.requirement import RequirementError
 from tests.unit.cloud.kwok.world import catalog, claim, need
 
