@@ -105,3 +105,8 @@ def test_labels_are_settled() -> None:
         "karpenter.kwok.sh/instance-family": "s",
         "karpenter.kwok.sh/instance-size": "2",
     }
+
+
+def test_the_name_of_an_offering_is_read_by_people() -> None:
+    """Type, zone and capacity type; a reservation in brackets."""
+    assert [str(SPOT_1), str(RESERVED)] == ["small/zone-1/spot", "large/zone-2/reserved (res-1)"]
