@@ -143,7 +143,7 @@ class KwokProvider:
 
     def _choices(self, claim: NodeClaim) -> tuple[Choice, ...]:
         try:
-            return choices(self.cloud.inventory.catalog(), claim, self.cloud.chance)
+            return choices(self.cloud.inventory.catalog(), claim, self.cloud.chance.shuffle)
         except (RequirementError, QuantityError) as error:
             raise LaunchRefused(reason="InvalidClaim", message=str(error)) from error
 

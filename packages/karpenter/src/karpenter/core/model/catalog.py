@@ -40,8 +40,7 @@ from karpenter.core.model.resources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from random import Random
+    from collections.abc import Callable, Iterable
 
     from karpenter.api.nodeclaim import NodeClaim
 
@@ -281,12 +280,14 @@ class Choice(msgspec.Struct, frozen=True):
         return OfferingName.of(self.kind, self.offering)
 
 
-def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) -> tuple[Choice, ...]:
+def choices(
+    catalog: Catalog, claim: NodeClaim, shuffle: Callable[[list[Choice]], None] | None = None
+) -> tuple[Choice, ...]:
     """
     Return every available offering that satisfies a claim and fits its requests, the cheapest first.
 
     Of instance types at the same price the first of the catalogue wins, of offerings of one type at the same
-    price the first, or a random one.
+    price the first, or the one that `shuffle` puts first.
 
     Raises:
         RequirementError, QuantityError: the claim cannot be read.
@@ -305,7 +306,7 @@ def choices(catalog: Catalog, claim: NodeClaim, chance: Random | None = None) ->
     return tuple(
         choice
         for _, equals in groupby(found, key=lambda each: each[:2])
-        for choice in _shuffled([choice for *_, choice in equals], chance)
+        for choice in _shuffled([choice for *_, choice in equals], shuffle)
     )
 
 
@@ -322,7 +323,7 @@ def _named(types: Iterable[InstanceType], wanted: Requirements) -> Iterable[Inst
     return types if names.complement else (kind for kind in types if kind.name in names.values)
 
 
-def _shuffled(equals: list[Choice], chance: Random | None) -> list[Choice]:
-    if chance is not None and len(equals) > 1:
-        chance.shuffle(equals)
+def _shuffled(equals: list[Choice], shuffle: Callable[[list[Choice]], None] | None) -> list[Choice]:
+    if shuffle is not None and len(equals) > 1:
+        shuffle(equals)
     return equals
