@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import click
 import msgspec
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from karpenter import __version__
 from karpenter.api.meta import InvalidObject
@@ -43,9 +43,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "changeover": CommandEntry(
         "karpenter.cli.changeover:changeover", "Say what the switch from Karpenter would bring."
     ),
-    "completion": CommandEntry(
-        "karpenter.cli.completion:completion", "Print the completion script for a shell."
-    ),
+    "completion": CommandEntry("karpenter.cli.group:completion", "Print the completion script for a shell."),
     "console": CommandEntry("karpenter.cli.console:console", "See the cluster in the browser."),
     "convert": CommandEntry("karpenter.cli.convert:convert", "Convert manifests from before version 1."),
     "crds": CommandEntry("karpenter.cli.crds:crds", "Print the CustomResourceDefinitions."),
@@ -260,3 +258,24 @@ def _install_local() -> str:
 @click.version_option(__version__, prog_name="karpenter", message="%(prog)s %(version)s")
 def main() -> None:
     """Node autoscaling for Kubernetes: run the operator, and plan, check and explain its decisions."""
+
+
+@click.command(
+    epilog="Example:\n\n"
+    "  karpenter completion bash > ~/.local/share/bash-completion/completions/karpenter\n\n"
+    "  karpenter completion zsh > ~/.zfunc/_karpenter\n\n"
+    "  karpenter completion fish > ~/.config/fish/completions/karpenter.fish"
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """
+    Print the completion script for SHELL.
+
+    Put it where the shell looks for completions (see the example) and start a new shell. bash must be
+    4.4 or newer; for zsh the folder must be in fpath before compinit runs.
+    """
+    script_class = get_completion_class(shell)
+    assert script_class is not None
+    complete = script_class(ctx.find_root().command, {}, "karpenter", "_KARPENTER_COMPLETE")
+    click.echo(complete.source_template % complete.source_vars())  # source() would look for a shell first

@@ -12,29 +12,34 @@ The proof asks AWS and the cluster anew, by tags and by names, and does not trus
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from karpenter.api.labels import NODEPOOL, TERMINATION_FINALIZER
 from karpenter.chart.tree import LEASE
+from karpenter.cloud.aws.errors import ResourceNotFound
 from karpenter.cloud.aws.labels import CLUSTER_TAG, owned_tag
 from karpenter.install.apply import IN_CLUSTER, look, stack_reason, stack_status
 from karpenter.install.documents import AUDIENCE, ROLE_ANNOTATION
-from karpenter.install.observe import pairs
+from karpenter.install.observe import find_association, pairs, queue_url
 from karpenter.install.options import DISCOVERY, NAMESPACES_OF_KUBERNETES, InstallationError
-from karpenter.install.remove import remove
 from karpenter.install.resources import (
     MARKER,
     AwsAuthMapping,
     Ec2Tags,
     EksAccessEntry,
     EksAddon,
+    EksPodIdentityAssociation,
+    EventBridgeRule,
     IamInstanceProfile,
+    IamPolicy,
     IamRole,
     KubernetesObject,
     OpenIDConnectProvider,
     ServiceLinkedRole,
+    SqsQueue,
 )
 from karpenter.kube.rest import MergePatch
 
@@ -269,7 +274,7 @@ class Uninstaller:
             self._aws.call("ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
             yield _removed(f"launch template {name}")
         for name in self._profiles():
-            remove(self._aws, IamInstanceProfile(name=name, role=""))
+            _remove(self._aws, IamInstanceProfile(name=name, role=""))
             yield _removed(f"instance profile {name}")
 
     async def _remove_parts(self) -> AsyncIterator[RemovalEvent]:
@@ -307,7 +312,7 @@ class Uninstaller:
             return RemovalEvent(outcome="kept", what=resource.title, because=because)
         if because := self._needed(resource):
             return RemovalEvent(outcome="kept", what=resource.title, because=because)
-        remove(self._aws, resource)
+        _remove(self._aws, resource)
         return _removed(resource.title)
 
     def _for_nodes(self, resource: InstallationResource) -> bool:
@@ -453,3 +458,72 @@ def found_options(
         service_account=account.get("name") or options.service_account,
         identity="irsa" if role else "pod-identity",
     )
+
+
+def _remove(aws: AccountApi, resource: AwsResource) -> None:  # noqa: C901  one case each
+    """Delete a resource that is there."""
+    match resource:
+        case OpenIDConnectProvider():
+            aws.call("iam", "DeleteOpenIDConnectProvider", OpenIDConnectProviderArn=resource.arn)
+        case IamPolicy():
+            _remove_policy(aws, resource.arn)
+        case IamRole():
+            _remove_role(aws, resource.name)
+        case IamInstanceProfile():
+            told = aws.call("iam", "GetInstanceProfile", InstanceProfileName=resource.name)
+            for role in told["InstanceProfile"]["Roles"]:
+                aws.call(
+                    "iam",
+                    "RemoveRoleFromInstanceProfile",
+                    InstanceProfileName=resource.name,
+                    RoleName=role["RoleName"],
+                )
+            aws.call("iam", "DeleteInstanceProfile", InstanceProfileName=resource.name)
+        case SqsQueue():
+            aws.call("sqs", "DeleteQueue", QueueUrl=queue_url(aws, resource.name))
+        case EventBridgeRule():
+            targets = aws.call("events", "ListTargetsByRule", Rule=resource.name).get("Targets", ())
+            if targets:
+                aws.call("events", "RemoveTargets", Rule=resource.name, Ids=[each["Id"] for each in targets])
+            aws.call("events", "DeleteRule", Name=resource.name)
+        case EksAccessEntry():
+            aws.call(
+                "eks", "DeleteAccessEntry", clusterName=resource.cluster, principalArn=resource.principal
+            )
+        case EksAddon():
+            aws.call("eks", "DeleteAddon", clusterName=resource.cluster, addonName=resource.name)
+        case EksPodIdentityAssociation():
+            found = find_association(aws, resource) or {}
+            aws.call(
+                "eks",
+                "DeletePodIdentityAssociation",
+                clusterName=resource.cluster,
+                associationId=found["associationId"],
+            )
+        case ServiceLinkedRole() | Ec2Tags():
+            raise AssertionError(f"{resource.title} is not removed like that")
+
+
+def _remove_policy(aws: AccountApi, arn: str) -> None:
+    for version in aws.every("iam", "ListPolicyVersions", "Versions", PolicyArn=arn):
+        if not version["IsDefaultVersion"]:
+            aws.call("iam", "DeletePolicyVersion", PolicyArn=arn, VersionId=version["VersionId"])
+    for role in aws.every("iam", "ListEntitiesForPolicy", "PolicyRoles", PolicyArn=arn):
+        aws.call("iam", "DetachRolePolicy", RoleName=role["RoleName"], PolicyArn=arn)
+    aws.call("iam", "DeletePolicy", PolicyArn=arn)
+
+
+def _remove_role(aws: AccountApi, name: str) -> None:
+    for each in aws.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", RoleName=name):
+        aws.call("iam", "DetachRolePolicy", RoleName=name, PolicyArn=each["PolicyArn"])
+    for policy in aws.every("iam", "ListRolePolicies", "PolicyNames", RoleName=name):
+        aws.call("iam", "DeleteRolePolicy", RoleName=name, PolicyName=policy)
+    with suppress(ResourceNotFound):
+        for profile in aws.every("iam", "ListInstanceProfilesForRole", "InstanceProfiles", RoleName=name):
+            aws.call(
+                "iam",
+                "RemoveRoleFromInstanceProfile",
+                InstanceProfileName=profile["InstanceProfileName"],
+                RoleName=name,
+            )
+    aws.call("iam", "DeleteRole", RoleName=name)
