@@ -424,7 +424,7 @@ def nominated(judge: Invariant, name: str, place: str) -> None:
     """Tell of a nomination, as the operator does."""
     body = {
         "reason": "Nominated",
-        "message": f"Pod should schedule on {place}.",
+        "message": f"Pod should schedule on {place}: no existing node takes it; c-2x is the cheapest.",
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": name},
     }
     token = ACTING.set(REPLICA)

@@ -47,7 +47,7 @@ PATIENCE: Final = 600.0
 LAUNCH_PATIENCE: Final = 1800.0
 """The same after launches that went wrong: a machine that never joins is given up after 15 minutes."""
 
-_PLACE: Final = re.compile(r"(nodeclaim|node)/(\S+?)(?= and |\.$)")
+_PLACE: Final = re.compile(r"(nodeclaim|node)/([a-z0-9]+(?:[.-]+[a-z0-9]+)*)")
 _TOGETHER: Final = 30.0
 """Seconds for which a nomination is remembered."""
 
@@ -187,14 +187,14 @@ class PlacementInvariant(Invariant):
         for key, other in self.mirror.pods.items():
             if key == pod.key or other.metadata.labels.get("app", "") != app or is_leaving(other):
                 continue
-            # Events that wait for a connection come together, and one that repeats does not come again: a pod
-            # that was told of several claims may be meant for any of them.
-            told = {name for name, at in self._nominated.get(key, {}).items() if self.now - at < _TOGETHER}
+            # Events that wait for a connection come together, and one that repeats does not come again for
+            # minutes: a pod that was ever told of several claims may be meant for any of them.
+            told = self._nominated.get(key, {})
             if other.spec.node_name:
                 known = self.history.is_known(by, "pods", self.history.since("bound", key))
                 if node is not None and other.spec.node_name == node.name and known and not is_over(other):
                     yield key
-            elif told == {claim.name}:
+            elif told.keys() == {claim.name} and self.now - told[claim.name] < _TOGETHER:
                 yield key
 
 
