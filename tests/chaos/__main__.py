@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import shutil
 import sys
 import tempfile
 import time
@@ -154,6 +155,9 @@ def main() -> int:
         directory.mkdir(parents=True, exist_ok=True)
         ends = time.monotonic() + chosen.minutes * 60
         found = asyncio.run(chaos(chosen.server, faults, ends=ends, directory=directory, seed=chosen.seed))
+        if found and chosen.directory is None:
+            kept = shutil.copytree(fresh, Path("build", f"chaos-{chosen.server}"), dirs_exist_ok=True)
+            click.echo(f"logs and records: {kept}")
     return 1 if found else 0
 
 

@@ -47,6 +47,8 @@ class Sight(NamedTuple):
     nodes: list[Json]
     claims: list[Json]
     deployments: list[Json]
+    nodes_before: list[Json] | None = None
+    """The nodes just before the claims were read; `nodes` were read just after."""
 
 
 class Violation(NamedTuple):
@@ -120,8 +122,10 @@ class Observer:
         """Return what there is; None when the API server does not answer."""
         assert self._session is not None
         found: dict[str, list[Json]] = {}
+        order = [("nodes_before", _PATHS["nodes"]), ("claims", _PATHS["claims"])]
+        order += [each for each in _PATHS.items() if each[0] != "claims"]
         try:
-            for name, path in _PATHS.items():
+            for name, path in order:
                 async with self._session.get(self._url + path, ssl=self._trust) as answer:
                     if answer.status != 200:
                         return None
@@ -220,11 +224,9 @@ def disrupted(seen: Sight) -> list[str]:
     One whose machine was drained and is ending does not count any more, as in Karpenter:
     https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/disruption/helpers.go
     """
-    tainted = {
-        each["metadata"]["name"]
-        for each in seen.nodes
-        if any(taint["key"] == _DISRUPTED for taint in each["spec"].get("taints", ()))
-    }
+    # Requests are answered at different times. A taint that was there before the claims were read, and is
+    # after, was there with them; one that was taken back meanwhile may not be counted with what began then.
+    tainted = _tainted(seen.nodes) & _tainted(seen.nodes if seen.nodes_before is None else seen.nodes_before)
     going = set()
     for claim in seen.claims:
         status = claim.get("status", {})
@@ -233,6 +235,14 @@ def disrupted(seen: Sight) -> list[str]:
         if leaves and "Initialized" in true and "InstanceTerminating" not in true:
             going.add(status["nodeName"])
     return sorted(going)
+
+
+def _tainted(nodes: list[Json]) -> set[str]:
+    return {
+        each["metadata"]["name"]
+        for each in nodes
+        if any(taint["key"] == _DISRUPTED for taint in each["spec"].get("taints", ()))
+    }
 
 
 def wanted_and_running(seen: Sight) -> tuple[int, int]:

@@ -85,6 +85,14 @@ def test_which_nodes_are_disrupted(nodes: Any, claims: Any, expected: list[str])
     assert disrupted(sight(nodes=nodes, claims=claims)) == expected
 
 
+def test_a_taint_that_was_taken_back_meanwhile() -> None:
+    """A node counts by its taint only if it had it before and after the claims were read."""
+    seen = sight(nodes=(node("a", tainted=True),), claims=(claim("a", "Initialized"),))
+
+    assert disrupted(seen._replace(nodes_before=[node("a")])) == []
+    assert disrupted(seen._replace(nodes_before=[node("a", tainted=True)])) == ["a"]
+
+
 def test_machines_and_claims_that_do_not_belong_together() -> None:
     """A machine without a claim and a claim without its machine are named."""
     seen = sight(claims=(claim("a", instance="i-1"), claim("b", instance="i-2"), claim("c")))

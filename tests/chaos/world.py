@@ -215,12 +215,17 @@ class ChaosWorld:
             await self.client.delete(Deployment, name, namespace="default")
         await self.client.delete(NodePool, "default")
         began = time.monotonic()
+        left: list[str] = []
         while time.monotonic() - began < within:
             seen = await self.observer.look()
-            if seen is not None and not (seen.claims or seen.nodes or await self.observer.live_instances()):
-                return time.monotonic() - began
+            if seen is not None:
+                live = await self.observer.live_instances()
+                left = [each["metadata"]["name"] for each in (*seen.pods, *seen.claims, *seen.nodes)]
+                left += [each["InstanceId"] for each in live]
+                if not (seen.claims or seen.nodes or live):
+                    return time.monotonic() - began
             await asyncio.sleep(0.5)
-        raise NotSettled(f"machines are left {within:.0f} s after their pool was deleted")
+        raise NotSettled(f"{left} are left {within:.0f} s after their pool was deleted")
 
 
 async def _again(act: Callable[[], Awaitable[Any]], *errors: type[Exception]) -> None:
