@@ -238,7 +238,7 @@ class ClusterSweep:
         known = self._suited.get(each.number)
         if known is None or known[0] != self._version:
             fine = self._open & self._suiting(pod_data) & self._scheduler.nodes.with_room(each.want)
-            found = self._scheduler.in_order(np.flatnonzero(fine), pod_data)
+            found = self._scheduler.in_order(fine, pod_data)
             known = self._suited[each.number] = (self._version, found.astype(np.int32))
         return known[1]
 
