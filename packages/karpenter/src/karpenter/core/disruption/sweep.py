@@ -97,11 +97,13 @@ class ClusterSweep:
 
     def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> SweepResult:
         """Return the machines that should go, the best first; the going of each saves at `least` so much."""
-        queue = []
-        for at, candidate in self.candidates.items():
-            trial = self.trial(at)
-            if trial is not None and trial.saving > least[candidate.name]:
-                queue.append((-trial.saving / candidate.cost, at))
+        # What a machine costs is the most that its going can save: most machines need no trial before
+        # budgets are used up by better ones.
+        queue = [
+            (-candidate.price / candidate.cost, at)
+            for at, candidate in self.candidates.items()
+            if candidate.price is not None and candidate.price > least[candidate.name]
+        ]
         heapify(queue)
         found = SweepResult([], [])
         busy: set[int] = set()
@@ -238,7 +240,7 @@ class ClusterSweep:
         known = self._suited.get(each.number)
         if known is None or known[0] != self._version:
             fine = self._open & self._suiting(pod_data) & self._scheduler.nodes.with_room(each.want)
-            found = self._scheduler.in_order(np.flatnonzero(fine), pod_data)
+            found = self._scheduler.in_order(fine, pod_data)
             known = self._suited[each.number] = (self._version, found.astype(np.int32))
         return known[1]
 

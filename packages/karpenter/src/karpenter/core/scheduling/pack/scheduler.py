@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
 _START: Final = 64
+_NUMBER_BITS: Final = 22
+_NUMBER: Final = (1 << _NUMBER_BITS) - 1
+"""The bits of a key that hold the number of a node; those above hold how full the node is."""
+
+_FULLNESS: Final = 2.0**40
 _RATIO_STEPS: Final = 2
 """The steps in which a better or worse ratio is told apart, so that fullness decides among similar nodes."""
 
@@ -63,6 +68,8 @@ class Nodes:
         """``free[resource, node]``."""
 
         self.count = free.shape[0]
+        self.changed: list[int] = []
+        """Nodes that have taken pods since their order was last put right."""
 
     def with_room(self, want: Sequence[int]) -> NDArray[np.bool_]:
         """Return which nodes have room for one more pod; an overdrawn node has none."""
@@ -89,6 +96,7 @@ class Nodes:
     def take(self, node: int, want: NDArray[np.int64], count: int = 1) -> None:
         """Put `count` pods on a node."""
         self.free[:, node] -= want * count
+        self.changed.append(node)
 
 
 class Claims:
@@ -200,21 +208,43 @@ class ResourceRatio:
     the other way round; among similar nodes to the fullest, since emptier ones may be consolidated.
     """
 
-    def __init__(self, axis: Sequence[str], free: NDArray[np.int64], usual: float) -> None:
-        """`free` is ``[resource, node]``; `usual` is the usual memory per cpu of pods."""
+    def __init__(self, axis: Sequence[str], nodes: Nodes, usual: float) -> None:
+        """`usual` is the usual memory per cpu of pods."""
+        self._nodes = nodes
         self._rows = [axis.index(CPU), axis.index(MEMORY)]
-        self._most = np.maximum(free[self._rows].max(axis=1, initial=1), 1)[:, None]
+        self._most = np.maximum(nodes.free[self._rows].max(axis=1, initial=1), 1)[:, None]
         self._usual = usual
+        every = np.arange(nodes.count)
+        self._surplus, self._keys = self._looked_at(every)
+        self._order = np.sort(self._keys)
+        nodes.changed.clear()
 
-    def ordered(
-        self, nodes: NDArray[np.int64], free: NDArray[np.int64], want: Sequence[int]
-    ) -> NDArray[np.int64]:
-        """Return some nodes, the best for a pod first; of equals, in the order given."""
-        room = free[self._rows][:, nodes]
-        surplus = self._usual * room[0] - room[1]
+    def ordered(self, fine: NDArray[np.bool_], want: Sequence[int]) -> NDArray[np.int64]:
+        """Return the nodes that are `fine`, the best for a pod first; of equals, in their order."""
+        if self._nodes.changed:
+            self._put_right()
+        fullest = self._order & _NUMBER
+        nodes = fullest[fine[fullest]]
+        surplus = self._surplus[nodes]
         wanted = self._usual * want[self._rows[0]] - want[self._rows[1]]
         worse = (np.abs(surplus - wanted) - np.abs(surplus)) / (abs(wanted) or 1.0)
-        return nodes[np.lexsort(((room / self._most).max(axis=0), np.round(worse * _RATIO_STEPS)))]
+        # There are five steps, from -2 to 2: small numbers, which are sorted by counting them.
+        return nodes[np.argsort(np.round(worse * _RATIO_STEPS).astype(np.int8), kind="stable")]
+
+    def _put_right(self) -> None:
+        """Move the nodes that have taken pods since to where they belong."""
+        changed = np.unique(self._nodes.changed)
+        self._nodes.changed.clear()
+        kept = np.delete(self._order, np.searchsorted(self._order, self._keys[changed]))
+        self._surplus[changed], self._keys[changed] = self._looked_at(changed)
+        late = np.sort(self._keys[changed])
+        self._order = np.insert(kept, np.searchsorted(kept, late), late)
+
+    def _looked_at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return how much cpu nodes have beside their memory, and their keys: fullness, then number."""
+        room = self._nodes.free[self._rows][:, nodes]
+        fullness = np.floor((room / self._most).max(axis=0, initial=-1.0) * _FULLNESS).astype(np.int64)
+        return self._usual * room[0] - room[1], (fullness << _NUMBER_BITS) + nodes
 
 
 class NewClaim(msgspec.Struct, frozen=True):
@@ -244,9 +274,7 @@ class Scheduler:
         }
         self.nodes = Nodes(amounts_of([node.free for node in problem.nodes], encoded.axis))
         usual = problem.options.usual
-        self._resource_ratio = (
-            ResourceRatio(encoded.axis, self.nodes.free, usual) if usual is not None else None
-        )
+        self._resource_ratio = ResourceRatio(encoded.axis, self.nodes, usual) if usual is not None else None
         self.node_groups = NodeGroups(problem.nodes, relevant_label_keys(every.values()))
         self.quiet = np.array([node.quiet for node in problem.nodes], bool)
         self.states = ClaimStates(encoded.well_known)
@@ -285,15 +313,13 @@ class Scheduler:
         room: NDArray[np.bool_] = suits[self.node_groups.of]
         if room.any():
             room = room & self.nodes.with_room(pod_data.pod_class.want)
-        return self.in_order(
-            np.flatnonzero(room & ~self.quiet if pod_data.pod_class.moved else room), pod_data
-        )
+        return self.in_order(room & ~self.quiet if pod_data.pod_class.moved else room, pod_data)
 
-    def in_order(self, nodes: NDArray[np.int64], pod_data: PodData) -> NDArray[np.int64]:
-        """Return existing nodes in the order in which they are tried, the best first."""
+    def in_order(self, fine: NDArray[np.bool_], pod_data: PodData) -> NDArray[np.int64]:
+        """Return the existing nodes that are `fine` in the order in which they are tried, the best first."""
         if self._resource_ratio is None:
-            return nodes
-        return self._resource_ratio.ordered(nodes, self.nodes.free, pod_data.pod_class.want)
+            return np.flatnonzero(fine)
+        return self._resource_ratio.ordered(fine, pod_data.pod_class.want)
 
     def node_takes(self, pod_data: PodData, node: int) -> bool:
         """Return whether an existing node takes one more pod; its group was checked before."""

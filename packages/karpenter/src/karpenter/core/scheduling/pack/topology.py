@@ -71,6 +71,7 @@ class Topology:
         self._groups: dict[TopologyGroupKey, TopologyGroup] = {}
         self._bins = {node.name: number for number, node in enumerate(problem.nodes)}
         self._nodes = {node.name: node for node in problem.topology_nodes}
+        self._by_domain: dict[str, dict[str, list[TopologyNode]]] = {}
         self._bound = _BoundPods(problem)
         self._counted: dict[tuple[NodeFilter, str], bool] = {}
         self._stated_by: dict[tuple[int, int], tuple[TopologyDemand, ...]] = {}
@@ -211,10 +212,19 @@ class Topology:
             # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
             if group.spec.filter.tolerates(template.pool.taints):
                 group.add_domains(template.domains(group.key))
-        for node in self._nodes.values():
-            domain = node.labels.get(group.key)
-            if domain is not None and domain not in group.counts and self.counts_node(group, node):
+        for domain, nodes in self._domains_of(group.key).items():
+            if domain not in group.counts and any(self.counts_node(group, node) for node in nodes):
                 group.add_domains((domain,))
+
+    def _domains_of(self, key: str) -> dict[str, list[TopologyNode]]:
+        """Return the nodes of each domain of a topology key, which many groups share."""
+        found = self._by_domain.get(key)
+        if found is None:
+            found = self._by_domain[key] = {}
+            for node in self._nodes.values():
+                if key in node.labels:
+                    found.setdefault(node.labels[key], []).append(node)
+        return found
 
     def _count(self, group: TopologyGroup, name: str, count: int) -> None:
         node = self._nodes.get(name)
