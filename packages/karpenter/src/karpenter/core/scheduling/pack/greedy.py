@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.scheduling.pack.one_by_one import OneByOne
+from karpenter.core.scheduling.pack.one_by_one import ClaimSearch, OneByOne
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,9 +64,12 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
 
 def depends_on_others(scheduler: Scheduler, each: PodClass) -> bool:
     """Return whether pods of a class that do not fit now may fit once other pods are placed."""
-    return each.devices or any(
-        pod_data.demands.depends_on_counts for pod_data in scheduler.pod_data[each.number]
-    )
+    if each.devices:
+        return True
+    for pod_data in scheduler.pod_data[each.number]:  # noqa: SIM110  asked for every class, and faster
+        if pod_data.demands.depends_on_counts:
+            return True
+    return False
 
 
 def place_class(scheduler: Scheduler, each: PodClass, count: int) -> int:
@@ -114,16 +117,28 @@ def _onto_nodes(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
 
 
 def _onto_claims(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
+    if count <= _FEW:
+        search = ClaimSearch(scheduler, pod_data, final=True)
+        while not search.gave_up and count and (found := search.find()) is not None:
+            scheduler.put_on_claim(pod_data, *found)
+            count -= 1
+        search.end()
+        if not search.gave_up:
+            return count
+    return _onto_claims_by_arrays(scheduler, pod_data, count)
+
+
+def _onto_claims_by_arrays(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
     candidates = scheduler.claims.with_room(pod_data.pod_class.want)
     caps = pod_data.host_caps(scheduler.nodes.count, scheduler.nodes.count + scheduler.claims.count)
     if caps is not None:
         candidates = candidates[caps[candidates] > 0]
     if not len(candidates):
         return count
-    single = caps is not None or pod_data.volumes
+    single = pod_data.pod_class.ports or pod_data.volumes
     if count <= _FEW or single or not _may_all_grow(scheduler, len(candidates)):
         return _one_by_one(scheduler, pod_data, count, candidates)
-    return _fill_evenly(scheduler, pod_data, count, candidates)
+    return _fill_evenly(scheduler, pod_data, count, candidates, caps)
 
 
 def _may_all_grow(scheduler: Scheduler, claims: int) -> bool:
@@ -150,9 +165,17 @@ def _one_by_one(scheduler: Scheduler, pod_data: PodData, count: int, candidates:
     return 0
 
 
-def _fill_evenly(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
+def _fill_evenly(
+    scheduler: Scheduler,
+    pod_data: PodData,
+    count: int,
+    candidates: NDArray[np.int64],
+    caps: NDArray[np.int64] | None,
+) -> int:
     """Fill the claims with the fewest pods first: the same as one by one, in one pass."""
     targets, most = reachable(scheduler, pod_data, candidates)
+    if caps is not None:
+        most = np.minimum(most, caps[candidates])
     taken = distribute_evenly(scheduler.claims.pods[candidates], most, count)
     for position in np.flatnonzero(taken).tolist():
         target = targets[position]
@@ -199,8 +222,11 @@ def room_for_many(
 
 def _onto_new(scheduler: Scheduler, pod_data: PodData, count: int, templates: Iterable[Template]) -> int:
     for template in templates:
+        new_claim = None
         while count:
-            new_claim = scheduler.new_claim(pod_data, template)
+            # Opening a claim of such pods changes nothing that the next one depends on but what is counted.
+            if new_claim is None or scheduler.counts_claims(template):
+                new_claim = scheduler.new_claim(pod_data, template)
             if new_claim is None:
                 break
             count -= scheduler.fill(pod_data, scheduler.open(new_claim), new_claim.state, count)
