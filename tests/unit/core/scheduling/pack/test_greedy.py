@@ -12,6 +12,7 @@ from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.pack.fill import room_for_many
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
     Preferences,
@@ -364,6 +365,6 @@ def test_room_is_counted_for_many_claims_at_once() -> None:
     scheduler.claims.used[:, 3] = 10**15  # one that holds more than any type has
     want = np.array(scheduler.encoded.classes[0].vector)
 
-    found = greedy.room_for_many(scheduler, state, np.arange(4), want)
+    found = room_for_many(scheduler, state, np.arange(4), want)
 
     assert found.tolist() == [1, 1, 1, 0]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from karpenter.core.scheduling.pack.fill import distribute_evenly, room_for_many
 from karpenter.core.scheduling.pack.one_by_one import ClaimSearch, OneByOne
 
 if TYPE_CHECKING:
@@ -136,16 +137,9 @@ def _onto_claims_by_arrays(scheduler: Scheduler, pod_data: PodData, count: int) 
     if not len(candidates):
         return count
     single = pod_data.pod_class.ports or pod_data.volumes
-    if count <= _FEW or single or not _may_all_grow(scheduler, len(candidates)):
+    if count <= _FEW or single or not scheduler.may_all_grow(len(candidates)):
         return _one_by_one(scheduler, pod_data, count, candidates)
     return _fill_evenly(scheduler, pod_data, count, candidates, caps)
-
-
-def _may_all_grow(scheduler: Scheduler, claims: int) -> bool:
-    """Return whether this many claims may become any type without checking limits in between."""
-    return not any(map(scheduler.needs_exact_check, scheduler.templates)) and all(
-        scheduler.limits_allow(template, claims) for template in scheduler.templates
-    )
 
 
 def _one_by_one(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
@@ -205,21 +199,6 @@ def reachable(
     return targets, most
 
 
-def room_for_many(
-    scheduler: Scheduler, state: ClaimState, claims: NDArray[np.int64], want: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return how many pods like this each of `claims` has room for once it is in `state`."""
-    used = scheduler.claims.used[:, claims]
-    best = np.zeros(len(claims), np.int64)
-    asked = want > 0
-    for row in state.frontier:
-        left = row[:, None] - used
-        count = (left[asked] // want[asked][:, None]).min(axis=0)
-        count[(left < 0).any(axis=0)] = 0
-        np.maximum(best, count, out=best)
-    return best
-
-
 def _onto_new(scheduler: Scheduler, pod_data: PodData, count: int, templates: Iterable[Template]) -> int:
     for template in templates:
         new_claim = None
@@ -233,31 +212,3 @@ def _onto_new(scheduler: Scheduler, pod_data: PodData, count: int, templates: It
         if not count or scheduler.must_wait:
             break
     return count
-
-
-def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """
-    Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
-
-    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that
-    of placing one pod at a time on the emptiest claim with room, the first of equals.
-    """
-    if int(most.sum()) <= count:
-        return most.copy()
-    low, high = int(held.min()), int(held.max()) + count
-    while low < high:  # the highest level that does not need more pods than there are
-        middle = (low + high + 1) // 2
-        if int(_up_to(held, most, middle).sum()) <= count:
-            low = middle
-        else:
-            high = middle - 1
-    given = _up_to(held, most, low)
-    rest = count - int(given.sum())
-    if rest:
-        open_ = np.flatnonzero((given < most) & (held + given == low))
-        given[open_[:rest]] += 1
-    return given
-
-
-def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
-    return np.clip(line - held, 0, most)

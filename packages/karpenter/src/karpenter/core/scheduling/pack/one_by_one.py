@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from karpenter.core.scheduling.pack.fill import ClaimFill
 from karpenter.core.scheduling.pack.scheduler import CLAIM_BITS
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _TAKEN: Final = int(np.iinfo(np.int64).max)
 _NO_CLAIM: Final = (_TAKEN, -1)
 _NO_NODES: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 _CLAIM: Final = (1 << CLAIM_BITS) - 1
+_FEW: Final = 8
+"""Up to this many pods, one at a time is faster than all at once."""
+
 _MOST_QUEUES: Final = 64
 """With more different claim states than this, arrays of all claims are faster than a look at each state."""
 
@@ -120,13 +124,25 @@ class OneByOne:
 
     def __init__(self, scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> None:
         self._scheduler = scheduler
-        changes: list[int] = []
-        self._candidates = [_Candidates(scheduler, pod_data, changes) for pod_data in by_relaxation]
+        self._changes: list[int] = []
+        self._candidates = [_Candidates(scheduler, pod_data, self._changes) for pod_data in by_relaxation]
+        self._many = ClaimFill(scheduler, by_relaxation[0])
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
-        while count and self._place_one():
-            count -= 1
+        pause, longest = 0, 1
+        while count:
+            if pause:
+                pause -= 1
+            elif count > _FEW and not self._candidates[0].has_nodes:
+                taken = self._many.place(count)
+                self._changes += taken
+                count -= len(taken)
+                longest = 1 if len(taken) > _FEW else 2 * longest
+                pause = longest
+            if count and not self._place_one():
+                break
+            count -= bool(count)
         self._candidates[0].end_search()
         return count
 
@@ -215,6 +231,11 @@ class _Candidates:
         self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
         self._search = ClaimSearch(scheduler, pod_data, final=False)
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether an existing node may still take a pod."""
+        return bool(len(self._nodes))
 
     def place_one(self) -> bool:
         """Place one pod, or say that it cannot be placed."""

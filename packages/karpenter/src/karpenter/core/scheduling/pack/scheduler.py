@@ -580,6 +580,12 @@ class Scheduler:
             limits.count_exactly(self._counted_types)
         return limits.allow_any(claims)
 
+    def may_all_grow(self, claims: int) -> bool:
+        """Whether this many claims may become any type without checking limits in between."""
+        return not any(map(self.needs_exact_check, self.templates)) and all(
+            self.limits_allow(template, claims) for template in self.templates
+        )
+
     def _may_bind(self, number: int) -> bool:
         """Whether a limit of a template may keep its next claim from becoming any type."""
         return number in self.pool_limits and self.pool_limits[number].may_bind()
