@@ -12,6 +12,7 @@ from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack import greedy
+from karpenter.core.scheduling.pack.fill import room_for_many
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
     Preferences,
@@ -205,6 +206,17 @@ def test_anti_affinity_takes_a_claim_each() -> None:
     assert bins(schedulers.placed(given)) == [["big-000", "a-000"], ["big-001", "a-001"], ["a-002"]]
 
 
+def test_many_pods_that_are_spread_over_nodes_fill_claims_evenly() -> None:
+    """Of many pods a claim takes as many as the skew leaves, and the others open claims of their own."""
+    given = problem(
+        replicas(pod("big", cpu="5", app="a"), 3),
+        replicas(pod("a", app="a", cpu="100m", spreads=[spread(HOSTNAME, app="a", skew=4)]), 20),
+        pools=[pool("p", T8)],
+    )
+
+    assert sizes(schedulers.placed(given)) == [4, 4, 4, 4, 4, 3]
+
+
 def test_when_no_claim_may_take_a_pod_a_new_one_is_opened() -> None:
     """Claims that are all closed to a class are not looked at."""
     avoiding = [affinity_term(HOSTNAME, app="a")]
@@ -353,6 +365,6 @@ def test_room_is_counted_for_many_claims_at_once() -> None:
     scheduler.claims.used[:, 3] = 10**15  # one that holds more than any type has
     want = np.array(scheduler.encoded.classes[0].vector)
 
-    found = greedy.room_for_many(scheduler, state, np.arange(4), want)
+    found = room_for_many(scheduler, state, np.arange(4), want)
 
     assert found.tolist() == [1, 1, 1, 0]

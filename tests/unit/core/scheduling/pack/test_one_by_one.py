@@ -10,6 +10,7 @@ import pytest
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack.one_by_one import OneByOne
+from karpenter.core.scheduling.pack.scheduler import SearchLimit
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
 from karpenter_local.testing.builders import (
@@ -31,7 +32,7 @@ from tests.unit.core.scheduling.pack import schedulers
 from tests.unit.core.scheduling.pack.schedulers import bins
 
 if TYPE_CHECKING:
-    from karpenter.api.pod import Pod
+    from karpenter.api.pod import Pod, TopologySpreadConstraint
     from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.problem import Problem
 
@@ -397,3 +398,61 @@ def test_a_claim_that_was_passed_over_is_taken_once_its_preference_is_relaxed() 
     )
 
     assert bins(schedulers.placed(given)) == [["a", "w-000", "w-001"]]
+
+
+# Searching claims.
+
+
+def crowd(*small: Pod) -> Problem:
+    """Return a problem with more full claims than are asked one after the other, and some small pods."""
+    apart = [affinity_term(HOSTNAME, app="big")]
+    full = replicas(pod("b", app="big", cpu="7900m", apart=apart), 40)
+    open_ = replicas(pod("o", app="big", cpu="7", apart=apart), 3)
+    return problem(full, open_, *small, pools=[pool("p", T8)], options=GREEDY)
+
+
+@pytest.mark.parametrize(
+    ("spreads", "claims"),
+    [
+        pytest.param([spread(ZONE, app="web")], 43, id="zone spread"),
+        pytest.param([spread(HOSTNAME, app="web")], 46, id="host spread"),
+        pytest.param([], 43, id="no constraint"),
+    ],
+)
+def test_a_search_that_many_claims_refuse_finds_what_arrays_find(
+    spreads: list[TopologySpreadConstraint], claims: int
+) -> None:
+    """After many full claims the search is given up, and the claim with room is found all the same."""
+    small = [
+        pod(f"w{number}", app="web", cpu=f"{300 - number}m", memory="100Mi", spreads=spreads)
+        for number in range(6)
+    ]
+
+    scheduler = schedulers.placed(crowd(*small))
+
+    assert scheduler.claims.count == claims
+    assert sum(len(each) for each in bins(scheduler)[40:]) == 9
+    assert scheduler.search_limit.refusals < 16
+
+
+def test_full_claims_are_not_asked_one_after_the_other_for_ever() -> None:
+    """Each search that is given up halves the limit; after a while the search is tried again."""
+    limit = SearchLimit()
+    for _ in range(5):
+        assert limit.begin()
+        limit.learn(gave_up=True)
+
+    tried = [limit.begin() for _ in range(33)]
+
+    assert tried == [False] * 32 + [True]
+    limit.learn(gave_up=False)
+    assert limit.refusals == 5
+
+
+def test_success_never_raises_the_patience_beyond_its_start() -> None:
+    """A search that finds a claim restores what failures took, and no more."""
+    limit, fresh = SearchLimit(), SearchLimit()
+
+    limit.learn(gave_up=False)
+
+    assert limit.refusals == fresh.refusals

@@ -81,8 +81,8 @@ def test_claims_take_pods() -> None:
     ours = Claims(3)
     ours.open(first)
 
-    ours.take(0, first, np.array([500, GIB, 1]))
-    ours.take(0, large, np.array([500, GIB, 1]), 3)
+    ours.take(0, first, (500, GIB, 1))
+    ours.take(0, large, (500, GIB, 1), 3)
 
     assert ours.pods[0] == 4
     assert ours.used[:, 0].tolist() == [2000, 4 * GIB, 4]
@@ -95,7 +95,7 @@ def test_claims_with_room() -> None:
     first = states((4, 8))[0]
     ours = Claims(3)
     for used in (4000, 3000, 0):
-        ours.take(ours.open(first), first, np.array([used, 0, 1]))
+        ours.take(ours.open(first), first, (used, 0, 1))
 
     assert ours.with_room((1000, 0, 1)).tolist() == [1, 2]
     assert ours.with_room((1000, 0, 1), 2).tolist() == [2]
@@ -115,7 +115,7 @@ def test_room_on_claims(used: tuple[int, ...], want: tuple[int, ...], expected: 
     """A claim takes as many pods as the most suitable of its machines holds, with what is there."""
     first = states((8, 8), (4, 32))[0]
     ours = Claims(3)
-    ours.take(ours.open(first), first, np.array(used))
+    ours.take(ours.open(first), first, used)
 
     assert ours.room_for(0, first, want) == expected
 
@@ -126,7 +126,7 @@ def test_any_number_of_claims() -> None:
     ours = Claims(3)
 
     for number in range(300):
-        ours.take(ours.open(first), first, np.array([number, 0, 1]))
+        ours.take(ours.open(first), first, (number, 0, 1))
 
     assert ours.count == 300
     assert ours.used[0, :300].tolist() == list(range(300))

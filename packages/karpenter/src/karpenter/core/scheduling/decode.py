@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karpenter.core.model.catalog import InstanceType, Offering
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, PoolOfferingTable, Template
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.pack.scheduler import Scheduler
@@ -51,7 +52,7 @@ class ClaimInstanceTypeOptions:
     def __init__(self, scheduler: Scheduler, claim: int, allowed: NDArray[np.bool_] | None = None) -> None:
         self._allowed = allowed
         self._state = scheduler.claims.states[claim]
-        self._used = tuple(scheduler.claims.used[:, claim].tolist())
+        self._used = scheduler.claims.totals[claim]
         self._reserved = scheduler.reservations.held(claim)
         self._min_values = scheduler.least.get(claim, _NO_MIN_VALUES)
         self._relaxed = claim in scheduler.relaxed
@@ -185,6 +186,7 @@ class DecodedPlan:
         """The claims as NodeClaims to create."""
         scheduler, numbers = self._scheduler, Counter[str]()
         labels: dict[int, dict[str, str]] = {}
+        purchases: dict[tuple[int, int], Purchase] = {}
         found = []
         for claim, state in enumerate(scheduler.claims.states):
             pool = state.template.pool
@@ -193,19 +195,16 @@ class DecodedPlan:
                 labels[state.number] = _labels(scheduler, state)
             table = state.template.table
             number = int(self._bought[claim])
-            offering, kind = table.offerings[number], table.types[int(table.owner[number])]
+            kind = table.types[int(table.owner[number])]
+            purchase = purchases.get((state.template.number, number))
+            if purchase is None:
+                purchase = _purchase(kind, table.offerings[number])
+                purchases[state.template.number, number] = purchase
             found.append(
                 NewNode(
                     name=f"{pool.name}-{numbers[pool.name]}",
                     pool=pool.name,
-                    purchase=Purchase(
-                        instance_type=kind.name,
-                        zone=offering.zone,
-                        capacity_type=offering.capacity_type,
-                        price=offering.price,
-                        reservation_id=offering.reservation_id,
-                        parts=offering.parts,
-                    ),
+                    purchase=purchase,
                     pods=tuple(self._pods[scheduler.nodes.count + claim]),
                     instance_type_options=ClaimInstanceTypeOptions(
                         scheduler, claim, self._allowed_types.get(claim)
@@ -237,6 +236,17 @@ class DecodedPlan:
         return _pods_of(self._scheduler)
 
 
+def _purchase(kind: InstanceType, offering: Offering) -> Purchase:
+    return Purchase(
+        instance_type=kind.name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        price=offering.price,
+        reservation_id=offering.reservation_id,
+        parts=offering.parts,
+    )
+
+
 def hourly(scheduler: Scheduler) -> float:
     """Return what the new nodes of a schedule cost per hour."""
     return DecodedPlan(scheduler).hourly
@@ -246,12 +256,14 @@ def _pods_of(scheduler: Scheduler) -> dict[int, list[str]]:
     """Return pod keys per bin; the pods of a class are interchangeable and assigned in order."""
     assigned: dict[int, int] = defaultdict(int)
     found: dict[int, list[str]] = defaultdict(list)
-    for placement in scheduler.placements:
-        start = assigned[placement.pod_data.pod_class.number]
-        assigned[placement.pod_data.pod_class.number] = start + placement.pod_count
-        found[placement.bin].extend(
-            pod.key for pod in placement.pod_data.pod_class.pods[start : start + placement.pod_count]
-        )
+    for pod_data, number, count in scheduler.placements.rows():
+        pod_class = pod_data.pod_class
+        start = assigned[pod_class.number]
+        assigned[pod_class.number] = start + count
+        if count == 1:
+            found[number].append(pod_class.pods[start].key)
+        else:
+            found[number].extend([pod.key for pod in pod_class.pods[start : start + count]])
     return found
 
 

@@ -32,7 +32,7 @@ from karpenter.core.scheduling.pack.topology import Topology
 from karpenter.core.scheduling.problem import NO_VOLUMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -138,6 +138,7 @@ class PodClass:
         constraints: PodConstraints,
         volumes: PodVolumes,
         moved: bool,
+        requests: Mapping[str, int],
         devices: bool = False,
     ) -> None:
         self.number = number
@@ -150,7 +151,7 @@ class PodClass:
 
         self.pods: list[Pod] = []
         self.ports: tuple[HostPort, ...] = host_ports(example)
-        self.requests = pod_requests(example)
+        self.requests = requests
         self.want: tuple[int, ...] = ()
         """The requests over the resource axis of the problem."""
 
@@ -161,26 +162,28 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
     """Return the classes of the problem's pods in the order of placing: the largest pods first."""
     specs, keys = _specs(problem)
     selected = tuple(sorted(keys))
+    cached_requests = _CachedRequests()
     cache = PodConstraintsCache(respect=problem.options.preferences == "Respect", avoidance=avoidance)
     known: dict[tuple[object, ...], PodClass] = {}
     found: list[PodClass] = []
     order = _Order()
     extras = _ProblemExtras(problem)
+    any_extras = bool(extras)
     for pod in problem.pods:
         meta, status = pod.metadata, pod.status
-        own = meta.labels
-        labels = tuple([(key, own[key]) for key in selected if key in own])
+        values = tuple(map(meta.labels.get, selected))
         reported = (
             _reported_resources(status)
             if status.container_statuses or status.init_container_statuses
             else b""
         )
         # The specs of the problem outlive this loop, so no other object has their ids.
-        usual = (specs[id(pod.spec)], meta.namespace, labels, reported)
-        identity = extras.identity(pod, usual) if extras else usual
+        usual = (specs[id(pod.spec)], meta.namespace, values, reported)
+        identity = extras.identity(pod, usual) if any_extras else usual
         group = known.get(identity)
         if group is None:
             volumes = problem.volumes.get(pod.key, NO_VOLUMES)
+            labels = tuple([(key, meta.labels[key]) for key in selected if key in meta.labels])
             group = known[identity] = PodClass(
                 number=len(found),
                 example=pod,
@@ -188,6 +191,7 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
                 volumes=volumes,
                 moved=pod.key in problem.moved,
                 devices=extras.claims_devices(pod),
+                requests=pod_requests(pod) if reported else cached_requests.of(pod),
             )
             found.append(group)
         group.pods.append(pod)
@@ -196,6 +200,22 @@ def classify(problem: Problem, *, avoidance: bool) -> list[PodClass]:
             group.pods.sort(key=order.within)
     found.sort(key=order.between)
     return found
+
+
+class _CachedRequests:
+    """The requests of pods; pods with equal containers are looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, dict[str, int]] = {}
+
+    def of(self, pod: Pod) -> dict[str, int]:
+        """Return the requests of a pod whose status says nothing about them."""
+        spec = pod.spec
+        key = _ENCODER.encode((spec.containers, spec.init_containers, spec.resources, spec.overhead))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = pod_requests(pod)
+        return found
 
 
 class _ProblemExtras:
@@ -337,8 +357,10 @@ class EncodedProblem:
         names.update(*(each.requests for each in self.classes), *(daemon.requests for daemon in daemons))
         self.axis = tuple(sorted(names))
         for each in self.classes:
-            each.want = tuple(each.requests.get(name, 0) for name in self.axis)
-            each.vector = np.array(each.want, np.int64)
+            each.want = tuple([each.requests.get(name, 0) for name in self.axis])
+        wants = np.array([each.want for each in self.classes], np.int64).reshape(-1, len(self.axis))
+        for each, vector in zip(self.classes, wants, strict=True):
+            each.vector = vector
         self.templates = [
             Template(number, pool, daemons, self.axis, self.well_known)
             for number, pool in enumerate(problem.pools)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.scheduling.pack.one_by_one import OneByOne
+from karpenter.core.scheduling.pack.fill import distribute_evenly, room_for_many
+from karpenter.core.scheduling.pack.one_by_one import ClaimSearch, OneByOne
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,9 +65,12 @@ def pack(scheduler: Scheduler, waiting: dict[int, int]) -> dict[int, int]:
 
 def depends_on_others(scheduler: Scheduler, each: PodClass) -> bool:
     """Return whether pods of a class that do not fit now may fit once other pods are placed."""
-    return each.devices or any(
-        pod_data.demands.depends_on_counts for pod_data in scheduler.pod_data[each.number]
-    )
+    if each.devices:
+        return True
+    for pod_data in scheduler.pod_data[each.number]:  # noqa: SIM110  asked for every class, and faster
+        if pod_data.demands.depends_on_counts:
+            return True
+    return False
 
 
 def place_class(scheduler: Scheduler, each: PodClass, count: int) -> int:
@@ -114,23 +118,28 @@ def _onto_nodes(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
 
 
 def _onto_claims(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
+    if count <= _FEW:
+        search = ClaimSearch(scheduler, pod_data, final=True)
+        while not search.gave_up and count and (found := search.find()) is not None:
+            scheduler.put_on_claim(pod_data, *found)
+            count -= 1
+        search.end()
+        if not search.gave_up:
+            return count
+    return _onto_claims_by_arrays(scheduler, pod_data, count)
+
+
+def _onto_claims_by_arrays(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
     candidates = scheduler.claims.with_room(pod_data.pod_class.want)
     caps = pod_data.host_caps(scheduler.nodes.count, scheduler.nodes.count + scheduler.claims.count)
     if caps is not None:
         candidates = candidates[caps[candidates] > 0]
     if not len(candidates):
         return count
-    single = caps is not None or pod_data.volumes
-    if count <= _FEW or single or not _may_all_grow(scheduler, len(candidates)):
+    single = pod_data.pod_class.ports or pod_data.volumes
+    if count <= _FEW or single or not scheduler.may_all_grow(len(candidates)):
         return _one_by_one(scheduler, pod_data, count, candidates)
-    return _fill_evenly(scheduler, pod_data, count, candidates)
-
-
-def _may_all_grow(scheduler: Scheduler, claims: int) -> bool:
-    """Return whether this many claims may become any type without checking limits in between."""
-    return not any(map(scheduler.needs_exact_check, scheduler.templates)) and all(
-        scheduler.limits_allow(template, claims) for template in scheduler.templates
-    )
+    return _fill_evenly(scheduler, pod_data, count, candidates, caps)
 
 
 def _one_by_one(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
@@ -150,9 +159,17 @@ def _one_by_one(scheduler: Scheduler, pod_data: PodData, count: int, candidates:
     return 0
 
 
-def _fill_evenly(scheduler: Scheduler, pod_data: PodData, count: int, candidates: NDArray[np.int64]) -> int:
+def _fill_evenly(
+    scheduler: Scheduler,
+    pod_data: PodData,
+    count: int,
+    candidates: NDArray[np.int64],
+    caps: NDArray[np.int64] | None,
+) -> int:
     """Fill the claims with the fewest pods first: the same as one by one, in one pass."""
     targets, most = reachable(scheduler, pod_data, candidates)
+    if caps is not None:
+        most = np.minimum(most, caps[candidates])
     taken = distribute_evenly(scheduler.claims.pods[candidates], most, count)
     for position in np.flatnonzero(taken).tolist():
         target = targets[position]
@@ -182,56 +199,16 @@ def reachable(
     return targets, most
 
 
-def room_for_many(
-    scheduler: Scheduler, state: ClaimState, claims: NDArray[np.int64], want: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return how many pods like this each of `claims` has room for once it is in `state`."""
-    used = scheduler.claims.used[:, claims]
-    best = np.zeros(len(claims), np.int64)
-    asked = want > 0
-    for row in state.frontier:
-        left = row[:, None] - used
-        count = (left[asked] // want[asked][:, None]).min(axis=0)
-        count[(left < 0).any(axis=0)] = 0
-        np.maximum(best, count, out=best)
-    return best
-
-
 def _onto_new(scheduler: Scheduler, pod_data: PodData, count: int, templates: Iterable[Template]) -> int:
     for template in templates:
+        new_claim = None
         while count:
-            new_claim = scheduler.new_claim(pod_data, template)
+            # Opening a claim of such pods changes nothing that the next one depends on but what is counted.
+            if new_claim is None or scheduler.counts_claims(template):
+                new_claim = scheduler.new_claim(pod_data, template)
             if new_claim is None:
                 break
             count -= scheduler.fill(pod_data, scheduler.open(new_claim), new_claim.state, count)
         if not count or scheduler.must_wait:
             break
     return count
-
-
-def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """
-    Return how many of `count` pods each claim gets when each pod goes to the claim with the fewest pods.
-
-    ``held[i]`` is what claim `i` has already, ``most[i]`` how many more it can take. The answer equals that
-    of placing one pod at a time on the emptiest claim with room, the first of equals.
-    """
-    if int(most.sum()) <= count:
-        return most.copy()
-    low, high = int(held.min()), int(held.max()) + count
-    while low < high:  # the highest level that does not need more pods than there are
-        middle = (low + high + 1) // 2
-        if int(_up_to(held, most, middle).sum()) <= count:
-            low = middle
-        else:
-            high = middle - 1
-    given = _up_to(held, most, low)
-    rest = count - int(given.sum())
-    if rest:
-        open_ = np.flatnonzero((given < most) & (held + given == low))
-        given[open_[:rest]] += 1
-    return given
-
-
-def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
-    return np.clip(line - held, 0, most)

@@ -251,6 +251,11 @@ class Narrowings:
             known = self._known[pattern] = _Remembered(limits, {})
         self._current = known
 
+    @property
+    def known(self) -> dict[int, tuple[ClaimState, ...]]:
+        """What :meth:`current` has worked out, by the number of the state."""
+        return self._current.next_states
+
     def current(self, state: ClaimState) -> tuple[ClaimState, ...]:
         """Return what `state` may become by the counts that were read last."""
         found = self._current.next_states.get(state.number)

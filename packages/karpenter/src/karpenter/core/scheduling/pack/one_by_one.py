@@ -4,6 +4,10 @@ Packing pod by pod, for classes whose possible bins depend on topology counts.
 A zone that is full now is open again once the others have caught up, so every pod asks again; but bins that
 can never take another pod of the class are dropped, and what spread and affinity allow is asked per node
 group and per claim state, not per bin.
+
+Most classes have few pods, and mostly one of the first claims that are asked takes one:
+:class:`ClaimSearch` asks claim after claim. After too many refusals it gives up, and the claims with room
+are found with arrays of all claims.
 """
 
 from __future__ import annotations
@@ -12,6 +16,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from karpenter.core.scheduling.pack.fill import ClaimFill
+from karpenter.core.scheduling.pack.scheduler import CLAIM_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +31,92 @@ if TYPE_CHECKING:
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
 _NO_CLAIM: Final = (_TAKEN, -1)
+_NO_NODES: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
+_CLAIM: Final = (1 << CLAIM_BITS) - 1
+_FEW: Final = 8
+"""Up to this many pods, one at a time is faster than all at once."""
+
+_MOST_QUEUES: Final = 64
+"""With more different claim states than this, arrays of all claims are faster than a look at each state."""
+
+
+class ClaimSearch:
+    """Finds the claim with the fewest pods that takes one more pod, the first of equals."""
+
+    __slots__ = ("_closed", "_final", "_narrowings", "_pod_data", "_refusals", "_scheduler", "gave_up")
+
+    def __init__(self, scheduler: Scheduler, pod_data: PodData, *, final: bool) -> None:
+        """`final` says that a claim that refuses one pod refuses every other pod of the class."""
+        self._scheduler = scheduler
+        self._pod_data = pod_data
+        self._narrowings = scheduler.narrowings(pod_data)
+        self._final = final
+        self._refusals = 0
+        self._closed: list[tuple[list[int], int]] = []
+        """Entries that were taken from the queues, since their claims can never take such a pod."""
+
+        self.gave_up = len(scheduler.claims.queues) > _MOST_QUEUES or not scheduler.search_limit.begin()
+
+    def find(self) -> tuple[int, ClaimState] | None:
+        """Return the claim and what it becomes; None when there is none, or when the search gave up."""
+        scheduler, pod_data = self._scheduler, self._pod_data
+        self._narrowings.refresh()
+        passed: list[tuple[list[int], int]] = []
+        found: tuple[int, ClaimState] | None = None
+        while (place := self._emptiest()) is not None:
+            queue, entry, next_states = place
+            claim = entry & _CLAIM
+            state = scheduler.first_that_holds(pod_data, claim, next_states)
+            if state is not None:
+                found = claim, state
+                if self._refusals:
+                    self._refusals -= 1
+                    scheduler.search_limit.learn(gave_up=False)
+                break
+            self._refusals += 1
+            if self._refusals > scheduler.search_limit.refusals:
+                self.gave_up = True
+                scheduler.search_limit.learn(gave_up=True)
+                break
+            heappop(queue)
+            closed = self._final or is_closed(scheduler, pod_data, claim)
+            (self._closed if closed else passed).append((queue, entry))
+        for queue, entry in passed:
+            heappush(queue, entry)
+        return found
+
+    def end(self) -> None:
+        """Put back what was taken from the queues."""
+        while self._closed:
+            heappush(*self._closed.pop())
+
+    def _emptiest(self) -> tuple[list[int], int, tuple[ClaimState, ...]] | None:
+        """Return the queue and the entry of the claim with the fewest pods, and what it may become."""
+        claims, known, states = self._scheduler.claims, self._narrowings.known, self._scheduler.states.all
+        held, best = claims.held, _TAKEN
+        found: tuple[list[int], int, tuple[ClaimState, ...]] | None = None
+        for number, queue in claims.queues.items():
+            while queue and held[queue[0] & _CLAIM] != queue[0] >> CLAIM_BITS:
+                heappop(queue)
+            if queue and queue[0] < best:
+                next_states = known.get(number)
+                if next_states is None:
+                    next_states = self._narrowings.current(states[number])
+                if next_states:
+                    best = queue[0]
+                    found = queue, best, next_states
+        return found
+
+
+def is_closed(scheduler: Scheduler, pod_data: PodData, claim: int) -> bool:
+    """Return whether a claim can never take another such pod."""
+    number = scheduler.nodes.count + claim
+    if pod_data.is_closed(number) or (
+        scheduler.devices is not None and scheduler.lacks_devices(pod_data, number)
+    ):
+        return True
+    state = scheduler.states.step(scheduler.claims.states[claim], pod_data.requirements)
+    return state is None or not state.fits(scheduler.claims.total(claim, pod_data.pod_class.want))
 
 
 class OneByOne:
@@ -31,20 +124,36 @@ class OneByOne:
 
     def __init__(self, scheduler: Scheduler, by_relaxation: Sequence[PodData]) -> None:
         self._scheduler = scheduler
-        changes: list[int] = []
-        self._candidates = [_Candidates(scheduler, pod_data, changes) for pod_data in by_relaxation]
+        self._changes: list[int] = []
+        self._candidates = [_Candidates(scheduler, pod_data, self._changes) for pod_data in by_relaxation]
+        self._many = ClaimFill(scheduler, by_relaxation[0])
 
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
-        while count and self._place_one():
-            count -= 1
+        pause, longest = 0, 1
+        while count:
+            if pause:
+                pause -= 1
+            elif count > _FEW and not self._candidates[0].has_nodes:
+                taken = self._many.place(count)
+                self._changes += taken
+                count -= len(taken)
+                longest = 1 if len(taken) > _FEW else 2 * longest
+                pause = longest
+            if count and not self._place_one():
+                break
+            count -= bool(count)
+        self._candidates[0].end_search()
         return count
 
     def _place_one(self) -> bool:
         """Place one pod, relaxing its preferences one after the other."""
         self._scheduler.must_wait = False
-        for candidates in self._candidates:
-            if candidates.place_one():
+        for position, candidates in enumerate(self._candidates):
+            placed = candidates.place_one()
+            if position or not placed:  # other relaxations must find all claims in the queues
+                candidates.end_search()
+            if placed:
                 return True
             if self._scheduler.must_wait:
                 return False
@@ -118,11 +227,15 @@ class _Candidates:
         """Claims that took a pod under any relaxation."""
 
         self._read = 0
-        self._nodes = np.zeros(0, np.int64)
+        self._nodes = scheduler.nodes_for(pod_data) if scheduler.nodes.count else _NO_NODES
         self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
-        if scheduler.nodes.count:
-            self._nodes = scheduler.nodes_for(pod_data)
+        self._search = ClaimSearch(scheduler, pod_data, final=False)
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether an existing node may still take a pod."""
+        return bool(len(self._nodes))
 
     def place_one(self) -> bool:
         """Place one pod, or say that it cannot be placed."""
@@ -151,7 +264,23 @@ class _Candidates:
             self._nodes = np.delete(self._nodes, full)
         return found
 
+    def end_search(self) -> None:
+        """Put back what the search has taken from the queues of the claims."""
+        self._search.end()
+
     def _onto_claim(self) -> bool:
+        if not self._search.gave_up:
+            found = self._search.find()
+            if found is not None:
+                self._scheduler.put_on_claim(self._pod_data, *found)
+                self._changes.append(found[0])
+                return True
+            self._search.end()
+            if not self._search.gave_up:
+                return False
+        return self._onto_claim_by_arrays()
+
+    def _onto_claim_by_arrays(self) -> bool:
         scheduler, pod_data = self._scheduler, self._pod_data
         if self._seen < scheduler.claims.count:
             self._notice(scheduler.claims.with_room(pod_data.pod_class.want, self._seen))
@@ -164,7 +293,7 @@ class _Candidates:
             pods, claim, row = place
             row.take(claim)
             state = scheduler.next_state(pod_data, claim)
-            if state is None and not self._is_closed(claim):
+            if state is None and not is_closed(scheduler, pod_data, claim):
                 passed.append((row, claim, pods))
         for row, other, pods in passed:
             row.put(other, pods)
@@ -173,7 +302,7 @@ class _Candidates:
         scheduler.put_on_claim(pod_data, claim, state)
         self._changes.append(claim)
         self._read = len(self._changes)
-        self._row(state.number).put(claim, int(scheduler.claims.pods[claim]))
+        self._row(state.number).put(claim, scheduler.claims.held[claim])
         return True
 
     def _notice(self, claims: NDArray[np.int64]) -> None:
@@ -190,9 +319,9 @@ class _Candidates:
         for claim in sorted(set(self._changes[self._read :])):
             for row in self._rows.values():
                 row.take(claim)
-            if not self._is_closed(claim):
+            if not is_closed(self._scheduler, self._pod_data, claim):
                 claims = self._scheduler.claims
-                self._row(int(claims.state[claim])).put(claim, int(claims.pods[claim]))
+                self._row(claims.states[claim].number).put(claim, claims.held[claim])
         self._read = len(self._changes)
 
     def _row(self, number: int) -> _ClaimQueue:
@@ -209,17 +338,6 @@ class _Candidates:
             if row.best < best and narrowings.current(states[number]):
                 best, found = row.best, row
         return (*best, found) if found is not None else None
-
-    def _is_closed(self, claim: int) -> bool:
-        """Whether a claim can never take another such pod."""
-        scheduler, pod_data = self._scheduler, self._pod_data
-        number = scheduler.nodes.count + claim
-        if pod_data.is_closed(number) or (
-            scheduler.devices is not None and scheduler.lacks_devices(pod_data, number)
-        ):
-            return True
-        state = scheduler.states.step(scheduler.claims.states[claim], pod_data.requirements)
-        return state is None or not state.fits(scheduler.claims.total(claim, pod_data.pod_class.want))
 
     def _onto_new(self) -> bool:
         scheduler, pod_data = self._scheduler, self._pod_data

@@ -19,6 +19,8 @@ Exact integers throughout.
 from __future__ import annotations
 
 from array import array
+from heapq import heappush
+from operator import add, sub
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -50,12 +52,22 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
+CLAIM_BITS: Final = 32
+"""The bits of an entry of a queue that hold the number of the claim; the pods of the claim are above them."""
+
 _START: Final = 64
 _NUMBER_BITS: Final = 22
 _NUMBER: Final = (1 << _NUMBER_BITS) - 1
 """The bits of a key that hold the number of a node; those above hold how full the node is."""
 
 _FULLNESS: Final = 2.0**40
+_MOST_REFUSALS: Final = 16
+_PASSED_OVER: Final = 32
+"""After this many classes without, claims are asked one after the other again."""
+
+_FEW: Final = 4
+"""Up to this many claims, writing them into the arrays one after the other is faster than all at once."""
+
 _RATIO_STEPS: Final = 2
 """The steps in which a better or worse ratio is told apart, so that fullness decides among similar nodes."""
 
@@ -100,47 +112,90 @@ class Nodes:
 
 
 class Claims:
-    """The claims of this run: their usage and their states."""
+    """
+    The claims of this run: their usage and their states.
+
+    A question about one claim reads Python values, which is faster than reading one element of an array.
+    A question about all claims reads arrays, which are brought up to date when they are asked for.
+    """
 
     def __init__(self, width: int) -> None:
         self.count = 0
-        self.used = np.zeros((width, _START), np.int64)
-        """``used[resource, claim]``."""
-
-        self.head = np.zeros((width, _START), np.int64)
-        """An upper bound of what is left per resource; the frontier of the state is exact."""
-
-        self.pods = np.zeros(_START, np.int64)
-        self.state = np.zeros(_START, np.int64)
         self.states: list[ClaimState] = []
+        self.held: list[int] = []
+        """The number of pods on each claim."""
+
+        self.queues: dict[int, list[int]] = {}
+        """
+        The claims in each state, by the number of the state: a heap of ``pods << CLAIM_BITS | claim``. An
+        entry with another number of pods than its claim has by now is out of date.
+        """
+
+        self.totals: list[tuple[int, ...]] = []
+        """What the pods on each claim request."""
+
+        self._nothing = (0,) * width
+        self._changed: set[int] = set()
+        """The claims of which the arrays do not know everything."""
+
+        self._used = np.zeros((width, _START), np.int64)
+        self._head = np.zeros((width, _START), np.int64)
+        self._pods = np.zeros(_START, np.int64)
+        self._state = np.zeros(_START, np.int64)
+
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """``used[resource, claim]``."""
+        self._update()
+        return self._used
+
+    @property
+    def head(self) -> NDArray[np.int64]:
+        """An upper bound of what is left, ``head[resource, claim]``; the frontier of the state is exact."""
+        self._update()
+        return self._head
+
+    @property
+    def pods(self) -> NDArray[np.int64]:
+        """The number of pods on each claim."""
+        self._update()
+        return self._pods
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """The number of the state of each claim."""
+        self._update()
+        return self._state
 
     def open(self, state: ClaimState) -> int:
         """Add an empty claim and return its number."""
         number = self.count
-        if number == len(self.pods):
-            self._widen()
         self.count += 1
         self.states.append(state)
-        self.state[number] = state.number
-        self.head[:, number] = state.ceiling
+        self.held.append(0)
+        self.totals.append(self._nothing)
+        self._changed.add(number)
+        heappush(self.queues.setdefault(state.number, []), number)
         return number
 
     def with_room(self, want: Sequence[int], first: int = 0) -> NDArray[np.int64]:
         """Return which claims, from the `first` on, may have room for one more pod."""
         room = self.pods[first : self.count] >= 0
-        for row, amount in zip(self.head, want, strict=True):
+        for row, amount in zip(self._head, want, strict=True):
             if amount > 0:
                 room &= row[first : self.count] >= amount
         return np.flatnonzero(room) + first
 
     def total(self, claim: int, want: Sequence[int], count: int = 1) -> tuple[int, ...]:
         """Return what a claim would use with `count` more pods."""
-        used = self.used[:, claim].tolist()
+        used = self.totals[claim]
+        if count == 1:
+            return tuple(map(add, used, want))
         return tuple(u + w * count for u, w in zip(used, want, strict=True))
 
     def room_for(self, claim: int, state: ClaimState, want: Sequence[int]) -> int:
         """Return how many pods like this a claim in `state` has room for."""
-        used = self.used[:, claim].tolist()
+        used = self.totals[claim]
         best = 0
         for row in state.rows:
             count = min((r - u) // w for r, u, w in zip(row, used, want, strict=True) if w > 0)
@@ -148,28 +203,76 @@ class Claims:
                 best = count
         return best
 
-    def take(self, claim: int, state: ClaimState, want: NDArray[np.int64], count: int = 1) -> None:
+    def take(self, claim: int, state: ClaimState, want: Sequence[int], count: int = 1) -> None:
         """Put `count` pods on a claim, which becomes `state`."""
-        used = self.used[:, claim]
-        used += want if count == 1 else want * count
-        self.pods[claim] += count
-        if state is not self.states[claim]:
-            self.states[claim] = state
-            self.state[claim] = state.number
-        np.subtract(state.ceiling, used, out=self.head[:, claim])
+        self.totals[claim] = self.total(claim, want, count)
+        self.states[claim] = state
+        held = self.held[claim] = self.held[claim] + count
+        self._changed.add(claim)
+        queue = self.queues.get(state.number)
+        if queue is None:
+            queue = self.queues[state.number] = []
+        heappush(queue, held << CLAIM_BITS | claim)
 
-    def _widen(self) -> None:
-        length = 2 * len(self.pods)
-        self.used = _wider(self.used, length)
-        self.head = _wider(self.head, length)
-        self.pods = _wider(self.pods[None], length)[0]
-        self.state = _wider(self.state[None], length)[0]
+    def _update(self) -> None:
+        """Bring the arrays up to date."""
+        if not self._changed:
+            return
+        length = len(self._pods)
+        if self.count > length:
+            while length < self.count:
+                length *= 2
+            self._used, self._head = _wider(self._used, length), _wider(self._head, length)
+            self._pods, self._state = (
+                _wider(self._pods[None], length)[0],
+                _wider(self._state[None], length)[0],
+            )
+        if len(self._changed) <= _FEW:
+            for claim in self._changed:
+                state, total = self.states[claim], self.totals[claim]
+                self._used[:, claim] = total
+                self._head[:, claim] = tuple(map(sub, state.most, total))
+                self._pods[claim], self._state[claim] = self.held[claim], state.number
+        else:
+            some = list(self._changed)
+            states = [self.states[claim] for claim in some]
+            totals = np.array([self.totals[claim] for claim in some], np.int64).T
+            self._used[:, some] = totals
+            self._head[:, some] = np.array([state.most for state in states], np.int64).T - totals
+            self._pods[some] = [self.held[claim] for claim in some]
+            self._state[some] = [state.number for state in states]
+        self._changed.clear()
 
 
 def _wider(table: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     wide = np.zeros((table.shape[0], length), np.int64)
     wide[:, : table.shape[1]] = table
     return wide
+
+
+class SearchLimit:
+    """
+    How many claims may refuse a pod, before all claims are looked at with arrays.
+
+    Where many claims are full, asking one after the other is useless for the next pods too.
+    """
+
+    def __init__(self) -> None:
+        self.refusals = _MOST_REFUSALS
+        self._passed_over = 0
+
+    def begin(self) -> bool:
+        """Return whether claims are asked one after the other for the next class."""
+        if self.refusals:
+            return True
+        self._passed_over += 1
+        if self._passed_over % _PASSED_OVER == 0:
+            self.refusals = _FEW
+        return False
+
+    def learn(self, *, gave_up: bool) -> None:
+        """Remember whether a claim was found, or the search was given up."""
+        self.refusals = self.refusals // 2 if gave_up else min(self.refusals + 1, _MOST_REFUSALS)
 
 
 class PodPlacement(NamedTuple):
@@ -193,6 +296,10 @@ class PodPlacements:
         self._pod_data.append(pod_data)
         self._bins.append(number)
         self._many.append(pod_count)
+
+    def rows(self) -> Iterator[tuple[PodData, int, int]]:
+        """Yield the placements as plain tuples: what was placed, on which bin, how many pods."""
+        return zip(self._pod_data, self._bins, self._many, strict=True)
 
     def __iter__(self) -> Iterator[PodPlacement]:
         """Yield the placements in the order in which they were made."""
@@ -279,12 +386,20 @@ class Scheduler:
         self.quiet = np.array([node.quiet for node in problem.nodes], bool)
         self.states = ClaimStates(encoded.well_known)
         self.claims = Claims(len(encoded.axis))
+        self.search_limit = SearchLimit()
         self._nothing = (0,) * len(encoded.axis)
         self.placements = PodPlacements()
         self.least: dict[int, dict[str, int]] = {}
         self.relaxed: set[int] = set()
         self.reservations = ReservationManager(self.templates, strict=problem.options.reserved == "strict")
         self.pool_limits = pool_limits(self.templates)
+        self._unrestricted = {
+            each.number
+            for each in self.templates
+            if not (each.min_values or each.reserves or self._may_bind(each.number))
+        }
+        """The templates of which one more claim may become any type, whatever else is placed."""
+
         world = encoded.devices
         self.devices = Allocator(world, self.states, problem.nodes) if world is not None else None
         self._ports: dict[int, tuple[HostPort, ...]] = {}
@@ -365,22 +480,34 @@ class Scheduler:
 
     def next_state(self, pod_data: PodData, claim: int) -> ClaimState | None:
         """Return what a claim would become by taking one more pod, or None when it cannot."""
-        number = self.nodes.count + claim
-        if pod_data.host_cap(number) < 1 or not self.fits_ports(pod_data, number):
+        return self.first_that_holds(pod_data, claim, self.narrowings(pod_data).of(self.claims.states[claim]))
+
+    def first_that_holds(
+        self, pod_data: PodData, claim: int, next_states: Sequence[ClaimState]
+    ) -> ClaimState | None:
+        """Return the first of some states in which a claim can hold one more pod."""
+        number, ports = self.nodes.count + claim, pod_data.pod_class.ports
+        if (ports or pod_data.demands.hosts) and (
+            pod_data.host_cap(number) < 1 or not self.fits_ports(pod_data, number)
+        ):
             return None
         total = self.claims.total(claim, pod_data.pod_class.want)
-        for state in self.narrowings(pod_data).of(self.claims.states[claim]):
-            narrowed = self.beside_daemon_ports(pod_data, state)
+        for state in next_states:
+            narrowed = self.beside_daemon_ports(pod_data, state) if ports else state
             if self.devices is not None:
                 narrowed = self.with_devices(pod_data, number, narrowed, total)
-            if narrowed is not None and self.holds(claim, narrowed, total):
+            if narrowed is not None and (
+                narrowed.fits(total)
+                if narrowed.template.number in self._unrestricted
+                else self.holds(claim, narrowed, total)
+            ):
                 return narrowed
         return None
 
     def put_on_claim(self, pod_data: PodData, claim: int, state: ClaimState, count: int = 1) -> None:
         """Put pods on a claim, which thereby becomes `state`."""
         changed = state is not self.claims.states[claim]
-        self.claims.take(claim, state, pod_data.pod_class.vector, count)
+        self.claims.take(claim, state, pod_data.pod_class.want, count)
         if self.devices is not None:
             total = self.claims.total(claim, self._nothing, 0)
             self.devices.put(pod_data.pod_class, self.nodes.count + claim, state, total)
@@ -388,11 +515,11 @@ class Scheduler:
             bits = self.within_limits(claim, state, self.claims.total(claim, pod_data.pod_class.want, 0))
             found = self.reservations.obtainable(claim, state.template, bits)
             self.reservations.hold(claim, found or frozenset())
-        limits = self.pool_limits.get(state.template.number)
-        if limits is not None and limits.is_exact:
-            limits.take(claim, self._counted_types(claim))
-        number = self.nodes.count + claim
-        self._record(pod_data, number, count)
+        if state.template.number not in self._unrestricted:
+            limits = self.pool_limits.get(state.template.number)
+            if limits is not None and limits.is_exact:
+                limits.take(claim, self._counted_types(claim))
+        self._record(pod_data, self.nodes.count + claim, count)
         self._topology_counts.on_claim(pod_data, claim, state, count, changed=changed)
 
     def new_claim(self, pod_data: PodData, template: Template) -> NewClaim | None:
@@ -434,6 +561,8 @@ class Scheduler:
         limits = self.pool_limits.get(new_claim.state.template.number)
         if limits is not None:
             limits.opened(claim)
+            if limits.may_bind():
+                self._unrestricted.discard(new_claim.state.template.number)
         return claim
 
     def starts(self, state: ClaimState, want: Sequence[int]) -> bool:
@@ -458,9 +587,15 @@ class Scheduler:
             taken += 1
         return taken
 
+    def counts_claims(self, template: Template) -> bool:
+        """Whether a new claim of a template may leave too little for the next: of limits or of devices."""
+        return self.devices is not None or not self.may_open(template) or self.needs_exact_check(template)
+
     def needs_exact_check(self, template: Template) -> bool:
         """Whether limits, minValues or reservations are checked for each pod on a claim of a template."""
-        return not self.limits_allow(template, 1) or bool(template.min_values) or template.reserves
+        return template.number not in self._unrestricted and (
+            not self.limits_allow(template, 1) or bool(template.min_values) or template.reserves
+        )
 
     def limits_allow(self, template: Template, claims: int) -> bool:
         """Whether `claims` claims of a template may become any type within the limits of the NodePool."""
@@ -470,6 +605,16 @@ class Scheduler:
         if not limits.is_exact and limits.may_bind():
             limits.count_exactly(self._counted_types)
         return limits.allow_any(claims)
+
+    def may_all_grow(self, claims: int) -> bool:
+        """Whether this many claims may become any type without checking limits in between."""
+        return not any(map(self.needs_exact_check, self.templates)) and all(
+            self.limits_allow(template, claims) for template in self.templates
+        )
+
+    def _may_bind(self, number: int) -> bool:
+        """Whether a limit of a template may keep its next claim from becoming any type."""
+        return number in self.pool_limits and self.pool_limits[number].may_bind()
 
     def may_release(self) -> bool:
         """Whether narrowing a claim may release a reservation or a limit that other pods wait for."""

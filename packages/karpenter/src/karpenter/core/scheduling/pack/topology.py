@@ -53,10 +53,8 @@ class TopologyDemands(msgspec.Struct, frozen=True):
     hosts: tuple[TopologyDemand, ...] = ()
     """Groups over kubernetes.io/hostname, whose domains are the bins."""
 
-    @property
-    def depends_on_counts(self) -> bool:
-        """Whether a bin that refuses a pod now may take it once other pods are placed."""
-        return bool(self.domains) or any(a.group.kind is TopologyType.POD_AFFINITY for a in self.hosts)
+    depends_on_counts: bool = False
+    """Whether a bin that refuses a pod now may take it once other pods are placed."""
 
 
 _NOTHING: Final = TopologyDemands()
@@ -100,9 +98,10 @@ class Topology:
         ]
         if not found:
             return _NOTHING
-        return TopologyDemands(
-            tuple(d for d in found if not d.group.by_host), tuple(d for d in found if d.group.by_host)
-        )
+        domains = tuple(d for d in found if not d.group.by_host)
+        hosts = tuple(d for d in found if d.group.by_host)
+        depends = bool(domains) or any(d.group.kind is TopologyType.POD_AFFINITY for d in hosts)
+        return TopologyDemands(domains, hosts, depends)
 
     def counting(self, constraints: PodConstraints) -> tuple[TopologyGroup, ...]:
         """Return the groups that count pods with these constraints wherever they are placed."""

@@ -10,8 +10,9 @@ The domains of ``kubernetes.io/hostname`` are the bins themselves, counted by nu
 
 from __future__ import annotations
 
+from array import array
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -74,6 +75,7 @@ class TopologyGroup:
 
         self.hosts = HostCounts()
         self.version = 0
+        """Changes whenever the domains that the counts allow may do so."""
 
     @property
     def by_host(self) -> bool:
@@ -92,8 +94,10 @@ class TopologyGroup:
 
     def add(self, domain: str, count: int = 1) -> None:
         """Count pods in a domain."""
-        self.counts[domain] = self.counts.get(domain, 0) + count
-        self.version += 1
+        before = self.counts.get(domain, 0)
+        self.counts[domain] = before + count
+        if not before or self.kind is TopologyType.SPREAD:  # affinity asks only whether there is any pod
+            self.version += 1
 
     def allowed_domains(self, strict: Requirement, *, self_selecting: bool) -> dict[str, int] | None:
         """
@@ -148,7 +152,7 @@ class HostCounts:
 
     def __init__(self) -> None:
         self._sparse: dict[int, int] = {}
-        self._dense: NDArray[np.int32] | None = None
+        self._dense: array[int] | None = None
         self.elsewhere = 0
         """Pods on nodes that are not part of the run."""
 
@@ -158,7 +162,7 @@ class HostCounts:
     def __getitem__(self, number: int) -> int:
         if self._dense is None:
             return self._sparse.get(number, 0)
-        return int(self._dense[number]) if number < len(self._dense) else 0
+        return self._dense[number] if number < len(self._dense) else 0
 
     def add(self, number: int, count: int = 1) -> None:
         """Count pods on a bin."""
@@ -168,9 +172,9 @@ class HostCounts:
                 self._spread_out()
             return
         if number >= len(self._dense):
-            wider = np.zeros(max(2 * len(self._dense), number + 1), np.int32)
-            wider[: len(self._dense)] = self._dense
-            self._dense = wider
+            self._dense.frombytes(
+                bytes(self._dense.itemsize * (max(2 * len(self._dense), number + 1) - len(self._dense)))
+            )
         self._dense[number] += count
 
     def of(self, first: int, last: int) -> NDArray[np.int32]:
@@ -181,15 +185,24 @@ class HostCounts:
                 if first <= number < last:
                     found[number - first] = count
             return found
-        known = self._dense[first:last]
+        known = np.frombuffer(self._dense, np.int32)[first:last]
         found[: len(known)] = known
         return found
 
     def _spread_out(self) -> None:
-        self._dense = np.zeros(2 * (max(self._sparse) + 1), np.int32)
+        self._dense = array("i", [0] * (2 * (max(self._sparse) + 1)))
         for number, count in self._sparse.items():
             self._dense[number] = count
         self._sparse = {}
+
+
+class _Effects(NamedTuple):
+    """Where a pod on a claim in one state counts."""
+
+    hosts: list[HostCounts]
+    domains: list[tuple[TopologyGroup, str]]
+    open: list[TopologyGroup]
+    """Groups for which the claim has more than one domain left."""
 
 
 class TopologyCounts:
@@ -203,13 +216,15 @@ class TopologyCounts:
     def __init__(self, topology: Topology, nodes: Sequence[ExistingNode]) -> None:
         self._topology = topology
         self._nodes = nodes
+        self._first_claim = len(nodes)
         self._groups: dict[int, tuple[TopologyGroup, ...]] = {}
         """The groups that count pods, by the number of their constraints."""
 
         self._pending: dict[int, dict[TopologyGroup, int]] = {}
         """Pods on claims with more than one domain left, by claim and group."""
 
-        self._admits: dict[tuple[int, TopologyGroup], bool] = {}
+        self._effects: dict[tuple[int, int], _Effects] = {}
+        """What a pod counts for, by the number of its constraints and the state of its claim."""
 
     def groups(self, pod_data: PodData) -> tuple[TopologyGroup, ...]:
         """Return the groups that count the pods of a class."""
@@ -234,28 +249,38 @@ class TopologyCounts:
         self, pod_data: PodData, claim: int, state: ClaimState, count: int, *, changed: bool
     ) -> None:
         """Count pods that were put on a claim, which is now in `state`; `changed` if it was not before."""
-        for group in self.groups(pod_data):
-            if not self._admitted(state, group):
-                continue
-            if group.by_host:
-                group.hosts.add(len(self._nodes) + claim, count)
-            else:
-                self._count(group, claim, state, count)
+        key = (pod_data.pod_class.constraints.number, state.number)
+        effects = self._effects.get(key)
+        if effects is None:
+            effects = self._effects[key] = self._effects_of(pod_data, state)
+        for host in effects.hosts:
+            host.add(self._first_claim + claim, count)
+        for group, domain in effects.domains:
+            group.add(domain, count)
+        if effects.open:
+            waiting = self._pending.setdefault(claim, {})
+            for group in effects.open:
+                waiting[group] = waiting.get(group, 0) + count
         if changed and claim in self._pending:
             self._count_settled(claim, state)
 
-    def _count(self, group: TopologyGroup, claim: int, state: ClaimState, count: int) -> None:
-        domains = state.domains(group.key)
-        # Until the claim is launched its zone is unknown, so anti-affinity blocks every zone that it may
-        # still get.
-        if group.kind in {TopologyType.POD_ANTI_AFFINITY, TopologyType.INVERSE_ANTI_AFFINITY}:
-            for domain in domains or ():
-                group.add(domain, count)
-        elif domains is not None and len(domains) == 1:
-            group.add(next(iter(domains)), count)
-        else:
-            waiting = self._pending.setdefault(claim, {})
-            waiting[group] = waiting.get(group, 0) + count
+    def _effects_of(self, pod_data: PodData, state: ClaimState) -> _Effects:
+        found = _Effects([], [], [])
+        for group in self.groups(pod_data):
+            if not self._topology.counts_labels(group, state.requirements, state.template.pool.taints):
+                continue
+            domains = state.domains(group.key) if not group.by_host else None
+            if group.by_host:
+                found.hosts.append(group.hosts)
+            # Until the claim is launched its zone is unknown, so anti-affinity blocks every zone that it may
+            # still get.
+            elif group.kind in {TopologyType.POD_ANTI_AFFINITY, TopologyType.INVERSE_ANTI_AFFINITY}:
+                found.domains.extend((group, domain) for domain in domains or ())
+            elif domains is not None and len(domains) == 1:
+                found.domains.append((group, next(iter(domains))))
+            else:
+                found.open.append(group)
+        return found
 
     def _count_settled(self, claim: int, state: ClaimState) -> None:
         """Count the pods of a claim in the groups for which it has one domain left by now."""
@@ -264,11 +289,3 @@ class TopologyCounts:
             domains = state.domains(group.key)
             if domains is not None and len(domains) == 1:
                 group.add(next(iter(domains)), waiting.pop(group))
-
-    def _admitted(self, state: ClaimState, group: TopologyGroup) -> bool:
-        key = (state.number, group)
-        found = self._admits.get(key)
-        if found is None:
-            found = self._topology.counts_labels(group, state.requirements, state.template.pool.taints)
-            self._admits[key] = found
-        return found

@@ -289,15 +289,16 @@ class _Packer:
         rest = demand - bins * even
         order = np.argsort(-self._values.pod, kind="stable")
         for item in order[rest[order] > 0].tolist():
-            size, cap = want[item][:, None], market.cap[item]
+            size, cap = want[item], market.cap[item]
+            after = (load + size[:, None]).max(axis=0)
+            after[even[item] >= cap] = np.inf
             for _ in range(int(rest[item])):
-                after = (load + size).max(axis=0)
-                after[holds[:, item] >= cap] = np.inf
                 best = int(after.argmin())
                 if after[best] > 1.0:
                     break
                 holds[best, item] += 1
-                load[:, best] += want[item]
+                load[:, best] += size
+                after[best] = (load[:, best] + size).max() if holds[best, item] < cap else np.inf
         return holds
 
     def _consider(self, cover: _Cover) -> None:
@@ -380,8 +381,12 @@ class _Packer:
 
     def priced(self, holds: NDArray[np.float64]) -> Packing:
         """Return loads with the cheapest machine for each."""
-        price, which = self._cheapest(holds @ self._market.want, holds > 0)
-        return Packing(holds, which, price)
+        # Most machines hold the same as the one before.
+        new = np.append(True, (holds[1:] != holds[:-1]).any(axis=1)) if len(holds) else np.zeros(0, bool)
+        different = holds[new]
+        price, which = self._cheapest(different @ self._market.want, different > 0)
+        times = np.diff(np.append(np.flatnonzero(new), len(holds)))
+        return Packing(holds, np.repeat(which, times), np.repeat(price, times))
 
     def improve(self, found: Packing, *, rounds: int, rng: np.random.Generator) -> Packing:
         """Repack a few wasteful machines at a time, as long as that saves money."""
@@ -390,40 +395,43 @@ class _Packer:
         # The next trials are drawn as if none of them would save anything, which is how most end, and are
         # covered side by side. After one that does save money the draws go on from there.
         tried = failures = 0
-        waste = found.price - found.holds @ self._values.pod
-        while tried < rounds and failures < _MAX_FAILURES and len(found.price) > 1:
+        rows = list(found.holds)  # most stay as they are, so the whole array is not copied
+        machine, price = found.machine, found.price
+        waste = price - found.holds @ self._values.pod
+        while tried < rounds and failures < _MAX_FAILURES and len(price) > 1:
             count = min(rounds - tried, _MAX_FAILURES - failures, _SIDE_BY_SIDE, 2 + failures)
-            trials = [self._trial(found, waste, rng) for _ in range(count)]
+            trials = [self._trial(rows, waste, rng) for _ in range(count)]
             self.cover([each.cover for each in trials])
             for some, cover, drawn in trials:
                 tried, failures = tried + 1, failures + 1
                 again = self.priced(cover.holds)
-                if again.cost < float(found.price[some].sum()) - 1e-9:
+                if again.cost < float(price[some].sum()) - 1e-9:
                     failures = 0
                     rng.bit_generator.state = drawn
-                    rest = np.delete(np.arange(len(found.price)), some)
-                    found = Packing(
-                        np.concatenate([found.holds[rest], again.holds]),
-                        np.concatenate([found.machine[rest], again.machine]),
-                        np.concatenate([found.price[rest], again.price]),
-                    )
-                    waste = found.price - found.holds @ self._values.pod
+                    rest = np.delete(np.arange(len(price)), some)
+                    rows = [rows[each] for each in rest.tolist()] + list(again.holds)
+                    machine = np.concatenate([machine[rest], again.machine])
+                    price = np.concatenate([price[rest], again.price])
+                    waste = np.concatenate([waste[rest], again.price - again.holds @ self._values.pod])
                     break
-        return found
+        return Packing(np.array(rows), machine, price) if tried else found
 
-    def _trial(self, found: Packing, waste: NDArray[np.float64], rng: np.random.Generator) -> _Trial:
+    def _trial(
+        self, rows: Sequence[NDArray[np.float64]], waste: NDArray[np.float64], rng: np.random.Generator
+    ) -> _Trial:
         """Draw some machines of a packing, mostly wasteful ones, and how their pods are covered again."""
         worth = self._values.pod
-        size = int(rng.integers(2, min(8, len(found.price) + 1)))
+        size = int(rng.integers(2, min(8, len(rows) + 1)))
         if rng.random() < _BUY_SHARE:
             some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
         else:
             some = rng.choice(len(waste), size, replace=False)
-        pods = np.cumsum(found.holds[some].sum(axis=1))
+        holds = np.array([rows[each] for each in some.tolist()])
+        pods = np.cumsum(holds.sum(axis=1))
         some = some[: max(2, int(np.searchsorted(pods, _TOGETHER, side="right")))]
         rule = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
         perturbed = worth * rng.uniform(0.85, 1.15, len(worth))
-        cover = _Cover(found.holds[some].sum(axis=0), perturbed, rule)
+        cover = _Cover(holds[: len(some)].sum(axis=0), perturbed, rule)
         return _Trial(some, cover, rng.bit_generator.state)
 
 

@@ -397,9 +397,11 @@ class DevicePriceScheduler(Scheduler):
         super().__init__(encoded)
         self._dear: set[tuple[int, int]] = set()
 
-    def next_state(self, pod_data: PodData, claim: int) -> ClaimState | None:
-        """Return what a claim would become by taking one more pod, or None when it cannot or should not."""
-        state = super().next_state(pod_data, claim)
+    def first_that_holds(
+        self, pod_data: PodData, claim: int, next_states: Sequence[ClaimState]
+    ) -> ClaimState | None:
+        """Return the first of some states in which a claim can and should hold one more pod."""
+        state = super().first_that_holds(pod_data, claim, next_states)
         if state is None or not pod_data.pod_class.devices or self._pays(pod_data, claim, state):
             return state
         self._dear.add((pod_data.pod_class.number, self.nodes.count + claim))
