@@ -11,9 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from moto.core import responses, serialize
-from moto.core.responses import method_names_from_class
+from moto.core.constants import MISSING
 from moto.core.serialize import AttributePicker
-from moto.core.utils import MISSING, get_value
+from moto.core.utils import get_value, method_names_from_class
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.tags import TagBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
