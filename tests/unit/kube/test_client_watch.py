@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter.kube.client import UndecodableObject, WatchChange, WatchEvent, read_events
+from karpenter.kube.client import Bookmark, UndecodableObject, WatchChange, WatchEvent, read_events
 from karpenter.kube.errors import Gone, UndecodableResponse
 from karpenter.kube.rest import ObjectIdentity, Request, target_of
 
@@ -42,6 +42,23 @@ async def test_a_change_says_which_object() -> None:
         ObjectIdentity("b", "a", "u", "7"),
         "b/a",
     )
+
+
+async def test_what_is_known_is_not_read_again() -> None:
+    """The event of a write that was answered says how far the watch is; its deletion and others are read."""
+    known = {("u", "7"), ("u", "9")}
+    lines = [
+        line("MODIFIED", metadata={"name": "a", "uid": "u", "resourceVersion": version}) for version in "787"
+    ]
+    gone = line("DELETED", metadata={"name": "a", "uid": "u", "resourceVersion": "9"})
+
+    first, *others = [
+        event async for event in read_events(target_of(Pod), ASKED, lines_of(*lines, gone), known)
+    ]
+
+    assert first == Bookmark("7")
+    assert [each.which.version for each in others if isinstance(each, WatchChange)] == ["8", "7", "9"]
+    assert known == {("u", "9")}
 
 
 async def test_empty_lines_are_skipped() -> None:

@@ -12,7 +12,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.leaderelection import LeaderElector, LeadershipLost, LockName
 from karpenter.kube.rest import MergePatch, Request, Response, Streaming
 from karpenter_local.apiserver.inprocess import InProcess
-from karpenter_local.virtual import VirtualClock
+from karpenter_local.virtual import VirtualClock, VirtualLoop
 from tests.unit.kube.toy import Toy
 
 LEASE = "kube-system/karpenter"
@@ -190,6 +190,30 @@ async def test_a_server_that_answers_nothing_for_five_seconds(begins: float, car
     await asyncio.sleep(5)
     toy.late = toy.answers_after = 0.0
     await asyncio.sleep(60)
+
+    assert leader.election.leading
+    await leader.write()
+    assert toy.objects["leases"][LEASE]["spec"]["leaseTransitions"] == 1
+    await end(task)
+
+
+@pytest.mark.parametrize("begins", [10.0, 11.9, 12.1, 13.0], ids=lambda begins: f"from {begins:g} s on")
+@pytest.mark.parametrize("answers_after", [0.0, 0.2], ids=["answers at once", "answers after 0.2 s"])
+async def test_a_machine_that_does_nothing_else_for_six_seconds(begins: float, answers_after: float) -> None:
+    """
+    Answers and timers that are late together, again and again, cost no lease: only what was not renewed
+    within ten seconds is lost.
+    """
+    toy = Toy()
+    toy.answers_after = answers_after
+    leader = Leader(toy)
+    task = leader.start()
+    await asyncio.sleep(begins)
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    for _ in range(10):
+        loop.hold(6.0)
+        await asyncio.sleep(3.0)
 
     assert leader.election.leading
     await leader.write()

@@ -157,10 +157,12 @@ class Backend:
 
         `touched` names the fields at the top that a patch of the stored object speaks of.
         """
+        if not call.resource.stored:
+            touched = None
         if call.resource.custom:
             stored = self.version(self.kept(call.resource))
-            return custom.custom(call, self.version(call.resource), stored, value, repeated)
-        return incoming.built_in(call, value, repeated, touched if call.resource.stored else None)
+            return custom.custom(call, self.version(call.resource), stored, value, repeated, touched)
+        return incoming.built_in(call, value, repeated, touched)
 
     def configuration(
         self, call: RequestInfo, value: Object, repeated: tuple[str, ...]

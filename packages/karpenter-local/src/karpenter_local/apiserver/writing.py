@@ -83,10 +83,23 @@ def create(
     return entry
 
 
-def update(backend: Backend, resource: APIResource, value: Object, old: Entry, intent: WriteOptions) -> Entry:
-    """Store a changed object, or nothing when nothing changed; the last finalizer takes it along."""
+def update(  # noqa: PLR0917  the last is there for speed alone
+    backend: Backend,
+    resource: APIResource,
+    value: Object,
+    old: Entry,
+    intent: WriteOptions,
+    before: Object | None = None,
+) -> Entry:
+    """
+    Store a changed object, or nothing when nothing changed; the last finalizer takes it along.
+
+    `before` is the old one decoded, if that was done already. It may share parts with `value` that are in the
+    form in which they are stored, but not its metadata.
+    """
     strategy = backend.strategy(resource)
-    before = old.object()
+    if before is None:
+        before = old.object()
     meta = metadata.of(value)
     metadata.check_namespace(resource, meta, old.namespace)
     _check_preconditions(resource, meta, before["metadata"], strategy.unconditional_update, intent)

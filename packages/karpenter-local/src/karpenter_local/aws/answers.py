@@ -23,7 +23,7 @@ from moto.ec2.utils import convert_tag_spec
 from moto.ssm.models import Parameter, ParameterDict
 
 from karpenter_local.apiserver.notice import KUBERNETES
-from karpenter_local.aws import eventbridge, iam, nodegroups
+from karpenter_local.aws import eventbridge, iam, nodegroups, repeated
 from karpenter_local.aws.account import ACCOUNTS
 from karpenter_local.aws.describeinstances import (
     check_instances,
@@ -356,3 +356,4 @@ def install() -> None:
     eventbridge.install(deliver)
     iam.install()
     nodegroups.install()
+    repeated.install()

@@ -23,7 +23,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 def same(left: Plain, right: Plain) -> bool:
     """Say whether two templates make the same pods; the hash label does not count."""
-    return bool(_bare(left) == _bare(right))
+    left, right = _bare(left), _bare(right)
+    return bool(left == right or pruned(left) == pruned(right))
 
 
 def short_hash(value: Any, salt: int = 0) -> str:
@@ -46,4 +47,4 @@ def with_label(template: Plain, key: str, value: str) -> Plain:
 def _bare(template: Plain) -> Any:
     meta = template.get("metadata") or {}
     labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH_LABEL}
-    return pruned({**template, "metadata": {**meta, "labels": labels, "creationTimestamp": None}})
+    return {**template, "metadata": {**meta, "labels": labels, "creationTimestamp": None}}

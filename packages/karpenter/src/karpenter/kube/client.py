@@ -136,12 +136,19 @@ class _Frame(msgspec.Struct, frozen=True):
 
 
 _FRAMES = msgspec.json.Decoder(_Frame)
+_KEPT = frozenset({"ADDED", "MODIFIED"})
 
 
 async def read_events(
-    target: Target[T], request: Request, lines: AsyncGenerator[bytes, None]
+    target: Target[T],
+    request: Request,
+    lines: AsyncGenerator[bytes, None],
+    known: set[tuple[str, str]] | None = None,
 ) -> AsyncIterator[WatchEvent[T]]:
     """Read each line as an event, until the server ends the watch.
+
+    What is `known` already, by uid and version from the answer to a write, is not read again: it is taken out
+    of the set, and the event only says how far the watch is.
 
     Raises:
         Refused: the server ended the watch with an error; Gone if `since` is too old.
@@ -154,6 +161,12 @@ async def read_events(
             frame = _FRAMES.decode(line)
             if frame.type == "ERROR":
                 raise status_error_of(request, msgspec.json.decode(frame.object, type=Status))
+            if known and frame.type in _KEPT:
+                which = identify(frame.object)
+                if (stamp := (which.uid, which.version)) in known:
+                    known.remove(stamp)
+                    yield Bookmark(which.version)
+                    continue
             yield _event(target, frame)
         except UNDECODABLE as error:
             raise UndecodableResponse(str(error), request=request, body=line) from error
@@ -281,8 +294,11 @@ class Client:
         since: str,
         seconds: int = 300,
         bookmarks: bool = True,
+        known: set[tuple[str, str]] | None = None,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         """Watch changes after `since`. There is one attempt: the informer knows where to resume.
+
+        What is `known`, by uid and version, is not decoded again: see :func:`read_events`.
 
         Raises:
             Refused: at once, or from the events when the server ends the watch with an error.
@@ -293,7 +309,7 @@ class Client:
         async with self._transport.stream(request) as answer:
             if isinstance(answer, Response):
                 raise status_error(request, answer)
-            yield read_events(target, request, answer.lines)
+            yield read_events(target, request, answer.lines, known)
 
     async def create(self, kind: Kind[T], body: Body, *, namespace: str = "", dry_run: bool = False) -> T:
         """Create an object and return it as the server stored it."""

@@ -24,6 +24,7 @@ users may write to them.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
 from operator import attrgetter
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
@@ -52,16 +53,22 @@ T = TypeVar("T")
 IndexFunc = Callable[[T], Iterable[str]]
 """Returns the index values of an object."""
 
-_Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
-"""The names of a struct's fields, and a function that reads them all."""
+_Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], bool]
+"""The names of a struct's fields, a function that reads them all, and whether it tells what was not given."""
 
 _FIELDS: dict[type, _Fields] = {}
+_PLAIN: set[type] = set()
+"""Types that are no structs."""
+
 log = structlog.stdlib.get_logger(__name__)
 H = TypeVar("H")
 # A list at version 0 may be answered from the watch cache of any API server, and is cheap:
 # https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
 BEGINNING = "0"
 """The resourceVersion before all others."""
+
+MAX_WRITTEN = 10_000
+"""Writes of ours that are remembered until the watch tells of them."""
 
 MAX_EXTRA_FAMILIES = 1000
 """Families (owners) that are kept beyond the number of objects."""
@@ -160,46 +167,60 @@ class IndexedStore(Generic[T]):
                     index.pop(value, None)
 
 
-def share(new: object, old: object) -> bool:
+def share(new: object, old: object, beside: object = None) -> bool:
     """
-    Let `new` use the parts of `old` that equal its own, at any depth; both must be structs of one type.
+    Let `new` use the parts of `old` that equal its own, at any depth, and else those of `beside`.
 
-    Return whether they are the same, also in what was not given: an empty map and one that was not given are
-    equal, and must not take each other's place in what is hashed.
+    All must be structs of one type. Return whether `new` and `old` are the same, also in what was not given:
+    an empty map and one that was not given are equal, and must not take each other's place in what is hashed.
     """
-    if not isinstance(new, msgspec.Struct) or type(new) is not type(old):
+    kind = type(new)
+    fields = _FIELDS.get(kind) or _fields(kind)
+    if kind is not type(old) or fields is None:
         return False
-    names, read = _FIELDS.get(type(new)) or _fields(type(new))
+    names, read, _ = fields
+    sides = read(beside) if type(beside) is kind else repeat(None)
     same = True
-    for name, mine, other in zip(names, read(new), read(old), strict=True):
+    for name, mine, other, side in zip(names, read(new), read(old), sides, strict=False):
         if mine is other:
             continue
-        shared = _shared(mine, other)
-        same = same and shared is other
+        shared = _shared(mine, other, side)
+        if shared is not other:
+            same = False
         if shared is not mine:
-            force_setattr(new, name, shared)
+            force_setattr(new, name, shared)  # type: ignore[arg-type]  # it has fields, so it is a struct
     return same
 
 
-def _shared(mine: Any, other: Any) -> Any:
-    """Return `other` where it is the same; else `mine`, which shares its parts with it."""
-    if type(mine) is not type(other):
-        return mine
-    if isinstance(mine, msgspec.Struct) and tells_absent(type(mine)):
-        return other if share(mine, other) else mine
-    if mine == other:
+def _shared(mine: Any, other: Any, side: Any = None) -> Any:
+    """Return `other` or `side` where one is the same; else `mine`, which shares its parts with them."""
+    kind = type(mine)
+    alike = kind is type(other)
+    fields = _FIELDS.get(kind) or _fields(kind)
+    if fields is not None and fields[2]:
+        return other if share(mine, other, side) else mine
+    if alike and mine == other:
         return other
-    if isinstance(mine, tuple):
-        return tuple(map(_shared, mine, other)) if len(mine) == len(other) else mine
-    share(mine, other)
+    if side is not None and kind is type(side) and mine == side:
+        return side
+    if fields is not None:
+        share(mine, other if alike else side, side)
+    elif alike and kind is tuple and len(mine) == len(other):
+        sides = side if type(side) is tuple and len(side) == len(mine) else (None,) * len(mine)
+        return tuple(map(_shared, mine, other, sides))
     return mine
 
 
-def _fields(kind: type[msgspec.Struct]) -> _Fields:
+def _fields(kind: type) -> _Fields | None:
+    """Return how a struct is read; None for what is no struct."""
+    # Whether a type is one is asked of a dictionary: asking the metaclass takes as long as all the rest.
+    if kind in _PLAIN or not issubclass(kind, msgspec.Struct):
+        _PLAIN.add(kind)
+        return None
     names = kind.__struct_fields__
     # A getter of one name returns a bare value, and there is none of no name: use the slow way for those.
     read = attrgetter(*names) if len(names) > 1 else msgspec.structs.astuple
-    _FIELDS[kind] = (names, read)
+    _FIELDS[kind] = (names, read, tells_absent(kind))
     return _FIELDS[kind]
 
 
@@ -249,6 +270,9 @@ class Cache(Generic[H]):
         self.progress = BEGINNING
         """The resourceVersion up to which all changes are known; later objects we wrote ourselves."""
 
+        self.written: set[tuple[str, str]] = set()
+        """Uid and version of what we wrote ourselves and the watch has not told of yet."""
+
         self._target = target
         self._narrow = narrow
         self._listeners: list[EventHandler[H]] = []
@@ -279,6 +303,7 @@ class Cache(Generic[H]):
             if key not in keys and not self._ahead_of(stamp, version):
                 self._remove(key)
         self.progress = version
+        self.written.clear()  # a server that was restored from a backup may use the same versions again
 
     def changed(self, change: WatchChange[Any]) -> None:
         """Apply an event of a watch."""
@@ -296,6 +321,9 @@ class Cache(Generic[H]):
         which = self._target.identify(item)
         held = which.key in self.store
         if self._is_newer_than_held(which) if held else is_after(which.version, self.progress):
+            if len(self.written) > MAX_WRITTEN:
+                self.written.clear()  # the watch is far behind, or the server tells another version
+            self.written.add((which.uid, which.version))
             self._put(which, item)
 
     def reached(self, version: str) -> None:
@@ -338,10 +366,9 @@ class Cache(Generic[H]):
         sibling = self._siblings.get(family, "")
         if key in self.store:
             # What has changed may be as it is elsewhere: pods come one by one as Pending, and then run. The
-            # version before has the last word, so that what has not changed stays the same value.
-            if sibling != key:
-                share(kept, self.store.get(sibling))
-            share(kept, self.store.get(key))
+            # version before comes first, so that what has not changed stays the same value.
+            beside = self.store.get(sibling) if sibling != key else None
+            share(kept, self.store.get(key), beside)
             return
         if sibling in self.store:
             share(kept, self.store.get(sibling))
@@ -508,6 +535,7 @@ class Informer(Generic[H]):
                     since=self._cache.progress,
                     seconds=self._lifetime(),
                     bookmarks=self._silence is not None,
+                    known=self._cache.written,
                 ) as events,
             ):
                 self.problem = ""

@@ -209,13 +209,14 @@ class _Items(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     items: list[T] | None = None
 
 
+_HEADS: Final = msgspec.json.Decoder(_Head)
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding bytes may raise that are no JSON, no UTF-8, or nested too deep."""
 
 
 def identify(data: bytes | msgspec.Raw) -> ObjectIdentity:
     """Return which object the bytes are, reading nothing else of it."""
-    meta = msgspec.json.decode(data, type=_Head).metadata
+    meta = _HEADS.decode(data).metadata
     return ObjectIdentity(meta.namespace, meta.name, meta.uid, meta.resource_version)
 
 

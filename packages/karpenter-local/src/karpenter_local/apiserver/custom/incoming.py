@@ -15,26 +15,41 @@ from karpenter_local.apiserver.schema.conform import Mismatch, conform
 from karpenter_local.apiserver.schema.types import built_in_types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from karpenter_local.apiserver.custom.definition import Version
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.request import RequestInfo
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_HEAD = frozenset({"kind", "apiVersion", "metadata"})
 
 
-def custom(
-    call: RequestInfo, version: Version, stored: Version, value: Object, repeated: Sequence[str]
+def custom(  # noqa: PLR0917  all of them describe one body
+    call: RequestInfo,
+    version: Version,
+    stored: Version,
+    value: Object,
+    repeated: Sequence[str],
+    touched: Collection[str] | None = None,
 ) -> tuple[Object, list[str]]:
-    """Return a body of a custom kind as it is stored, and warnings about it."""
+    """
+    Return a body of a custom kind as it is stored, and warnings about it.
+
+    Of a patch of the status, nothing is looked at but the fields that it has `touched`: whatever the rest is,
+    it stays as it is stored.
+    """
     mode = validation_mode(call)
     _check_kind(call, value)
-    found = _metadata(version, value)
+    rest: Object = {}
+    if touched is not None and call.subresource == "status":
+        rest = {key: part for key, part in value.items() if key not in touched and key not in _HEAD}
+        value = {key: part for key, part in value.items() if key not in rest}
+    found = _metadata(version, value) if not rest or "metadata" in (touched or ()) else ()
     value, unknown = prune_unknown_fields(version.schema, value)
     sentences = [*repeated, *(f'unknown field "{path}"' for path in (*found, *unknown))]
     warn_or_refuse(version.resource, mode, sentences)
-    value = apply_defaults(version.schema, value)
+    value = apply_defaults(version.schema, value) | rest
     warned = sentences if mode == "Warn" else []
     if version.warning:
         warned = [version.warning, *warned]

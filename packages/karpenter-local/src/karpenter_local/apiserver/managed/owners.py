@@ -93,7 +93,8 @@ def after_update(value: Object, before: Object, write: Write) -> list[Any] | Non
     if not was and not given:
         return None
     # What is stored is in order; a client may have sent it back in another.
-    managers = entries.read(given or was, in_order=not given or encode(given) == encode(was))
+    in_order = not given or given is was or encode(given) == encode(was)
+    managers = entries.read(given or was, in_order=in_order)
     found = compare(_bare(before), _bare(value), write.shape)
     touched = write.own(found.touched)
     for key, other in managers.items():

@@ -6,14 +6,13 @@ from typing import Any
 
 
 def apply(value: Any, patch: Any) -> Any:
-    """Return `value` changed by `patch`; neither is kept."""
+    """Return `value` changed by `patch`; what it does not change, the two share."""
     if not isinstance(patch, dict):
         return patch
-    if not isinstance(value, dict):
-        value = {}
+    changed = dict(value) if isinstance(value, dict) else {}
     for key, part in patch.items():
         if part is None:
-            value.pop(key, None)
+            changed.pop(key, None)
         else:
-            value[key] = apply(value.get(key), part)
-    return value
+            changed[key] = apply(changed.get(key), part)
+    return changed

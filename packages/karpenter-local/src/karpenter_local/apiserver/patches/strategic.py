@@ -24,7 +24,7 @@ _ORDER = "$setElementOrder/"
 
 
 def apply(value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition) -> dict[str, Any]:
-    """Return `value` changed by `patch`; neither is kept."""
+    """Return `value` changed by `patch`; what it does not change, the two share."""
     return _struct(value, patch, definition)
 
 
@@ -38,7 +38,7 @@ def _struct(
         return {}
     if directive not in {None, "merge"}:
         raise errors.APIStatusError(500, "", f"unknown patch type: {directive} in map")
-    value = _retained(value, patch)
+    value = dict(_retained(value, patch))
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
     _delete_values(value, patch)
     for key, part in patch.items():

@@ -44,11 +44,16 @@ def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     if old is None:
         raise errors.not_found(call.resource, call.name)
     definition = built_in_types().of_kind(call.resource.group, call.resource.version, call.resource.kind)
-    value = backend.outgoing(call.resource, old.object())
+    before = old.object()
+    # Changes are made beside the object, so that it need not be decoded twice; operations are made in place.
+    apart = language == JSON_PATCH or not call.resource.stored
+    value = backend.outgoing(call.resource, old.object()) if apart else before
     # A patch that is merged changes nothing but the fields that it names; a directive may mean any of them.
     merged = language != JSON_PATCH and not any(key.startswith("$") for key in body)
     touched = frozenset(body) if merged else None
     changed = change(language, value, body, definition)
+    if isinstance(changed.get("metadata"), dict):
+        changed["metadata"] = _own(changed["metadata"])
     try:
         changed, warned = backend.incoming(call, changed, (), touched)
     except incoming.Unfit as error:
@@ -63,7 +68,7 @@ def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
         patch=True,
         user=backend.user(call.request),
     )
-    entry = update(backend, stored, changed, old, intent)
+    entry = update(backend, stored, changed, old, intent, before)
     return reply_raw(view.one(entry), headers=warnings([*warned, *intent.warnings]))
 
 
@@ -86,6 +91,14 @@ def change(language: str, value: Object, body: Any, definition: TypeDefinition |
     if not isinstance(result, dict):
         raise errors.patch_invalid(encode(result).decode(), "the patch leaves no object")
     return result
+
+
+def _own(meta: Object) -> Object:
+    """Return metadata that may be written to: all but the managed fields, which are only ever replaced."""
+    return {
+        key: part.copy() if isinstance(part, dict | list) and key != "managedFields" else part
+        for key, part in meta.items()
+    }
 
 
 def check_name(value: Object, name: str) -> None:

@@ -212,8 +212,10 @@ def _is_one_of(value: object, allowed: tuple[Any, ...]) -> bool:
     return any(isinstance(value, bool) == isinstance(each, bool) and value == each for each in allowed)
 
 
-def check_lists(schema: Schema, value: Any, path: str = "") -> Iterator[FieldProblem]:
-    """Find members that occur twice where they may occur once, at any depth."""
+def check_lists(
+    schema: Schema, value: Any, path: str = "", *, old: object = ABSENT
+) -> Iterator[FieldProblem]:
+    """Find members that occur twice where they may occur once, at any depth; not in what is as it was."""
     if isinstance(value, list):
         if schema.list_type == "set":
             for i in _repeated(value):
@@ -225,10 +227,10 @@ def check_lists(schema: Schema, value: Any, path: str = "") -> Iterator[FieldPro
                 yield from check_lists(schema.items, item, field.index(path, i))
     elif isinstance(value, dict):
         for name, member in value.items():
-            known = schema.member(name)
-            if known is not None:
+            known, past = schema.member(name), old_member(old, name)
+            if known is not None and not unchanged(past, member):
                 place = field.child if name in schema.properties else field.key
-                yield from check_lists(known, member, place(path, name))
+                yield from check_lists(known, member, place(path, name), old=past)
 
 
 def _check_keys(schema: Schema, value: list[Any], path: str) -> Iterator[FieldProblem]:
@@ -270,7 +272,8 @@ def check(schema: Schema, value: dict[str, Any], *, old: object = ABSENT) -> tup
     `old` is what an update replaces. Rules are not asked about an object whose shape is wrong, since
     their answers would be about something else; the last problem then says so.
     """
-    found = tuple(dict.fromkeys((*check_value(schema, value, old=old), *check_lists(schema, value))))
+    problems = (*check_value(schema, value, old=old), *check_lists(schema, value, old=old))
+    found = tuple(dict.fromkeys(problems))
     if any(problem.reason in _BLOCKING for problem in found):
         return (*found, invalid("", None, _NOT_CHECKED)) if has_rules(schema) else found
     return (*found, *check_rules(schema, value, old=old, root=True))
