@@ -11,6 +11,7 @@ from karpenter.api.labels import CAPACITY_TYPE, ZONE
 from karpenter.core.disruption.balanced import PoolTotals
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove, consolidation_obstacle
+from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, pod, pool, simulated
@@ -18,6 +19,7 @@ from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, 
 if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
+    from karpenter.core.disruption.simulate import SimulationResult
     from karpenter.core.state.cluster import ClusterView
 
 BOTH = ("on-demand", "spot")
@@ -119,6 +121,15 @@ def test_several_replacements_together_cost_less(price: float, expected: Any) ->
     sold = msgspec.structs.replace(Catalog(types=(kind("small", 2, 0.1),)), node_prices={"n1": price})
 
     assert _outcome(_asked(cluster(pool(), *TWO), market=sold)) == expected
+
+
+def test_the_refusal_of_the_fewest_machines_is_told() -> None:
+    """Neither one huge machine nor two small ones cost less: the sentence is about the one."""
+    sold = msgspec.structs.replace(SMALL_OR_HUGE, node_prices={"n1": 0.15})
+
+    assert _outcome(_asked(cluster(pool(), *TWO), market=sold)) == (
+        "no cheaper machine would do: the cheapest is huge for $6.4000 an hour, and this costs $0.1500"
+    )
 
 
 ONE = [machine("n1", "medium"), pod("a-0", "n1")]
@@ -281,6 +292,51 @@ def test_a_bound_refuses_what_cannot_save_before_it_is_simulated() -> None:
         == "its pods cost no less anywhere else, whatever is launched for them"
     )
     assert _outcome(ours.decide(whole)).startswith("no cheaper machine would do")  # type: ignore[union-attr]
+
+
+def _full(count: int) -> list[Any]:
+    """Return small machines, each full of one pod."""
+    return [
+        *(machine(f"n{at:02}", "small") for at in range(count)),
+        *(pod(f"a-{at}", f"n{at:02}", cpu="2") for at in range(count)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "how", "asked"),
+    [
+        pytest.param(ONE, {}, [False, True], id="a machine is launched: others may be cheaper"),
+        pytest.param(ONE, {"most": 1}, [False], id="only one may be launched"),
+        pytest.param(ONE, {"afresh": True}, [True], id="the cheapest are asked for at once"),
+        pytest.param(ONE, {"bounded": True}, [False], id="what was found is as cheap as can be"),
+        pytest.param([*ONE, machine("n2", "small")], {}, [False], id="nothing is launched"),
+        pytest.param([machine("n1"), _elsewhere("a-0", "n1")], {}, [False], id="a pod has no other place"),
+        pytest.param(_full(24), {}, [False, True], id="24 machines"),
+        pytest.param(_full(25), {}, [False], id="more machines than are packed anew"),
+    ],
+)
+def test_when_machines_are_packed_by_price(
+    parts: list[Any], how: dict[str, Any], asked: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packing by price takes longer, so it is asked for only where it may find more."""
+    found: list[bool] = []
+    without = Simulator.without
+
+    def noted(self: Simulator, candidates: Any, *, by_price: bool = False) -> SimulationResult:
+        found.append(by_price)
+        return without(self, candidates, by_price=by_price)
+
+    monkeypatch.setattr(Simulator, "without", noted)
+    simulator, candidates = simulated(cluster(pool(), *parts))
+    going = [each for each in candidates.values() if each.pods]
+    ours = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=how.get("most", 9))
+    if how.get("bounded"):
+        ours = ours.within(RemovalBound(ClusterSweep(simulator.as_it_is(), going)))
+
+    ours.decide(going, afresh=how.get("afresh", False))
+    ours.decide(going, afresh=how.get("afresh", False))
+
+    assert found == asked
 
 
 @pytest.mark.parametrize(

@@ -299,6 +299,25 @@ def test_a_sweep_passes_by_a_pool_whose_budget_is_used_up() -> None:
     assert _swept(view) == (["n2", "n3"], [])
 
 
+def test_a_sweep_goes_on_after_a_machine_that_lost_its_room() -> None:
+    """The first takes the room that the second needed; the third, which is worth least, still goes."""
+    guard = pod("guard-0", "d", cpu="300m", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    here = {"node_selector": {ZONE: "zone-1"}}
+    view = cluster(
+        pool(),
+        machine("a", "large"),
+        machine("b", "small"),
+        machine("c", "small", zone="zone-2"),
+        machine("d", "small"),
+        guard,
+        _with(pod("a-0", "a", cpu="1500m"), **here),
+        _with(pod("b-0", "b", cpu="1500m"), **here),
+        *(pod(f"c-{at}", "c", cpu="100m") for at in range(2)),
+    )
+
+    assert _swept(view) == (["a", "c"], [])
+
+
 def test_a_sweep_counts_what_it_moves_against_anti_affinity() -> None:
     """Two pods that stay apart: once the first has moved to the free machine, the second cannot."""
     guard = pod("guard-0", "n3", cpu="100m", annotations={"karpenter.sh/do-not-disrupt": "true"})
