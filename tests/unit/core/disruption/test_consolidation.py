@@ -14,6 +14,7 @@ from karpenter.core.disruption.consolidation import Consolidation, RefusedMove, 
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.model.catalog import Catalog
+from karpenter_local.testing.builders import RESERVATION, instance_type, offering
 from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, pod, pool, simulated
 
 if TYPE_CHECKING:
@@ -172,6 +173,18 @@ def test_how_a_replacement_of_an_on_demand_machine_is_bought(ways: tuple[str, ..
     assert _bought(_asked(cluster(pool(ways=ways), *ONE), spot_to_spot=False)) == bought
 
 
+def test_reserved_capacity_stays_beside_spot() -> None:
+    """Only on-demand is left out where spot would do: a reservation is paid for, and launched first."""
+    ways = [offering("zone-1", "reserved", 0.0, reservation="r-1", left=1), offering("zone-1", "spot", 0.04)]
+    sold = Catalog(
+        types=(instance_type("small", cpu=2, sold=ways), kind("medium", 4, 0.2)),
+        well_known=frozenset({RESERVATION}),
+    )
+    view = cluster(pool(ways=("reserved", "spot")), *ONE)
+
+    assert _bought(_asked(view, market=sold)) == [("reserved", "spot")]
+
+
 @pytest.mark.parametrize(
     ("second", "spot_to_spot", "goes"),
     [
@@ -277,6 +290,27 @@ def test_a_balanced_pool_weighs_what_a_move_saves(totals: PoolTotals, goes: bool
         ]
     else:
         assert found.code == "NotBalanced"
+
+
+def test_of_moves_that_scored_too_little_the_best_is_kept() -> None:
+    """Whichever was asked about first: the going of the large one saves $0.40, of the medium one $0.20."""
+    view = cluster(
+        _balanced(),
+        machine("n1", "medium"),
+        machine("n2", "large"),
+        *(pod(f"a-{at}", f"n{at}", cpu="1500m") for at in (1, 2)),
+    )
+    simulator, candidates = simulated(view, Catalog(types=(*MARKET.types[:3],)))
+
+    for order in (("n1", "n2"), ("n2", "n1")):
+        ours = Consolidation(
+            simulator, {"default": PoolTotals(100.0, 1.0)}, spot_to_spot=False, most_replacements=9
+        )
+        for name in order:
+            found = ours.decide([candidates[name]])
+            assert isinstance(found, RefusedMove)
+            assert found.code == "NotBalanced"
+        assert ours.rejected["default"].saving == pytest.approx(0.004)
 
 
 def test_a_bound_refuses_what_cannot_save_before_it_is_simulated() -> None:

@@ -66,6 +66,12 @@ if TYPE_CHECKING:
             id="two claims of one driver",
         ),
         pytest.param(
+            db_pod("gone", "two"),
+            [claim("two"), storage()],
+            {"csi.example.com": frozenset({"shop/two"})},
+            id="a claim that is not there hides no other",
+        ),
+        pytest.param(
             db_pod("one", "one"),
             [claim("one"), storage()],
             {"csi.example.com": frozenset({"shop/one"})},

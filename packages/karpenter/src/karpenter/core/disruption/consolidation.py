@@ -262,8 +262,7 @@ def _bought_cheaper(
         return _no_saving(node, before)
     if not keeps_variety(found):
         return _TOO_FEW_TYPES
-    found = _rather_spot(found)
-    kept = _not_what_is_removed(candidates, found) if len(candidates) > 1 else found
+    kept = _not_what_is_removed(candidates, _rather_spot(found))
     return (kept,) if kept is not None else _AS_GOOD
 
 
