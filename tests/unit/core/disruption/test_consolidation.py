@@ -173,8 +173,8 @@ def test_how_a_replacement_of_an_on_demand_machine_is_bought(ways: tuple[str, ..
     assert _bought(_asked(cluster(pool(ways=ways), *ONE), spot_to_spot=False)) == bought
 
 
-def test_reserved_capacity_stays_beside_spot() -> None:
-    """Only on-demand is left out where spot would do: a reservation is paid for, and launched first."""
+def test_reserved_capacity_is_not_given_up_for_spot() -> None:
+    """A replacement that holds a reservation is launched as that: it is paid for already."""
     ways = [offering("zone-1", "reserved", 0.0, reservation="r-1", left=1), offering("zone-1", "spot", 0.04)]
     sold = Catalog(
         types=(instance_type("small", cpu=2, sold=ways), kind("medium", 4, 0.2)),
@@ -182,7 +182,7 @@ def test_reserved_capacity_stays_beside_spot() -> None:
     )
     view = cluster(pool(ways=("reserved", "spot")), *ONE)
 
-    assert _bought(_asked(view, market=sold)) == [("reserved", "spot")]
+    assert _bought(_asked(view, market=sold)) == [("reserved",)]
 
 
 @pytest.mark.parametrize(
