@@ -353,9 +353,13 @@ def test_a_static_pool_that_can_buy_nothing_exchanges_nothing() -> None:
     [
         pytest.param(7.26, 3.0, PoolTotals(58.08, 80.0), 3.33, id="much saved for little"),
         pytest.param(2.42, 8.0, PoolTotals(58.08, 80.0), 0.42, id="little saved for much"),
-        pytest.param(-1.0, 1.0, PoolTotals(10.0, 10.0), 0.0, id="nothing saved"),
+        pytest.param(-1.0, 1.0, PoolTotals(10.0, 10.0), 0.0, id="less than nothing saved"),
+        pytest.param(0.0, 0.0, PoolTotals(10.0, 10.0), 0.0, id="nothing saved, and nothing moved"),
         pytest.param(1.0, 0.0, PoolTotals(10.0, 10.0), float("inf"), id="nothing moved"),
+        pytest.param(1.0, 1.0, PoolTotals(10.0, 10.0), 1.0, id="a tenth saved for a tenth"),
+        pytest.param(1.0, 1.0, PoolTotals(1.0, 1.0), 1.0, id="all saved for all"),
         pytest.param(1.0, 1.0, PoolTotals(0.0, 10.0), 0.0, id="a pool without price"),
+        pytest.param(1.0, 1.0, PoolTotals(10.0, 0.0), 0.0, id="a pool without anything to move"),
     ],
 )
 def test_balance(saving: float, cost: float, totals: PoolTotals, expected: float) -> None:

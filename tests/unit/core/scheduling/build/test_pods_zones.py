@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -15,6 +15,9 @@ from karpenter.core.scheduling.build.pods import FLEXIBLE, NONE, pods_by_zone
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.lifecycle.objects import node, pod
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
 
 MARKET = Catalog(types=(instance_type("small", cpu=2),))
 ZONES = sorted({offering.zone for offering in MARKET.types[0].offerings})
@@ -183,3 +186,27 @@ def test_a_spread_that_wants_a_number_of_zones(least: int, expected: str) -> Non
     waits = pod("web-9", meta=WEB, spec={"nodeName": "", **spread(minDomains=least)})
 
     assert pods_by_zone([waits], view_of(there), MARKET) == {expected: 1}
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(pod("x", meta={"labels": {"app": "db"}}, spec={"nodeName": "node-0"}), id="another app"),
+        pytest.param(
+            pod("x", meta={**WEB, "namespace": "other"}, spec={"nodeName": "node-0"}), id="another namespace"
+        ),
+        pytest.param(
+            pod("x", meta=WEB, spec={"nodeName": "node-0"}, status={"phase": "Failed"}), id="it has ended"
+        ),
+        pytest.param(pod("x", meta=WEB, spec={"nodeName": ""}), id="it waits as well"),
+        pytest.param(
+            pod("x", meta={"labels": {"app": "web", "version": "2"}}, spec={"nodeName": "node-0"}),
+            id="another version",
+        ),
+    ],
+)
+def test_pods_that_do_not_count_for_a_spread(there: Pod) -> None:
+    """Every zone but the first has a pod of the workload; nothing else makes the first less empty."""
+    waits = pod("web-9", meta=WEB, spec={"nodeName": "", **spread(matchLabelKeys=["app", "version"])})
+
+    assert pods_by_zone([waits], view_of([*THERE, *RUNNING, there]), MARKET) == {A: 1}
