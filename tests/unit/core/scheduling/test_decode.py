@@ -319,6 +319,30 @@ def test_a_fitting_can_be_narrowed() -> None:
     assert fitting.template is scheduler.templates[0]
 
 
+def test_a_reservation_is_bought_as_often_as_it_is_held() -> None:
+    """Of two claims that could become the same, the one without a reservation is bought on demand."""
+    sold = [offering("zone-1", ON_DEMAND, 0.2), offering("zone-1", "reserved", 0.01, reservation="r", left=1)]
+    apart = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
+    options = Options(packing="greedy", reserved="fallback")
+
+    scheduler = schedulers.placed(
+        problem(apart, pools=[pool("p", instance_type("t", sold=sold))], options=options)
+    )
+
+    bought = [new.purchase.capacity_type for new in DecodedPlan(scheduler).new_nodes]
+    assert sorted(bought) == [ON_DEMAND, "reserved"]
+
+
+def test_a_claim_has_no_label_that_the_machine_brings() -> None:
+    """Of a label of users one value is chosen; zone and capacity type are known when it is launched."""
+    wants = [need("tier", "In", "b", "a"), need(ZONE, "In", "zone-1", "zone-2")]
+    new = only_node(problem(pod("a", on={"tier": "b"}), pools=[pool("p", SMALL, requires=wants)]))
+    free = only_node(problem(pod("a"), pools=[pool("p", SMALL, requires=wants)]))
+
+    assert (new.labels["tier"], free.labels["tier"]) == ("b", "a")
+    assert {ZONE, CAPACITY_TYPE, HOSTNAME}.isdisjoint(free.labels)
+
+
 def test_placed_pods_are_told_by_node() -> None:
     """Nodes that take no pod are left out."""
     scheduler = schedulers.placed(problem(pod("a"), nodes=[node("n1", free={"cpu": "0"}), node("n2")]))
