@@ -45,6 +45,8 @@ from karpenter_local.testing.builders import (
 )
 
 if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import InstanceType
     from karpenter.core.scheduling.problem import Pool, Problem, Reason
 
 REFERENCE: Final = Path(__file__).parents[4] / "docs" / "reference" / "plan.md"
@@ -593,3 +595,49 @@ def test_a_limit_that_the_plan_itself_uses_up() -> None:
     (refusal,) = solve(problem(pods, pools=[limited])).refusals
 
     assert refusal.message == "NodePool p: with the nodes of this plan, pool p is at its limit of 1 nodes"
+
+
+GPU: Final = "example.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("one", "kinds", "nearest"),
+    [
+        pytest.param(
+            pod("x", cpu="4", memory="12Gi"),
+            [instance_type("c", cpu=4, memory=8), instance_type("m", cpu=2, memory=16)],
+            "c comes nearest with memory 8Gi for 12Gi",
+            id="what just fits is not told",
+        ),
+        pytest.param(
+            pod("x", cpu="4", resources={GPU: "1"}),
+            [instance_type("plain", cpu=8), instance_type("gpu", cpu=1, resources={GPU: 1})],
+            "gpu comes nearest with cpu 1 for 4",
+            id="three quarters of the cores are less than the whole GPU",
+        ),
+        pytest.param(
+            pod("x", cpu="10", memory="20Gi", resources={GPU: "1"}),
+            [
+                instance_type("plain", cpu=16, memory=32),
+                instance_type("gpu", cpu=1, memory=2, resources={GPU: 1}),
+            ],
+            f"plain comes nearest with {GPU} 0 for 1",
+            id="nine tenths of two resources are more",
+        ),
+    ],
+)
+def test_the_type_that_comes_nearest(one: Pod, kinds: list[InstanceType], nearest: str) -> None:
+    """The type that lacks the least share of what a pod requests is told with what it lacks."""
+    (refusal,) = solve(problem(one, pools=[pool("p", *kinds)])).refusals
+
+    assert refusal.message.endswith(f"no single one of 2 types has room for all of it: {nearest}")
+
+
+def test_pods_on_existing_nodes_are_no_reason_against_a_new_one() -> None:
+    """The first pod takes the reservation; the second lacks that, and not a host of its own."""
+    there = node("n", pod("y", app="a"), free={"cpu": "0"})
+    pods = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
+
+    (refusal,) = solve(problem(pods, pools=[reserved(1)], nodes=[there])).refusals
+
+    assert [each.code for each in refusal.reasons] == ["ReservationExhausted"]
