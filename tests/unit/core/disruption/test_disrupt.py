@@ -337,6 +337,20 @@ def test_a_static_pool_exchanges_one_for_one() -> None:
     assert (command.reason, command.candidates, len(command.replacements)) == ("Drifted", ("node-1",), 1)
 
 
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [pytest.param(3, None, id="room for one more"), pytest.param(2, "NodeLimit", id="no room")],
+)
+def test_a_static_pool_needs_room_for_what_replaces(limit: int, code: str | None) -> None:
+    """Both nodes run for a while, so the limit must leave one more than there are."""
+    view = cluster(_static(2, requirement="spot", limit=limit), machine("node-1"), machine("node-2"))
+
+    verdict = decided(view, static_capacity=True)
+
+    assert len(verdict.commands) == (0 if code else 1)
+    assert code is None or set(held(verdict).values()) == {code}
+
+
 def test_a_static_pool_that_can_buy_nothing_exchanges_nothing() -> None:
     """Without a type to launch a drifted machine stays, and says so."""
     verdict = decided(

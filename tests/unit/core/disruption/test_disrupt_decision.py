@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.disrupt import RELOOK, disrupt, expired
 from karpenter.core.disruption.memory import DisruptionMemory, Payback
-from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, facts, held, machine, pod, pool
+from karpenter.core.model.catalog import Catalog
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, facts, held, kind, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.core.disruption.disrupt import DisruptionDecision
@@ -164,3 +166,56 @@ def test_expired_nodes_have_prices_and_pods() -> None:
         (("n1",), pytest.approx(0.4), 2),
         (("n2",), 0.0, 0),
     ]
+
+
+def test_nodes_that_are_held_have_prices() -> None:
+    """What keeps a node says nothing about what it costs; what is not known costs nothing."""
+    view = cluster(pool(), machine("n1"), machine("n2", zone="zone-9"), pod("a-0", "n1"), pod("a-1", "n2"))
+
+    found = decide(view, nominated=frozenset({"n1", "n2"}))
+
+    assert {each.node: (each.code, each.hourly) for each in found.kept} == {
+        "n1": ("Nominated", pytest.approx(0.2)),
+        "n2": ("Nominated", 0.0),
+    }
+
+
+def test_the_classic_strategy_joins_two_nodes() -> None:
+    """Two large nodes, each too full for both pods, become one of a cheaper type."""
+    sold = Catalog(types=(kind("large", 8, 0.4), kind("wide", 10, 0.45)))
+    view = cluster(
+        pool(),
+        *(part for at in (1, 2) for part in (machine(f"n{at}", "large"), pod(f"a-{at}", f"n{at}", cpu="5"))),
+    )
+
+    (command,) = disrupt(
+        view, sold, DisruptionMemory(), now=NOW, context=facts({"strategy": "classic"})
+    ).commands
+
+    assert sorted(command.candidates) == ["n1", "n2"]
+    assert [each.purchase.instance_type for each in command.replacements] == ["wide"]
+    assert command.saving == pytest.approx(0.35)
+
+
+def test_every_leaving_node_uses_up_the_budget_of_its_pool() -> None:
+    """Of five nodes three leave; a fourth may only go where the budget is more than that."""
+    leaving = [
+        [
+            node,
+            msgspec.structs.replace(
+                claim, metadata=msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
+            ),
+        ]
+        for node, claim in (machine(f"out-{at}") for at in range(3))
+    ]
+    for allowed, goes in (("3", 0), ("4", 1), ("5", 2)):
+        view = cluster(pool(budgets=(Budget(nodes=allowed),)), *leaving, machine("n1"), machine("n2"))
+        assert sum(len(each.candidates) for each in decide(view).commands) == goes
+
+
+@pytest.mark.parametrize(("count", "goes"), [(5, 1), (6, 2), (10, 2), (11, 3)])
+def test_a_share_is_of_the_nodes_of_the_pool(count: int, goes: int) -> None:
+    """A fifth of the nodes may go at once, rounded up."""
+    view = cluster(pool(budgets=(Budget(nodes="20%"),)), *(machine(f"n{at:02}") for at in range(count)))
+
+    assert sum(len(each.candidates) for each in decide(view).commands) == goes
