@@ -206,6 +206,17 @@ def test_nodes_that_cost_most_for_what_they_hold_are_packed_anew() -> None:
             0.1,
             id="unless that node may go as well",
         ),
+        pytest.param(
+            [
+                *(machine(f"n{at}", "small") for at in (1, 2, 3)),
+                *(pod(f"a-{at}", "n1") for at in range(2)),
+                *(pod(f"b-{at}", f"n{at}") for at in (2, 3)),
+            ],
+            {},
+            ["n1"],
+            0.0,
+            id="the free room of two nodes adds up",
+        ),
         pytest.param([machine("n1", "xlarge")], {}, ["n1"], 0.0, id="no pods"),
     ],
 )
