@@ -157,19 +157,26 @@ def test_on_a_small_cluster_what_saves_most_wins() -> None:
 
 
 def test_nodes_that_cost_most_for_what_they_hold_are_packed_anew() -> None:
-    """Fourteen nodes, on which nothing else has room, become fewer that are full."""
+    """
+    Fourteen nodes, none of which has room for the pod of another, or could be exchanged for less.
+
+    A large node holds three of their pods, an xlarge one seven: ten of them need one of each, which saves
+    $0.80, and the other four a large and a medium one, which saves $0.20.
+    """
     view = cluster(
         pool(),
         *(machine(f"n{at:02}", "medium") for at in range(14)),
         *(pod(f"a-{at}", f"n{at:02}", cpu="2100m") for at in range(14)),
     )
-    dear = msgspec.structs.replace(MARKET, node_prices={f"n{at:02}": 0.5 for at in range(14)})
 
-    found = _found(view, market=dear)
+    found = _found(view)
 
-    gone = [name for each in found for name in each.candidates]
-    assert len(gone) == len(set(gone)) == 14
-    assert all(each.saving > 0 and len(each.candidates) <= 10 for each in found)
+    assert [len(each.candidates) for each in found] == [10, 4]
+    assert [each.saving for each in found] == pytest.approx([0.8, 0.2])
+    assert len({name for each in found for name in each.candidates}) == 14
+    assert [len(each.candidates) for each in _found(view, least=0.049)] == [10, 4]
+    assert [len(each.candidates) for each in _found(view, least=0.051)] == [10]
+    assert _found(view, least=0.081) == []
 
 
 @pytest.mark.parametrize(

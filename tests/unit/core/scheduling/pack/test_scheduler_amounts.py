@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from karpenter.api.labels import HOSTNAME
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.greedy import place_together
+from karpenter.core.scheduling.pack.greedy import place_together, room_for_many
 from karpenter.core.scheduling.problem import Options
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -135,3 +136,42 @@ def test_a_class_that_found_no_place_is_tried_again_only_where_others_matter() -
 
     assert [each.example.name for each in scheduler.encoded.classes if each.number in left] == ["x"]
     assert sorted(bins(scheduler)[0]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("used", "want", "expected"),
+    [
+        pytest.param([1000, 0], [1000, 0, 1], [7, 8], id="what is not wanted does not matter"),
+        pytest.param([8000, 7000], [1000, 2**30, 1], [0, 1], id="a full claim takes none"),
+        pytest.param(
+            [9000, 7000], [0, 2**30, 1], [0, 16], id="an overdrawn claim takes none, whatever is wanted"
+        ),
+    ],
+)
+def test_how_many_pods_claims_have_room_for(used: list[int], want: list[int], expected: list[int]) -> None:
+    """Claims of eight cores and 16 GiB that use so many thousandths of a core."""
+    scheduler = fresh(problem(pod("a"), pools=[pool("p", T8)]))
+    state = scheduler.base(scheduler.templates[0])
+    for each in used:
+        scheduler.claims.take(scheduler.claims.open(state), state, np.array([each, 0, 0]))
+
+    found = room_for_many(scheduler, state, np.array([0, 1]), np.array(want))
+
+    assert found.tolist() == expected
+
+
+def test_claims_are_filled_beside_nodes_that_have_what_pods_avoid() -> None:
+    """The second claim takes its pod though the existing node has a pod that it avoids."""
+    there = node("n", pod("b", app="b"), free={"cpu": "0"})
+    pods = replicas(pod("a", cpu="3", apart=[affinity_term(HOSTNAME, app="b")]), 2)
+    scheduler = fresh(problem(pods, pools=[pool("p", T4)], nodes=[there]))
+    pod_data = pod_data_of(scheduler, "a-000")
+
+    taken = []
+    for _ in range(2):
+        new_claim = scheduler.new_claim(pod_data, scheduler.templates[0])
+        assert new_claim is not None
+        taken.append(scheduler.fill(pod_data, scheduler.open(new_claim), new_claim.state, 1))
+
+    assert taken == [1, 1]
+    assert scheduler.next_state(pod_data, 1) is None
