@@ -79,7 +79,7 @@ def test_pods_without_another_place_are_counted(count: int, others: str) -> None
     assert found.message.startswith(f"pod default/a-0 would have no other place{others}: NodePool default: ")
 
 
-TWO = [machine("n1", "huge"), *(pod(f"a-{at}", "n1", cpu="1500m") for at in range(2))]
+TWO: list[Any] = [machine("n1", "huge"), *(pod(f"a-{at}", "n1", cpu="1500m") for at in range(2))]
 SMALL_OR_HUGE = Catalog(types=(kind("small", 2, 0.1), kind("huge", 64, 6.4)))
 
 
@@ -133,7 +133,7 @@ def test_the_refusal_of_the_fewest_machines_is_told() -> None:
     )
 
 
-ONE = [machine("n1", "medium"), pod("a-0", "n1")]
+ONE: list[Any] = [machine("n1", "medium"), pod("a-0", "n1")]
 DEAR = Catalog(types=(kind("small", 2, 0.1), kind("other", 2, 0.15), kind("medium", 4, 0.2)))
 
 
@@ -285,9 +285,8 @@ def test_a_balanced_pool_weighs_what_a_move_saves(totals: PoolTotals, goes: bool
 
     assert isinstance(found, Command) is goes
     if isinstance(found, Command):
-        assert [(each.saving, each.disruption) for each in found.scores] == [
-            (pytest.approx(0.1 / totals.price), 0.5)
-        ]
+        (score,) = found.scores
+        assert (score.saving, score.disruption) == pytest.approx((0.1 / totals.price, 0.5))
     else:
         assert found.code == "NotBalanced"
 

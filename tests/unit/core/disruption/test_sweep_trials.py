@@ -89,8 +89,8 @@ def _trial(sweep: ClusterSweep, name: str) -> tuple[float, dict[str, int], bool]
     return round(found.saving, 6), moved, found.exchanges
 
 
-GOING = [machine("n1", "medium")]
-SMALL = [machine("n2", "small")]
+GOING: list[Any] = [machine("n1", "medium")]
+SMALL: list[Any] = [machine("n2", "small")]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,11 @@ def test_a_quiet_machine_takes_no_pods() -> None:
 
 def test_a_new_machine_is_as_large_as_all_that_is_left_over() -> None:
     """Pods of two kinds that find no room need one machine for both: medium, not small."""
-    parts = [machine("n1", "large"), *(pod(f"a-{n}", "n1", cpu="1500m") for n in range(2)), pod("b-0", "n1")]
+    parts: list[Any] = [
+        machine("n1", "large"),
+        *(pod(f"a-{n}", "n1", cpu="1500m") for n in range(2)),
+        pod("b-0", "n1"),
+    ]
 
     assert _trial(_sweep(cluster(pool(), *parts)), "n1") == (0.2, {}, True)
 
@@ -248,7 +252,7 @@ def _swept(
     return [each.name for each in found.emptied], [each.name for each in found.exchanged]
 
 
-THREE = [
+THREE: list[Any] = [
     machine("n1", "large"),
     machine("n2", "medium"),
     machine("n3", "small"),
