@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from karpenter.api.labels import HOSTNAME, REQUESTED_DRA_DRIVERS
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE
-from karpenter_local.testing.builders import node, pod, pool
-from tests.unit.core.scheduling.dynamicresources.clusters import asked, kind, served, shared, want
-from tests.unit.core.scheduling.dynamicresources.hardware import asking, exactly, gpu, sliced, templates
+from karpenter_local.testing.builders import affinity_term, node, pod, pool
+from tests.unit.core.scheduling.dynamicresources.clusters import asked, kind, served, shared, solved, want
+from tests.unit.core.scheduling.dynamicresources.hardware import (
+    DRIVER,
+    asking,
+    exactly,
+    gpu,
+    sliced,
+    templates,
+)
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
 
 if TYPE_CHECKING:
@@ -96,3 +104,17 @@ def test_devices_are_given_where_the_pod_goes() -> None:
     assert devices.fits_node(api, 1)
     devices.commit(api, 1, None, ())
     assert [devices.fits_node(job, at) for at in (0, 1)] == [False, False]
+
+
+def test_every_new_node_names_the_drivers_of_its_own_pods() -> None:
+    """Beside an existing node, of two new ones the one with devices waits for a driver."""
+    apart = [affinity_term(HOSTNAME, app="a")]
+    pods = [
+        want(pod("plain", cpu="2", app="a", apart=apart)),
+        want(pod("gpu", cpu="1", app="a", apart=apart), ONE),
+    ]
+
+    plan = solved(*pods, nodes=[node("n", free={"cpu": "0"})], pools=[ALL])
+
+    drivers = {each.pods[0]: each.annotations.get(REQUESTED_DRA_DRIVERS) for each in plan.new_nodes}
+    assert drivers == {"default/plain": None, "default/gpu": DRIVER}
