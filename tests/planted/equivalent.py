@@ -85,6 +85,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "what must hold does not depend on preferences"
     ),
     ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): _ROUNDING,
+    (
+        "scheduling/solve.py",
+        "_proved",
+        "bound < cost * (1 - TOLERANCE)",
+        "(bound <= cost * (1 - TOLERANCE))",
+    ): _ROUNDING,
     ("scheduling/solve.py", "_room", "1", "(2)"): "no pod requests less than nothing",
     (
         "disruption/consolidation.py",

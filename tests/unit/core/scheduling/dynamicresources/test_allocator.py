@@ -118,3 +118,34 @@ def test_every_new_node_names_the_drivers_of_its_own_pods() -> None:
 
     drivers = {each.pods[0]: each.annotations.get(REQUESTED_DRA_DRIVERS) for each in plan.new_nodes}
     assert drivers == {"default/plain": None, "default/gpu": DRIVER}
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        pytest.param(shared("both", ONE), True, id="a claim that it may share by now"),
+        pytest.param(ONE, False, id="a claim of another pod alone"),
+    ],
+)
+def test_a_refusal_is_forgotten_once_a_shared_claim_has_its_devices(
+    first: DeviceClaim | PodClaim, again: bool
+) -> None:
+    """A pod that found no devices on a node is tried again when a claim that pods share was allocated."""
+    local = sliced(gpu("g"), nodeName="n1", pool={"name": "n1"})
+    given = asked(
+        want(pod("web"), first),
+        want(pod("api", cpu="50m"), shared("both", ONE)),
+        nodes=[node("n1"), node("n2")],
+        slices=[local],
+    )
+    scheduler = fresh(given)
+    devices = scheduler.devices
+    assert devices is not None
+    web, api = (pod_data_of(scheduler, name).pod_class for name in ("web", "api"))
+
+    assert not devices.fits_node(api, 1)
+    assert devices.fits_node(web, 0)
+    devices.commit(web, 0, None, ())
+
+    assert devices.refuses(api, 1) is not again
+    assert devices.fits_node(api, 0) is again
