@@ -177,3 +177,12 @@ def test_the_steps_of_a_claim_name_what_it_has_got(item: NodeClaim, condition: s
     (held,) = (each for each in item.status.conditions if each.type == condition)
 
     assert events.condition_changed(item, "Unknown", held).message.startswith(message)
+
+
+def test_what_happens_often_is_minor() -> None:
+    """Conditions that change and finalizers that go are told for a short while only; trouble is not minor."""
+    held = complete().status.conditions[0]
+
+    assert events.condition_changed(claim(), "Unknown", held).minor
+    assert events.finalized(claim(), "karpenter.sh/termination").minor
+    assert not events.terminating_on_interruption(claim(), "spot_interrupted").minor

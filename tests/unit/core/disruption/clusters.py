@@ -28,18 +28,23 @@ from karpenter.api.nodepool import (
     PoolTemplateSpec,
 )
 from karpenter.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
+from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.model.catalog import Catalog, InstanceType, Offering
 from karpenter.core.model.requirement import requirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
+from karpenter.core.state.pdb import PdbLimits
+from karpenter.core.state.statenode import state_nodes
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource, ResourceList
+    from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.disrupt import DisruptionDecision
     from karpenter.core.state.cluster import ClusterView
 
@@ -194,3 +199,23 @@ def facts(more: dict[str, Any], policy: SchedulingPolicy | None = None) -> Disru
 def held(decision: DisruptionDecision) -> dict[str, str]:
     """Return what holds each machine that stays."""
     return {kept.node: kept.code for kept in decision.kept}
+
+
+def simulated(
+    view: ClusterView, market: Catalog = MARKET, *, quiet: frozenset[str] = frozenset()
+) -> tuple[Simulator, dict[str, Candidate]]:
+    """Return what simulates a cluster, and its candidates by name."""
+    nodes, pdbs = state_nodes(view), PdbLimits(view)
+    candidates = find_candidates(nodes, view, market, pdbs, NOW).candidates
+    simulator = Simulator(
+        view,
+        market,
+        nodes,
+        pdbs,
+        NOW,
+        movable=candidates,
+        quiet=quiet,
+        options=Options(),
+        policy=SchedulingPolicy(),
+    )
+    return simulator, {each.name: each for each in candidates}

@@ -51,6 +51,15 @@ def test_headroom(budgets: list[Wire], disrupting: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("share", "size", "expected"),
+    [(10, 100, 10), (10, 101, 11), (10, 1, 1), (10, 0, 0), (100, 101, 101), (0, 101, 0)],
+)
+def test_shares_round_up(share: int, size: int, expected: int) -> None:
+    """A tenth of a hundred and one nodes are eleven."""
+    assert DisruptionBudget(percent=share).ceiling(size) == expected
+
+
+@pytest.mark.parametrize(
     ("now", "expected"),
     [
         pytest.param(MORNING, 0, id="closed during the day"),

@@ -337,6 +337,20 @@ def test_a_static_pool_exchanges_one_for_one() -> None:
     assert (command.reason, command.candidates, len(command.replacements)) == ("Drifted", ("node-1",), 1)
 
 
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [pytest.param(3, None, id="room for one more"), pytest.param(2, "NodeLimit", id="no room")],
+)
+def test_a_static_pool_needs_room_for_what_replaces(limit: int, code: str | None) -> None:
+    """Both nodes run for a while, so the limit must leave one more than there are."""
+    view = cluster(_static(2, requirement="spot", limit=limit), machine("node-1"), machine("node-2"))
+
+    verdict = decided(view, static_capacity=True)
+
+    assert len(verdict.commands) == (0 if code else 1)
+    assert code is None or set(held(verdict).values()) == {code}
+
+
 def test_a_static_pool_that_can_buy_nothing_exchanges_nothing() -> None:
     """Without a type to launch a drifted machine stays, and says so."""
     verdict = decided(
@@ -353,9 +367,13 @@ def test_a_static_pool_that_can_buy_nothing_exchanges_nothing() -> None:
     [
         pytest.param(7.26, 3.0, PoolTotals(58.08, 80.0), 3.33, id="much saved for little"),
         pytest.param(2.42, 8.0, PoolTotals(58.08, 80.0), 0.42, id="little saved for much"),
-        pytest.param(-1.0, 1.0, PoolTotals(10.0, 10.0), 0.0, id="nothing saved"),
+        pytest.param(-1.0, 1.0, PoolTotals(10.0, 10.0), 0.0, id="less than nothing saved"),
+        pytest.param(0.0, 0.0, PoolTotals(10.0, 10.0), 0.0, id="nothing saved, and nothing moved"),
         pytest.param(1.0, 0.0, PoolTotals(10.0, 10.0), float("inf"), id="nothing moved"),
+        pytest.param(1.0, 1.0, PoolTotals(10.0, 10.0), 1.0, id="a tenth saved for a tenth"),
+        pytest.param(1.0, 1.0, PoolTotals(1.0, 1.0), 1.0, id="all saved for all"),
         pytest.param(1.0, 1.0, PoolTotals(0.0, 10.0), 0.0, id="a pool without price"),
+        pytest.param(1.0, 1.0, PoolTotals(10.0, 0.0), 0.0, id="a pool without anything to move"),
     ],
 )
 def test_balance(saving: float, cost: float, totals: PoolTotals, expected: float) -> None:

@@ -194,3 +194,23 @@ def test_machines_that_fill_during_the_second_look_stay() -> None:
 
     assert isinstance(found, ValidCommand)
     assert found.command.candidates == ("m",)
+
+
+def test_every_machine_of_a_command_must_still_be_free_to_go() -> None:
+    """Of two machines that become one the second was nominated, or asks to be left alone, meanwhile."""
+    sold = Catalog(types=(kind("large", 8, 0.4), kind("wide", 10, 0.45)))
+    parts = [
+        *machine("m", "large"),
+        *machine("n", "large"),
+        pod("a-1", "m", cpu="5"),
+        pod("a-2", "n", cpu="5"),
+    ]
+    view = view_of([pool(), *parts])
+    (command,) = decided(view, market=sold).commands
+    guarded = view_of([pool(), *parts, pod("b-1", "n", cpu="100m", annotations={DO_NOT_DISRUPT: "true"})])
+
+    assert set(command.candidates) == {"m", "n"}
+    assert isinstance(again(command, view, market=sold), ValidCommand)
+    for name in command.candidates:
+        assert why(again(command, view, market=sold, nominated=frozenset({name}))) == "budget"
+    assert why(again(command, guarded, market=sold)) == "churn"

@@ -138,3 +138,15 @@ def test_label_rules_add_to_the_rules_of_the_core(key: str, restricted: bool) ->
     )
 
     assert catalog.label_rules.is_restricted(key) is restricted
+
+
+def test_a_type_as_a_pool_sees_it() -> None:
+    """Where NodePools differ each sees its own; one that it may not use it sees as others do."""
+    small, own, large = kind(name="small"), kind(offering(), name="small"), kind(name="large")
+    catalog = Catalog(types=(small, large), by_pool={"a": (own,), "b": (small, large)})
+
+    assert catalog.find("a", "small") is own
+    assert catalog.find("b", "small") is small
+    assert catalog.find("a", "large") is large
+    assert catalog.find("c", "gone") is None
+    assert (catalog.sold("a", "small"), catalog.sold("a", "large")) == (own, None)

@@ -75,6 +75,15 @@ def test_chance_decides_between_equals() -> None:
     assert firsts == [choices(catalog(), claim(), chance(seed).shuffle)[0].name for seed in range(20)]
 
 
+def test_chance_is_asked_only_where_there_are_equals() -> None:
+    """Of five offerings two cost the same; a draw for each of the others would change what later ones get."""
+    drawn: list[int] = []
+
+    choices(catalog(), claim(), lambda equals: drawn.append(len(equals)))
+
+    assert drawn == [2]
+
+
 def test_without_chance_the_first_wins() -> None:
     """Of offerings at the same price, the first of the catalogue is the first choice."""
     assert choices(catalog(), claim())[0].name == SPOT_1

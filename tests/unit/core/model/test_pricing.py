@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
@@ -68,7 +69,10 @@ def test_equal_additions_make_one_object() -> None:
     first = whole_prices(TYPES, Additions(node=0.5))
 
     assert whole_prices(TYPES, Additions(node=0.5)) is first
-    for number in range(20):
+    for number in range(15):
+        whole_prices(TYPES, Additions(node=1.0 + number))
+    assert whole_prices(TYPES, Additions(node=0.5)) is first, "sixteen are kept"
+    for number in range(16):
         whole_prices(TYPES, Additions(node=1.0 + number))
     assert whole_prices(TYPES, Additions(node=0.5)) is not first
 
@@ -189,7 +193,7 @@ def test_reserved_instances_come_before_savings_plans() -> None:
     """Each on-demand node uses the first commitment that has enough left; what is left is told."""
     found = coverage(
         [PLAN, RESERVED],
-        [running("b"), running("a"), running("d"), running("c"), running("e"), running("s", SPOT)],
+        [running("b"), running("a", SPOT), running("a"), running("d"), running("c"), running("e")],
     )
 
     assert found.nodes == {"a": "ri", "b": "ri", "c": "sp", "d": "sp"}
@@ -250,3 +254,72 @@ def test_catalogs_of_several_pools_keep_what_volumes_cost() -> None:
     found = combine({"a": SOLD, "b": Catalog(**other)})
 
     assert (found.volume_prices, found.public_ipv4_price) == (PRICES, 0.005)
+
+
+def test_parts_are_told_in_the_order_of_the_bill() -> None:
+    """The list price and its discount come first, then what comes on top, then what a commitment pays."""
+    extra, _ = additions(PricePolicy(node=0.01, factors={"*": 0.5}), SOLD, {}, left=((RESERVED, 1.0),))
+    on_demand, _ = priced(extra)
+
+    assert [name for name, _ in on_demand.parts] == ["list", "discount", "node", "commitment"]
+    assert dict(on_demand.parts) == pytest.approx(
+        {"list": 0.1, "discount": -0.05, "node": 0.01, "commitment": -0.05}, abs=1e-6
+    )
+    assert on_demand.price == pytest.approx(0.01, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("price", "available", "expected"),
+    [
+        pytest.param(0.1, True, 1.1, id="sold"),
+        pytest.param(0.1, False, 1.1, id="sold out, at a price that is known"),
+        pytest.param(0.0, True, 1.0, id="sold for nothing"),
+        pytest.param(0.0, False, 0.0, id="sold out, without a price"),
+    ],
+)
+def test_what_comes_on_top_of_an_offering(price: float, available: bool, expected: float) -> None:
+    """A dollar per node is added to each offering that has a price or can be bought."""
+    kind = instance_type("t", cpu=2, sold=(offering("zone-1", SPOT, price, available=available),))
+    (found,) = whole_prices((kind,), Additions(node=1.0))
+
+    assert found.offerings[0].price == pytest.approx(expected)
+
+
+def test_a_type_that_does_not_say_its_vcpus_costs_nothing_for_them() -> None:
+    """A price per vCPU is for vCPUs that are known."""
+    kind = msgspec.structs.replace(KIND, capacity={})
+    (found,) = whole_prices((kind,), Additions(vcpu=1.0))
+
+    assert found is kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        pytest.param("m5.large", [1.0, 0.16, 5.0], id="the first that matches is used"),
+        pytest.param("m5.xlarge", [2.0, 0.08, 5.0], id="the second, by what it pays of the price"),
+        pytest.param("c5.large", [2.0, 0.16, 4.9], id="the last"),
+    ],
+)
+def test_what_an_instance_leaves_of_commitments(kind: str, expected: list[float]) -> None:
+    """One instance of Reserved Instances, or what a Savings Plan pays for ten cents; others stay."""
+    anything = Commitment(kind="SavingsPlan", name="any", hourly=5.0)
+    left = tuple((each, each.size) for each in (RESERVED, PLAN, anything))
+
+    found = take(left, kind, "zone-1", 0.1)
+
+    assert found is not None
+    assert [each for each, _ in found] == [RESERVED, PLAN, anything]
+    assert [amount for _, amount in found] == pytest.approx(expected)
+
+
+def test_interruption_rates_are_raised_and_never_lowered() -> None:
+    """Of what is known of an offering and what was observed the larger rate counts."""
+    rated = with_interruption_rates(SOLD, {("m5.large", "zone-1"): 0.2})
+    lower, higher = (
+        with_interruption_rates(rated, {("m5.large", "zone-1"): rate}).types[0].offerings
+        for rate in (0.1, 0.3)
+    )
+
+    assert [each.interruption_rate for each in lower] == [0.0, 0.2]
+    assert [each.interruption_rate for each in higher] == [0.0, 0.3]

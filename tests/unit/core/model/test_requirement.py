@@ -153,6 +153,9 @@ def test_refusals(wire: tuple[str, str, tuple[str, ...]], sentence: str) -> None
             made("NotIn", "A"), made("NotIn", "1", "2"), made("NotIn", "A", "1", "2"), id="refusals add up"
         ),
         pytest.param(made("In", "1", "9"), made("Gt", "1"), made("In", "9"), id="a bound filters values"),
+        pytest.param(
+            made("In", "1", "9"), made("Lt", "9"), made("In", "1"), id="an upper bound alone as well"
+        ),
         pytest.param(made("In", "A"), made("Gt", "1"), ABSENT, id="words are out of any bounds"),
         pytest.param(
             made("NotIn", "1", "2"),
@@ -293,7 +296,9 @@ def test_bounded(held: Requirement, expected: bool) -> None:
         pytest.param(ABSENT, "", id="nothing where nothing is allowed"),
         pytest.param(EXISTS, "0", id="an integer where anything goes"),
         pytest.param(made("NotIn", "0", "1"), "2", id="never a refused value"),
+        pytest.param(made("NotIn", "0"), "1", id="the first integer that is not refused"),
         pytest.param(made("Gt", "4"), "5", id="the lower bound"),
+        pytest.param(made("Gte", "5").intersect(made("Lte", "5")), "5", id="where bounds meet, that integer"),
         pytest.param(made("Lte", "4"), "0", id="zero below an upper bound"),
         pytest.param(made("Lt", "0"), "", id="nothing where only negative integers are allowed"),
         pytest.param(
@@ -318,6 +323,7 @@ def test_sample(held: Requirement, expected: str) -> None:
         pytest.param(ABSENT, [("DoesNotExist", ())], id="DoesNotExist"),
         pytest.param(made("Gt", "5"), [("Gte", ("6",))], id="Gt becomes Gte"),
         pytest.param(made("Lt", "5"), [("Lte", ("4",))], id="Lt becomes Lte"),
+        pytest.param(made("Lte", "0"), [("Lte", ("0",))], id="Lte 0 allows zero"),
         pytest.param(made("Lt", "0"), [("Lt", ("0",))], id="Lt 0 stays, since no bound may be negative"),
         pytest.param(
             made("Gte", "2").intersect(made("Lte", "5")), [("Gte", ("2",)), ("Lte", ("5",))], id="two bounds"

@@ -161,6 +161,31 @@ def test_a_conflict_names_both_sides(others: int) -> None:
     assert node.conflict(pod) == Incompatible("team", "team In [db]", "team In [web]")
 
 
+def test_of_two_conflicts_the_first_of_the_node_is_named() -> None:
+    """Where both sides have as many keys, the order of the node counts."""
+    node = Requirements.from_labels({"a": "1", "b": "1"})
+    pod = Requirements.from_labels({"b": "2", "a": "2"})
+
+    assert node.conflict(pod) == Incompatible("a", "a In [2]", "a In [1]")
+
+
+def test_keys_that_go_together_hide_no_later_one() -> None:
+    """After keys that both sides may lack, or that only one has, the others are compared as well."""
+    free = [requirement("a", "NotIn", ["1"]), requirement("only", "In", ["1"])]
+    node = Requirements.of([requirement("a", "DoesNotExist"), requirement("b", "In", ["1"])])
+    pod = Requirements.of([*free, requirement("b", "In", ["2"])])
+
+    assert node.conflict(pod) == Incompatible("b", "b In [2]", "b In [1]")
+
+
+def test_a_label_that_the_node_has_hides_no_label_that_it_lacks() -> None:
+    """Of several keys each is looked for."""
+    node = Requirements.from_labels({"a": "1"})
+    pod = Requirements.from_labels({"a": "1", "b": "2"})
+
+    assert node.refuses(pod) == Incompatible("b", "b In [2]", "", "")
+
+
 def test_no_conflict() -> None:
     """Sets that share a value on every shared key do not conflict."""
     assert wants("team", "In", "a", "b").conflict(wants("team", "In", "b", "c")) is None

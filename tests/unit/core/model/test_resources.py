@@ -113,6 +113,7 @@ def test_maximum_per_resource() -> None:
         pytest.param({"gpu": 0}, {"cpu": 2}, True, id="none of a resource the total lacks"),
         pytest.param({"cpu": 1}, {"cpu": 2, "memory": -1}, False, id="a total that is overdrawn elsewhere"),
         pytest.param({}, {"memory": -1}, False, id="even for nothing"),
+        pytest.param({"cpu": 1}, {"cpu": 1, "memory": 0}, True, id="a total that is used up elsewhere"),
     ],
 )
 def test_fits(candidate: dict[str, int], total: dict[str, int], expected: bool) -> None:
@@ -336,6 +337,7 @@ def test_a_bad_request_names_its_container() -> None:
         ("cpu", 1_000_000, "1000"),
         ("memory", 512, "512"),
         ("memory", 1024, "1Ki"),
+        ("memory", 1023 * 1024, "1023Ki"),
         ("memory", 16 * GI - 1, "15.99Gi"),
         ("memory", 16 * GI, "16Gi"),
         ("ephemeral-storage", 3 * GI // 2, "1.5Gi"),

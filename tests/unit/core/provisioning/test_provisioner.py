@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import pytest
 
 from karpenter.api.capacitybuffer import CapacityBuffer
@@ -41,6 +42,7 @@ MARKET = Catalog(
 )
 UNTIL = NOW + timedelta(seconds=20)
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
+HALF: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]}
 HUGE: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "900"}}}]}
 ROOM = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "4"}}
 OURS = {REGISTERED: "true", INITIALIZED: "true", NODEPOOL: "default"}
@@ -116,6 +118,7 @@ def test_pods_that_fit_on_a_node_are_promised_it() -> None:
     assert promise == Nominate(node="claim-1", until=UNTIL, because="1 pods that wait fit on it")
     assert isinstance(announced, Announce)
     assert announced.message.endswith("nodeclaim/claim-1 and node/node-1.")
+    assert (decision.starting, decision.places) == ({}, {"default/waits": "default"})
 
 
 def test_machines_on_their_way_and_nodes_of_others_take_pods_too() -> None:
@@ -187,6 +190,58 @@ def test_pods_of_a_buffer_are_not_nominated() -> None:
     assert (placed.buffers, unplaced.buffers) == ({"default/b": True}, {"default/b": False})
     assert placed.effects == ()
     assert "FailedScheduling" not in reasons(unplaced)
+    assert (placed.places, unplaced.refused) == ({}, frozenset())
+
+
+def test_only_nodes_with_room_for_a_buffer_are_remembered() -> None:
+    """A node beside it, of which nothing was asked, is empty; a pod that waits is promised its place."""
+    template = {"metadata": {"name": "t", "namespace": "default"}, "template": {"spec": ASKS}}
+    spec = {"podTemplateRef": {"name": "t"}, "replicas": 1}
+    buffer = {"metadata": {"name": "b", "namespace": "default", "uid": "u"}, "spec": spec}
+    room = [convert(template, PodTemplate), convert(buffer, CapacityBuffer)]
+    tight = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": "1"}}
+    nodes = [
+        each
+        for name in ("a", "b", "c")
+        for each in (
+            node(name=name, meta={"labels": OURS}, spec={"providerID": f"kwok://{name}"}, status=tight),
+            complete(
+                name=f"claim-{name}", status={"providerID": f"kwok://{name}", "nodeName": name, **tight}
+            ),
+        )
+    ]
+
+    found = decide(pool(), *nodes, *room, waiting(**ASKS), policy=SchedulingPolicy(buffers=True))
+
+    (buffered,) = (name for name in found.memory.buffered if not name.startswith("claim-"))
+    (promised,) = (each.node for each in found.effects if isinstance(each, Nominate))
+    assert found.memory.buffered == {buffered, f"claim-{buffered}"}
+    assert promised.removeprefix("claim-") != buffered
+    assert list(found.places) == ["default/waits"]
+
+
+def test_a_decision_ends_when_it_is_told_to() -> None:
+    """The stop of the settings counts, or that of the options; pods that were not reached are refused."""
+    first = decide(pool(), waiting(**ASKS), stop=lambda: True)
+    second = decide(pool(), waiting(**ASKS), options=Options(stop=lambda: True))
+    neither = decide(pool(), waiting(**ASKS))
+
+    assert [each.plan.complete for each in (first, second, neither)] == [False, False, True]
+
+
+def test_what_makes_the_gap_is_worked_out_where_a_report_is_asked() -> None:
+    """Two pods of different size that stay apart need a machine each, of which the bound does not know."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [
+        msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, labels={"app": "web"}))
+        for each in (waiting("a", **ASKS, affinity=apart), waiting("b", **HALF, affinity=apart))
+    ]
+    told = decide(pool(), *pods, report=True).plan.cost
+    untold = decide(pool(), *pods).plan.cost
+
+    assert told.hourly == untold.hourly
+    assert (bool(told.gap_parts), untold.gap_parts) == (True, ())
 
 
 def test_a_claim_for_a_buffer_is_remembered_from_its_creation() -> None:

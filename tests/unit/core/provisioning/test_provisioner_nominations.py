@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTERED
-from karpenter.core.provisioning.provisioner import BINDING_GRACE, Nomination, is_starting, keep_nominations
+from karpenter.core.provisioning.provisioner import (
+    BINDING_GRACE,
+    Nomination,
+    is_starting,
+    keep_nominations,
+    nomination_period,
+)
 from karpenter.core.state.cluster import view_of
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, launched, node, pod
@@ -51,6 +57,28 @@ def test_pods_are_counted_where_they_will_be() -> None:
     assert [each.key for each in machine.pods] == ["default/web-0", "default/web-1"]
     assert machine.available["cpu"] == 0
     assert {name: len(pods) for name, pods in found.view.pods_by_node.items()} == {"claim-1": 2}
+
+
+def test_a_machine_without_promises_hides_no_other() -> None:
+    """Machines before and after the one that was promised stay as they are."""
+    others = [launched(name=name, status={**ROOM, "providerID": f"kwok://{name}"}) for name in ("aaa", "zzz")]
+
+    found = kept(*others, COMING)
+
+    assert {machine.name: len(machine.pods) for machine in found.nodes} == {"aaa": 0, "claim-1": 2, "zzz": 0}
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        pytest.param(10, 20, id="twice the longest batch"),
+        pytest.param(5, 10, id="ten seconds for a batch of five"),
+        pytest.param(1, 10, id="and no less for a shorter one"),
+    ],
+)
+def test_how_long_a_node_is_nominated(batch: int, expected: int) -> None:
+    """Pods of the next batch still find the node nominated."""
+    assert nomination_period(timedelta(seconds=batch)) == timedelta(seconds=expected)
 
 
 @pytest.mark.parametrize(

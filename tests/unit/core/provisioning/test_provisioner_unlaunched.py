@@ -11,6 +11,7 @@ from karpenter.core.model.catalog import Catalog
 from karpenter.core.provisioning.provisioner import Nomination, foresee_machines
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type, offering
+from karpenter_local.testing.builders.machines import CORES
 from tests.unit.core.lifecycle.objects import NOW, claim, launched, pool
 from tests.unit.core.provisioning.test_provisioner import ASKS, MARKET, decide
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
@@ -20,9 +21,17 @@ if TYPE_CHECKING:
 
 RESERVED = Catalog(
     types=(
-        instance_type("small", cpu=2, sold=(offering("zone-1", "reserved", 0.0, reservation="r-1", left=1),)),
+        instance_type(
+            "small",
+            cpu=2,
+            sold=(
+                offering("zone-1", "on-demand", 0.2),
+                offering("zone-1", "reserved", 0.0, reservation="r-1", left=1),
+                offering("zone-2", "spot", 0.1),
+            ),
+        ),
     ),
-    well_known=frozenset({RESERVATION}),
+    well_known=frozenset({CORES, RESERVATION}),
 )
 
 
@@ -53,6 +62,35 @@ def test_a_claim_is_expected_to_get_the_cheapest_machine_that_it_allows() -> Non
     assert {ZONE, CAPACITY_TYPE} <= foreseen.metadata.labels.keys()
     assert foreseen.status.allocatable["cpu"] == "2"
     assert foreseen.status.provider_id
+
+
+@pytest.mark.parametrize(
+    ("bought", "zone"),
+    [
+        pytest.param(["spot", "on-demand"], "zone-2", id="spot"),
+        pytest.param(["on-demand"], "zone-1", id="on demand"),
+    ],
+)
+def test_the_cheapest_offering_is_foreseen(bought: list[str], zone: str) -> None:
+    """Of one type the zone and the capacity type that cost least."""
+    one = claim(
+        meta={"labels": {NODEPOOL: "default"}},
+        spec={"requirements": [{"key": CAPACITY_TYPE, "operator": "In", "values": bought}]},
+    )
+
+    found = foresee_machines(view_of([pool(), one]), RESERVED)
+
+    assert found is not None
+    (foreseen,) = found.claims.values()
+    assert (foreseen.metadata.labels[CAPACITY_TYPE], foreseen.metadata.labels[ZONE]) == (bought[0], zone)
+
+
+def test_ten_claims_are_few_enough_to_be_foreseen() -> None:
+    """Each gets a machine."""
+    found = foresee_machines(view_of([pool(), *(unlaunched(f"claim-{at}") for at in range(10))]), MARKET)
+
+    assert found is not None
+    assert all(each.status.provider_id for each in found.claims.values())
 
 
 @pytest.mark.parametrize(

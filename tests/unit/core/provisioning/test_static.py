@@ -45,15 +45,15 @@ def test_what_is_static() -> None:
 def test_census() -> None:
     """Claims that stay, that are about to be replaced and that leave are told apart; others' do not count."""
     claims = [
-        claim(name="stays"),
-        claim(name="goes"),
-        claim(name="leaves", meta=GONE),
         claim(name="other", meta={"labels": {NODEPOOL: "other"}}),
+        *(claim(name=f"stays-{at}") for at in range(3)),
+        *(claim(name=f"goes-{at}") for at in range(2)),
+        claim(name="leaves", meta=GONE),
     ]
-    found = count_claims("default", claims, {"goes", "leaves"})
+    found = count_claims("default", claims, {"goes-0", "goes-1", "leaves"})
 
-    assert found == ClaimCounts(active=1, pending=1, deleting=1)
-    assert found.all == 3
+    assert found == ClaimCounts(active=3, pending=2, deleting=1)
+    assert found.all == 6
 
 
 @pytest.mark.parametrize(

@@ -231,22 +231,66 @@ def test_a_claim_names_no_more_than_the_cheapest_six_hundred() -> None:
     assert new.instance_types == tuple(f"t{number:04d}" for number in range(600))
 
 
-def test_a_list_that_is_cut_keeps_its_choice_of_values() -> None:
-    """Dear types that are needed for the least choice of values stay, in the order of price."""
+@pytest.mark.parametrize(
+    ("families", "last"),
+    [
+        pytest.param(1, ("t0597", "t0598", "t0599"), id="the cheapest are of one family, which is enough"),
+        pytest.param(2, ("t0597", "t0598", "t0607"), id="the cheapest of a second family stays"),
+        pytest.param(3, ("t0597", "t0607", "t0608"), id="and of a third"),
+    ],
+)
+def test_a_list_that_is_cut_keeps_its_choice_of_values(families: int, last: tuple[str, ...]) -> None:
+    """Dear types that are needed for the least choice of values stay, in the order of price; no others."""
     kinds = many_types(MAX_INSTANCE_TYPES + 9)
+    least = {FAMILY: families, INSTANCE_TYPE: 600}
+
+    new = only_node(problem(pod("a"), pools=[pool("p", *kinds, min_values=least)], options=GREEDY))
+
+    assert len(new.instance_types) == 600
+    assert new.instance_types[-3:] == last
+
+
+@pytest.mark.parametrize(
+    ("least", "said", "relaxed"),
+    [
+        pytest.param(2, 2, "false", id="as many as there are"),
+        pytest.param(3, 2, "true", id="more than there are, which is lowered"),
+    ],
+)
+def test_a_claim_says_how_much_choice_it_keeps(least: int, said: int, relaxed: str) -> None:
+    """With minValuesPolicy BestEffort a claim asks for no more values than can be bought."""
+    options = Options(packing="greedy", min_values="BestEffort")
     given = problem(
-        pod("a"), pools=[pool("p", *kinds, min_values={FAMILY: 3, INSTANCE_TYPE: 600})], options=GREEDY
+        pod("a"), pools=[pool("p", SMALL, LARGE, min_values={INSTANCE_TYPE: least})], options=options
     )
 
     new = only_node(given)
 
-    assert len(new.instance_types) == 600
-    assert new.instance_types[-3:] == ("t0597", "t0607", "t0608")
-    assert {kind.requirements[FAMILY].sample() for kind in kinds if kind.name in new.instance_types} == {
-        "f0",
-        "f1",
-        "f2",
-    }
+    assert new.requirements[INSTANCE_TYPE].min_values == said
+    assert new.annotations[MIN_VALUES_RELAXED] == relaxed
+
+
+def test_a_zone_that_was_chosen_stays() -> None:
+    """A claim that was narrowed to a zone keeps it when it is narrowed further."""
+    scheduler = schedulers.placed(problem(pod("a"), pools=[pool("p", SMALL, LARGE)]))
+    fitting = ClaimInstanceTypeOptions(scheduler, 0)
+
+    zoned = fitting.narrowed(fitting.bits(), "zone-2")
+
+    assert zoned.narrowed(fitting.bits()).requirements(("small",))[ZONE].values == {"zone-2"}
+    assert zoned.narrowed(fitting.bits(), "zone-1").requirements(("small",))[ZONE].values == {"zone-1"}
+
+
+def test_a_claim_asks_for_what_daemons_take_on_every_type() -> None:
+    """A daemon of large machines alone is no part of what a claim requests, while small would do."""
+    daemons = [
+        pod("all", cpu="100m", memory="0"),
+        pod("some", cpu="500m", memory="0", on={INSTANCE_TYPE: "large"}),
+    ]
+
+    new = only_node(problem(pod("a", cpu="1", memory="0"), pools=[pool("p", SMALL, LARGE)], daemons=daemons))
+
+    assert new.requests["cpu"] == 1100
 
 
 def test_capacity_types_are_those_of_the_types_that_are_named() -> None:
@@ -273,6 +317,30 @@ def test_a_fitting_can_be_narrowed() -> None:
     assert fitting.type_names() == ("small", "large")
     assert fitting.table is scheduler.templates[0].table
     assert fitting.template is scheduler.templates[0]
+
+
+def test_a_reservation_is_bought_as_often_as_it_is_held() -> None:
+    """Of two claims that could become the same, the one without a reservation is bought on demand."""
+    sold = [offering("zone-1", ON_DEMAND, 0.2), offering("zone-1", "reserved", 0.01, reservation="r", left=1)]
+    apart = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
+    options = Options(packing="greedy", reserved="fallback")
+
+    scheduler = schedulers.placed(
+        problem(apart, pools=[pool("p", instance_type("t", sold=sold))], options=options)
+    )
+
+    bought = [new.purchase.capacity_type for new in DecodedPlan(scheduler).new_nodes]
+    assert sorted(bought) == [ON_DEMAND, "reserved"]
+
+
+def test_a_claim_has_no_label_that_the_machine_brings() -> None:
+    """Of a label of users one value is chosen; zone and capacity type are known when it is launched."""
+    wants = [need("tier", "In", "b", "a"), need(ZONE, "In", "zone-1", "zone-2")]
+    new = only_node(problem(pod("a", on={"tier": "b"}), pools=[pool("p", SMALL, requires=wants)]))
+    free = only_node(problem(pod("a"), pools=[pool("p", SMALL, requires=wants)]))
+
+    assert (new.labels["tier"], free.labels["tier"]) == ("b", "a")
+    assert {ZONE, CAPACITY_TYPE, HOSTNAME}.isdisjoint(free.labels)
 
 
 def test_placed_pods_are_told_by_node() -> None:

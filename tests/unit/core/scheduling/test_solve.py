@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import HOSTNAME, ZONE
-from karpenter.core.scheduling.problem import Options
+from karpenter.core.scheduling.problem import Cost, Options
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
     Preferences,
@@ -162,3 +162,25 @@ def test_a_search_that_had_time_for_every_pod_is_complete() -> None:
     assert plan.complete
     assert plan.refusals == ()
     assert [new.purchase.instance_type for new in plan.new_nodes] == ["huge"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "gap", "optimal"),
+    [
+        pytest.param(Cost(hourly=0.5, lower_bound=0.5), 0.0, True, id="as cheap as can be"),
+        pytest.param(Cost(hourly=0.75, lower_bound=0.5), 0.5, False, id="half as much again"),
+        pytest.param(Cost(hourly=0.5), 0.0, False, id="nothing was proved"),
+    ],
+)
+def test_what_a_cost_says_about_its_bound(cost: Cost, gap: float, optimal: bool) -> None:
+    """A gap is a share of the bound; without a bound there is none, and nothing is proved."""
+    assert (cost.gap, cost.optimal) == (gap, optimal)
+
+
+def test_a_type_with_none_of_a_resource_is_bought() -> None:
+    """A type that says that it has no GPU has room for pods that want none."""
+    without = instance_type("without", cpu=4, memory=8, resources={"example.com/gpu": 0})
+
+    plan = solve(problem(pod("a"), pools=[pool("p", without)], daemons=[pod("d", cpu="100m")]))
+
+    assert [new.purchase.instance_type for new in plan.new_nodes] == ["without"]

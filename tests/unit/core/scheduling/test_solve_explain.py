@@ -26,7 +26,7 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import Options, PodVolumes
-from karpenter.core.scheduling.solve import bought_for, explain, solve
+from karpenter.core.scheduling.solve import bought_for, explain, limit_sentence, solve
 from karpenter_local.testing.builders import (
     RESERVATION,
     affinity_term,
@@ -45,6 +45,8 @@ from karpenter_local.testing.builders import (
 )
 
 if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+    from karpenter.core.model.catalog import InstanceType
     from karpenter.core.scheduling.problem import Pool, Problem, Reason
 
 REFERENCE: Final = Path(__file__).parents[4] / "docs" / "reference" / "plan.md"
@@ -174,6 +176,20 @@ CASES: Final = [
         "the pod is too large for every instance type left: wants cpu 16, the most is 8 of 8 on large; "
         "wants memory 20Gi, the most is 16Gi of 16Gi on large",
         id="a pod that is too large is told every resource that is short, and the most there is",
+    ),
+    pytest.param(
+        problem(pod("x", cpu="8", memory="20Gi"), pools=[pool("p", SMALL, LARGE)]),
+        "NoInstanceTypeFits",
+        "the pod is too large for every instance type left: wants memory 20Gi, the most is 16Gi of 16Gi on "
+        "large",
+        id="a resource that just fits is not among those that are short",
+    ),
+    pytest.param(
+        problem(pod("x", cpu="1", resources={"example.com/gpu": "1"}), pools=[pool("p", SMALL)]),
+        "NoInstanceTypeFits",
+        "the pod is too large for every instance type left: wants example.com/gpu 1, the most is 0 of 0 on "
+        "small",
+        id="a resource that no type has is told as none",
     ),
     pytest.param(
         problem(
@@ -554,3 +570,74 @@ def test_a_node_is_bought_for_pods(waiting: int, said: str) -> None:
     (told,) = (bought_for(each) for each in plan.new_nodes)
     assert told.startswith(said)
     assert told.endswith(f"is the only type that holds {'it' if waiting == 1 else 'them'}")
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        pytest.param({"nodes": 0}, "pool p is at its limit of 3 nodes", id="nothing is left"),
+        pytest.param({"nodes": -1}, "pool p is at its limit of 3 nodes", id="less than nothing is left"),
+        pytest.param({"nodes": 1}, "", id="one is left"),
+        pytest.param({}, "", id="nothing is used"),
+        pytest.param({"nodes": 0, "cpu": 0}, "pool p is at its limit of 3 nodes and 4 cpu", id="two limits"),
+    ],
+)
+def test_limits_that_are_used_up(left: dict[str, int], expected: str) -> None:
+    """Each limit of which nothing is left is named with its amount."""
+    assert limit_sentence("p", {"nodes": 3, "cpu": 4000}, left) == expected
+
+
+def test_a_limit_that_the_plan_itself_uses_up() -> None:
+    """The one node that the limit allows is launched for the first pod; the second learns that."""
+    limited = msgspec.structs.replace(pool("p", LARGE, limits={"nodes": "1"}), whole_limits={"nodes": 1})
+    pods = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
+
+    (refusal,) = solve(problem(pods, pools=[limited])).refusals
+
+    assert refusal.message == "NodePool p: with the nodes of this plan, pool p is at its limit of 1 nodes"
+
+
+GPU: Final = "example.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("one", "kinds", "nearest"),
+    [
+        pytest.param(
+            pod("x", cpu="4", memory="12Gi"),
+            [instance_type("c", cpu=4, memory=8), instance_type("m", cpu=2, memory=16)],
+            "c comes nearest with memory 8Gi for 12Gi",
+            id="what just fits is not told",
+        ),
+        pytest.param(
+            pod("x", cpu="4", resources={GPU: "1"}),
+            [instance_type("plain", cpu=8), instance_type("gpu", cpu=1, resources={GPU: 1})],
+            "gpu comes nearest with cpu 1 for 4",
+            id="three quarters of the cores are less than the whole GPU",
+        ),
+        pytest.param(
+            pod("x", cpu="10", memory="20Gi", resources={GPU: "1"}),
+            [
+                instance_type("plain", cpu=16, memory=32),
+                instance_type("gpu", cpu=1, memory=2, resources={GPU: 1}),
+            ],
+            f"plain comes nearest with {GPU} 0 for 1",
+            id="nine tenths of two resources are more",
+        ),
+    ],
+)
+def test_the_type_that_comes_nearest(one: Pod, kinds: list[InstanceType], nearest: str) -> None:
+    """The type that lacks the least share of what a pod requests is told with what it lacks."""
+    (refusal,) = solve(problem(one, pools=[pool("p", *kinds)])).refusals
+
+    assert refusal.message.endswith(f"no single one of 2 types has room for all of it: {nearest}")
+
+
+def test_pods_on_existing_nodes_are_no_reason_against_a_new_one() -> None:
+    """The first pod takes the reservation; the second lacks that, and not a host of its own."""
+    there = node("n", pod("y", app="a"), free={"cpu": "0"})
+    pods = replicas(pod("a", app="a", apart=[affinity_term(HOSTNAME, app="a")]), 2)
+
+    (refusal,) = solve(problem(pods, pools=[reserved(1)], nodes=[there])).refusals
+
+    assert [each.code for each in refusal.reasons] == ["ReservationExhausted"]

@@ -78,6 +78,20 @@ NODE = node("n", zone="zone-3")
                 pod(
                     "x",
                     app="x",
+                    terms=[[only(ZONE, "zone-8")], [only(ZONE, "zone-3")]],
+                    spreads=[spread(ZONE, app="x", anyway=True)],
+                ),
+                pools=[POOL],
+                nodes=[NODE],
+            ),
+            f"{FIRST}; it gave up a node affinity term",
+            id="what was kept is not told",
+        ),
+        pytest.param(
+            problem(
+                pod(
+                    "x",
+                    app="x",
                     terms=[[only(ZONE, "zone-8")], [only(ZONE, "zone-8")], [only(ZONE, "zone-3")]],
                     spreads=[spread("rack", app="x", anyway=True)],
                 ),

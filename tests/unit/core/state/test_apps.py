@@ -90,6 +90,7 @@ def schedule(name: str = "web", *, suspend: bool = False, **job: object) -> Reso
             workload(Job, status={"completionTime": "2026-01-01T00:00:00Z"}), 0, id="a complete Job runs none"
         ),
         pytest.param(schedule(parallelism=2), 2, id="a CronJob has the pods of one run"),
+        pytest.param(schedule(parallelism=2, completions=1), 1, id="no more than a run has to complete"),
         pytest.param(schedule(suspend=True), 0, id="a suspended CronJob starts nothing"),
         pytest.param(manifest_pod("web", namespace="shop"), 0, id="a pod is a pod"),
     ],
@@ -252,6 +253,14 @@ def test_too_many_pods_are_refused(counts: list[int], refused: str) -> None:
 
     with pytest.raises(InvalidObject, match=f"^Deployment/shop/web-{len(counts) - 1}: {refused}"):
         expand_workloads(objects)
+
+
+def test_as_many_pods_as_are_allowed_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for all workloads together, and may be reached."""
+    monkeypatch.setattr("karpenter.core.state.apps.MAX_PODS", 5)
+    objects = [workload(Deployment, name, replicas=count) for name, count in (("a", 2), ("b", 3))]
+
+    assert sum(isinstance(each, Pod) for each in expand_workloads(objects)) == 5
 
 
 def priority(name: str, value: int, *, default: bool = False) -> dict[str, PriorityClass]:

@@ -203,6 +203,12 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: ObjectUpdated | O
         pytest.param((node(),), ObjectUpdated(node(ready=False)), True, id="a node is not ready"),
         pytest.param((node(),), ObjectDeleted(node()), True, id="a node goes"),
         pytest.param(
+            (node(ready=False),),
+            ObjectUpdated(node(status={"conditions": [{"type": "Ready", "status": "Unknown"}]})),
+            False,
+            id="a node that is not ready is not heard of",
+        ),
+        pytest.param(
             (node(),), ObjectUpdated(node(spec={"unschedulable": True})), True, id="a node is cordoned"
         ),
         pytest.param(
@@ -229,6 +235,7 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: ObjectUpdated | O
             (pool(),), ObjectUpdated(pool(ValidationSucceeded="True")), False, id="a pool's status changes"
         ),
         pytest.param((pool(),), ObjectUpdated(pool(Ready="True")), True, id="a pool is ready"),
+        pytest.param((pool(),), ObjectDeleted(pool()), True, id="a pool goes"),
         pytest.param((), ObjectUpdated(overlay(1)), True, id="an overlay comes"),
         pytest.param((overlay(1),), ObjectUpdated(overlay(1)), False, id="an overlay stays what it was"),
         pytest.param((overlay(1),), ObjectUpdated(overlay(2)), True, id="an overlay changes"),
@@ -277,6 +284,27 @@ def test_a_claim_speaks_for_itself_until_its_node_is_there() -> None:
     assert [each.name for each in state_nodes(made.view())] == ["node-1"]
     made.apply(ObjectDeleted(node()))
     assert [each.name for each in state_nodes(made.view())] == ["claim-1"]
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["the claim first", "the node first"])
+def test_a_claim_and_a_node_of_another_machine_may_have_one_name(first: int) -> None:
+    """They are two machines, and the going of one leaves the other."""
+    ours, theirs = launched(name="same"), node(name="same", spec={"providerID": "other://1"})
+    made = store(*(ours, theirs)[first:], *(ours, theirs)[:first])
+    found = state_nodes(made.view())
+    assert [(each.node, each.claim) for each in found] == [(theirs, None), (None, ours)]
+
+    made.apply(ObjectDeleted(theirs))
+    assert [(each.node, each.claim) for each in state_nodes(made.view())] == [(None, ours)]
+    made.apply(ObjectDeleted(ours))
+    assert state_nodes(made.view()) == ()
+
+
+def test_a_state_that_has_seen_nothing_decides_nothing() -> None:
+    """Until every kind was listed the state is not synced, and nothing has changed for consolidation."""
+    made = ClusterState(serves=OURS)
+
+    assert (made.complete, made.synced, made.consolidation_state) == (False, False, 0)
 
 
 def test_two_claims_of_one_machine_are_both_known() -> None:
@@ -331,3 +359,22 @@ def test_a_node_class_is_read_from_a_struct_or_a_dictionary(status: str, ready: 
 
     assert (found.name, found.ready, found.reason, found.generation) == ("default", ready, "Because", 3)
     assert node_class(convert(plain, KWOKNodeClass), *OURS[0]) == found
+
+
+@pytest.mark.parametrize(
+    ("meta", "deleting", "generation"),
+    [
+        pytest.param({"name": "default"}, False, 0, id="a class that was never changed"),
+        pytest.param(
+            {"name": "default", "generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            True,
+            2,
+            id="a class that goes",
+        ),
+    ],
+)
+def test_a_node_class_says_whether_it_goes(meta: dict[str, str], deleting: bool, generation: int) -> None:
+    """A class that is being deleted launches nothing; its generation is 0 until the server counts."""
+    found = node_class({"metadata": meta}, *OURS[0])
+
+    assert (found.deleting, found.generation, found.ready) == (deleting, generation, None)

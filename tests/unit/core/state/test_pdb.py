@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.cluster import PodDisruptionBudget
@@ -69,6 +70,7 @@ def test_a_written_status_decides(found: PodDisruptionBudget, expected: bool) ->
         pytest.param({"maxUnavailable": 1}, 3, False, id="one of three may go"),
         pytest.param({"maxUnavailable": 0}, 3, True, id="none may go"),
         pytest.param({"maxUnavailable": 10}, 3, False, id="more may go than there are"),
+        pytest.param({"maxUnavailable": 2}, 1, False, id="two may go of one"),
         pytest.param({"maxUnavailable": "10%"}, 3, False, id="a tenth of three is one, rounded up"),
         pytest.param({"maxUnavailable": "0%"}, 3, True, id="no share may go"),
         pytest.param({"minAvailable": 2}, 3, False, id="two of three must stay"),
@@ -240,3 +242,25 @@ def test_a_sick_pod_may_go_while_enough_others_are_healthy() -> None:
     assert (item.healthy, item.desired, item.allowed) == (2, 2, 0)
     assert not item.refuses(sick)
     assert item.blocks(sick)  # Karpenter does not begin with a node that has such a pod
+
+
+@pytest.mark.parametrize(
+    ("status", "healthy", "desired", "expected"),
+    [
+        pytest.param(READY, 1, 1, True, id="a ready pod, of which none may go"),
+        pytest.param(SICK, 1, 1, False, id="a sick pod, while enough others are ready"),
+        pytest.param(SICK, 2, 1, False, id="a sick pod, while more than enough others are ready"),
+        pytest.param(SICK, 0, 1, True, id="a sick pod, while too few others are ready"),
+        pytest.param(SICK, 0, 0, True, id="a sick pod of a budget that wants none ready"),
+        pytest.param({"phase": "Pending"}, 0, 1, False, id="a pod that has not started"),
+        pytest.param({"phase": "Failed", **READY}, 0, 1, False, id="a pod that has ended"),
+    ],
+)
+def test_sick_and_finished_pods_that_the_eviction_api_refuses(
+    status: dict[str, Any], healthy: int, desired: int, expected: bool
+) -> None:
+    """A pod that is not ready goes without being counted, unless that would hide an outage."""
+    (item,) = PdbLimits(view_of([budget(allowed=0)])).covering(web_pod())
+    item = msgspec.structs.replace(item, healthy=healthy, desired=desired)
+
+    assert item.refuses(web_pod(status=status)) is expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
 from karpenter.core.state.pod import (
     do_not_disrupt_reason,
+    do_not_disrupt_until,
     has_do_not_disrupt,
     has_dra_requirements,
     is_active,
@@ -162,6 +163,11 @@ def test_uses_devices(spec: dict[str, Any], expected: bool) -> None:
         pytest.param(asks("0s"), "", id="zero is no time"),
         pytest.param(asks("-5m"), "", id="less than nothing is no time"),
         pytest.param(
+            asks("1s", "2026-01-01T12:00:00Z"),
+            f"{DO_NOT_DISRUPT} holds for 1s after its start",
+            id="a second is a time",
+        ),
+        pytest.param(
             asks("10m", "2026-01-01T11:51:00Z"),
             f"{DO_NOT_DISRUPT} holds for 10m after its start",
             id="not over yet",
@@ -176,6 +182,20 @@ def test_uses_devices(spec: dict[str, Any], expected: bool) -> None:
 def test_protection(found: Pod, sentence: str) -> None:
     """A pod may ask not to be disrupted, for good or for a time after its start."""
     assert (do_not_disrupt_reason(found, NOON), has_do_not_disrupt(found, NOON)) == (sentence, bool(sentence))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(asks("10m", "2026-01-01T11:55:00Z"), NOON + timedelta(minutes=5), id="after its start"),
+        pytest.param(asks("10m"), None, id="it has not started"),
+        pytest.param(asks("true", "2026-01-01T11:55:00Z"), None, id="for good"),
+        pytest.param(pod(startTime="2026-01-01T11:55:00Z"), None, id="no wish"),
+    ],
+)
+def test_when_protection_ends(found: Pod, expected: datetime | None) -> None:
+    """Protection for a time ends so long after the start of the pod."""
+    assert do_not_disrupt_until(found) == expected
 
 
 @pytest.mark.parametrize(

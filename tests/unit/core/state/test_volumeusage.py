@@ -66,6 +66,12 @@ if TYPE_CHECKING:
             id="two claims of one driver",
         ),
         pytest.param(
+            db_pod("gone", "two"),
+            [claim("two"), storage()],
+            {"csi.example.com": frozenset({"shop/two"})},
+            id="a claim that is not there hides no other",
+        ),
+        pytest.param(
             db_pod("one", "one"),
             [claim("one"), storage()],
             {"csi.example.com": frozenset({"shop/one"})},
@@ -96,3 +102,17 @@ def test_drivers_from_before_csi(provisioner: str, driver: str) -> None:
     assert list(volumes_by_driver(db_pod("data"), view_of([claim(), storage(provisioner=provisioner)]))) == [
         driver
     ]
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["the newest last", "the newest first"])
+def test_of_several_default_classes_the_newest_counts(order: int) -> None:
+    """One that does not say when it was made is the oldest."""
+    classes = [
+        storage("none", default=True, provisioner="none.example.com"),
+        storage("old", default=True, provisioner="old.example.com", created="2025-01-01T00:00:00Z"),
+        storage("new", default=True, provisioner="new.example.com", created="2026-01-01T00:00:00Z"),
+    ]
+
+    found = volumes_by_driver(db_pod("data"), view_of([claim(cls=None), *classes[::order]]))
+
+    assert list(found) == ["new.example.com"]

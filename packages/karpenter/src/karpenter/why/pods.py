@@ -163,7 +163,7 @@ def why_on_demand(inquiry: Inquiry, pod: Pod, node: NewNode) -> str:
     pool = as_pool(inquiry.view.pools[node.pool], inquiry.catalog, {})
     if not pool.requirements[CAPACITY_TYPE].allows(SPOT):
         return f"on-demand, because NodePool {node.pool} does not allow spot"
-    *_, last = relaxations(pod.spec, (), respect=False, avoidance=False)
+    *_, last = relaxations(pod.spec, (), respect=False)
     if not last.requirements[CAPACITY_TYPE].allows(SPOT):
         return f"on-demand, because the pod requires {last.requirements[CAPACITY_TYPE]}"
     kinds = [inquiry.catalog.find(node.pool, name) for name in node.instance_types]

@@ -85,9 +85,9 @@ def test_pods_to_place() -> None:
 def test_bound_pods_count_for_affinity() -> None:
     """Active pods that stay where they are count; those placed anew, finished or leaving do not."""
     problem = taken(
+        pod("goes", node="node-1", meta=GONE),
         pod("stays", node="node-1"),
         pod("moves", node="node-2"),
-        pod("goes", node="node-1", meta=GONE),
         node("node-1"),
         node("node-2", **GONE),
     ).problem

@@ -56,9 +56,9 @@ def node_class(*, ready: bool | None = None, reason: str = "", deleting: bool = 
 
 def test_order() -> None:
     """The heaviest pool comes first, and of equals the later name."""
-    pools = [pool("a"), pool("b", weight=5), pool("c", weight=5), pool("d")]
+    pools = [pool("a"), pool("b", weight=5), pool("c", weight=5), pool("d"), pool("aa", weight=1)]
 
-    assert [state.pool.name for state in pools_by_weight(view_of(pools))] == ["c", "b", "d", "a"]
+    assert [state.pool.name for state in pools_by_weight(view_of(pools))] == ["c", "b", "aa", "d", "a"]
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,15 @@ def test_order() -> None:
             id="a conflict on one type refuses all of it",
         ),
         pytest.param(
+            [
+                an_overlay("c", price="1", weight=5),
+                an_overlay("b", price="1", weight=5),
+                an_overlay("a", price="1", weight=3),
+            ],
+            ["c", "a"],
+            id="a refused overlay hides no later one",
+        ),
+        pytest.param(
             [an_overlay("a", (labels.ZONE, "In", "x"), price="1"), an_overlay("b", price="1")],
             ["b", "a"],
             id="an overlay that selects nothing conflicts with none",

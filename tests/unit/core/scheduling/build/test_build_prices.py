@@ -73,6 +73,17 @@ def test_a_floor_that_cannot_be_read_keeps_no_other() -> None:
     assert len(problems) == 1
 
 
+def test_replicas_that_run_on_demand_are_the_first_to_stay_there() -> None:
+    """Of two replicas that need another place one must be on demand: the one that is there now."""
+    notes = {ON_DEMAND_FLOOR: "1"}
+    pods = [pod("web-0", annotations=notes), pod("web-1", "node-1", annotations=notes)]
+    view = cluster(pool(), machine("node-1", bought=ON_DEMAND), *pods)
+
+    found, _ = with_workload_floors(pods, view, state_nodes(view))
+
+    assert [each.spec.node_selector.get(CAPACITY_TYPE) for each in found] == [None, ON_DEMAND]
+
+
 def test_without_floors_pods_are_the_same() -> None:
     """Pods without the annotation are not looked at."""
     pods = [pod("web-0")]

@@ -79,6 +79,14 @@ def cpu(pod: Pod) -> object:
             "3",
             id="the newest that runs",
         ),
+        pytest.param(
+            [
+                live("one", created="2026-01-02T00:00:00Z", **asking("3")),
+                live("two", created="2026-01-02T00:00:00Z", **asking("2")),
+            ],
+            "2",
+            id="of two of the same age the later",
+        ),
         pytest.param([live("a", owner="other", **asking("2"))], "1", id="not a pod of another DaemonSet"),
         pytest.param([live("a", kind="ReplicaSet", **asking("2"))], "1", id="not a pod of another kind"),
     ],
@@ -152,8 +160,8 @@ def test_affinity_is_kept() -> None:
             id="less than nothing",
         ),
         pytest.param(
-            [daemon_set("bad", **asking("1e30"))],
-            [],
+            [daemon_set("bad", **asking("1e30")), daemon_set("fine", **asking("1"))],
+            ["fine"],
             ["DaemonSet sys/bad is not counted: resource cpu: 1e30 is beyond what can be counted"],
             id="more than can be counted",
         ),
@@ -194,9 +202,10 @@ def test_daemons_that_count(sets: list[DaemonSet], kept: list[str], left_out: li
 @pytest.mark.parametrize(("ignored", "kept"), [(True, 0), (False, 1)], ids=["ignored", "not ignored"])
 def test_daemons_with_devices(ignored: bool, kept: int) -> None:
     """A daemon that waits for devices never runs where devices are ignored."""
-    found = daemon_set(resourceClaims=[{"name": "gpu"}])
+    sets = [daemon_set(resourceClaims=[{"name": "gpu"}]), daemon_set("plain", **asking("1"))]
+    found = expected_daemons(daemonset_pods(view_of(sets)), ignore_device_claims=ignored)
 
-    assert len(expected_daemons(daemonset_pods(view_of([found])), ignore_device_claims=ignored).pods) == kept
+    assert [pod.name for pod in found.pods] == ["agent", "plain"][1 - kept :]
 
 
 def node(taints: list[dict[str, str]] | None = None, **own: str) -> Node:

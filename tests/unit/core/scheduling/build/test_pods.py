@@ -400,9 +400,13 @@ def test_pods_that_were_resized_are_judged_one_by_one() -> None:
     """What a container was given counts beside what it asks for."""
     resized = {"name": "app", "resources": {"requests": {"cpu": "1e30"}}}
     status = convert({"containerStatuses": [resized]}, PodStatus)
+    fine = convert(
+        {"containerStatuses": [{"name": "app", "resources": {"requests": {"cpu": "2"}}}]}, PodStatus
+    )
     pods = [
         pod("a", **asking(cpu="1")),
         Pod(metadata=pod("b").metadata, spec=pod(**asking(cpu="1")).spec, status=status),
+        Pod(metadata=pod("c").metadata, spec=pod(**asking(cpu="1")).spec, status=fine),
     ]
     found = check_pods(pods, view_of([]), RULES, ignore_device_claims=True)
 

@@ -157,6 +157,14 @@ def test_every_default_is_given() -> None:
     ]
 
 
+def test_a_pod_that_says_itself_how_to_spread_hides_no_other() -> None:
+    """Of two pods the one that says nothing gets the defaults."""
+    own = {"maxSkew": 1, "topologyKey": "x", "whenUnsatisfiable": "ScheduleAnyway"}
+    pods = [pod(name="a", spec={"topologySpreadConstraints": [own]}), pod(name="b")]
+
+    assert list(spread_defaults(pods, (ZONES,), view_of([service("s", app="web")]))) == ["shop/b"]
+
+
 def test_no_defaults() -> None:
     """Without default constraints there is nothing to give."""
     assert spread_defaults([pod()], (), view_of([service("a", app="web")])) == {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.labels import ZONE
@@ -14,6 +15,9 @@ from karpenter.core.scheduling.build.pods import FLEXIBLE, NONE, pods_by_zone
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import instance_type
 from tests.unit.core.lifecycle.objects import node, pod
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
 
 MARKET = Catalog(types=(instance_type("small", cpu=2),))
 ZONES = sorted({offering.zone for offering in MARKET.types[0].offerings})
@@ -148,3 +152,61 @@ def test_pods_are_told_apart() -> None:
 
     found = pods_by_zone([web, other], view_of([*THERE, *RUNNING]), MARKET)
     assert found == {A: 1, FLEXIBLE: 1}
+
+
+def test_volumes_that_are_made_for_one_pod_are_asked_for_each() -> None:
+    """Pods of one workload share their spec, and have claims of their own in zones of their own."""
+    ephemeral = {"volumes": [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}
+    pods = [pod(name, spec={"nodeName": "", **ephemeral}) for name in ("db-0", "db-1")]
+    pods = [msgspec.structs.replace(each, spec=pods[0].spec) for each in pods]
+    held = [*volume("db-0-tmp", zone(A)), *volume("db-1-tmp", zone(B))]
+
+    assert pods_by_zone(pods, view_of([*THERE, *held]), MARKET) == {A: 1, B: 1}
+
+
+def test_a_volume_that_excludes_a_zone_leaves_a_choice() -> None:
+    """A volume that is reached from everywhere but one zone names no zone."""
+    waits = pod("db-0", spec={"nodeName": "", **mounts("data")})
+
+    found = pods_by_zone([waits], view_of([*THERE, *volume("data", zone(A, operator="NotIn"))]), MARKET)
+
+    assert found == {FLEXIBLE: 1}
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        pytest.param(len(ZONES), FLEXIBLE, id="as many zones as there are"),
+        pytest.param(len(ZONES) + 1, NONE, id="more zones than there are"),
+    ],
+)
+def test_a_spread_that_wants_a_number_of_zones(least: int, expected: str) -> None:
+    """With a pod in each zone the next may be anywhere, unless a zone is lacking: that counts as empty."""
+    there = [*THERE, *RUNNING, pod("web-0", meta=WEB, spec={"nodeName": "node-0"})]
+    waits = pod("web-9", meta=WEB, spec={"nodeName": "", **spread(minDomains=least)})
+
+    assert pods_by_zone([waits], view_of(there), MARKET) == {expected: 1}
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(pod("x", meta={"labels": {"app": "db"}}, spec={"nodeName": "node-0"}), id="another app"),
+        pytest.param(
+            pod("x", meta={**WEB, "namespace": "other"}, spec={"nodeName": "node-0"}), id="another namespace"
+        ),
+        pytest.param(
+            pod("x", meta=WEB, spec={"nodeName": "node-0"}, status={"phase": "Failed"}), id="it has ended"
+        ),
+        pytest.param(pod("x", meta=WEB, spec={"nodeName": ""}), id="it waits as well"),
+        pytest.param(
+            pod("x", meta={"labels": {"app": "web", "version": "2"}}, spec={"nodeName": "node-0"}),
+            id="another version",
+        ),
+    ],
+)
+def test_pods_that_do_not_count_for_a_spread(there: Pod) -> None:
+    """Every zone but the first has a pod of the workload; nothing else makes the first less empty."""
+    waits = pod("web-9", meta=WEB, spec={"nodeName": "", **spread(matchLabelKeys=["app", "version"])})
+
+    assert pods_by_zone([waits], view_of([*THERE, *RUNNING, there]), MARKET) == {A: 1}

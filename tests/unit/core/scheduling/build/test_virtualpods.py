@@ -14,6 +14,7 @@ from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
 from karpenter.core.scheduling.build.virtualpods import (
     MAX_BUFFER_PODS,
     buffer_problem,
+    buffer_replicas,
     is_virtual,
     virtual_pods,
 )
@@ -76,7 +77,14 @@ def template(**containers: str) -> PodTemplate:
         pytest.param(by_workload(replicas=1, percentage=50), workload(), 5, id="a share above the replicas"),
         pytest.param(by_workload(percentage=20), workload(), 2, id="a share of the workload"),
         pytest.param(by_workload(percentage=15), workload(), 2, id="a share is rounded up"),
+        pytest.param(by_workload(percentage=10), workload(replicas=101), 11, id="ten of a hundred and one"),
         pytest.param(by_workload(percentage=1), workload(), 1, id="a share is at least one"),
+        pytest.param(
+            by_template(replicas=2, limits={"memory": "8Gi", "cpu": "8"}),
+            template(cpu="1", memory="0"),
+            2,
+            id="what is not asked for is not limited",
+        ),
         pytest.param(by_workload(percentage=50), workload(replicas=0), 0, id="no share of nothing"),
         pytest.param(by_workload(percentage=0), workload(), 0, id="no share"),
         pytest.param(
@@ -167,6 +175,14 @@ def test_buffers_that_keep_no_room(found: CapacityBuffer, objects: list[Resource
 
     assert virtual_pods(view) == ()
     assert buffer_problem(found, view).startswith(sentence)
+
+
+def test_as_many_pods_as_a_buffer_may_have() -> None:
+    """The most that is allowed may be asked for."""
+    most = by_template(replicas=MAX_BUFFER_PODS)
+
+    assert buffer_replicas(most, template().template, None) == MAX_BUFFER_PODS
+    assert buffer_problem(most, view_of([template()])) == ""
 
 
 def test_virtual_pods() -> None:

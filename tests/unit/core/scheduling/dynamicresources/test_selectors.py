@@ -96,3 +96,10 @@ def test_devices_that_look_alike_are_asked_once() -> None:
     answers = [matcher.matches([selector], device(gpu(name, cores=1))) for name in "abc"]
 
     assert (answers, len(matcher._results)) == ([True, True, True], 1)
+
+
+def test_the_longest_expression_that_is_read() -> None:
+    """Of 10240 characters; one more is refused."""
+    assert SelectorMatcher().matches([compile_selector("true".ljust(10240))], device(GPU))
+    with pytest.raises(DeviceClaimError, match="is longer than 10240 characters"):
+        compile_selector("true".ljust(10241))

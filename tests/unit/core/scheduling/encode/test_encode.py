@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from karpenter.api.labels import PREFER_NO_SCHEDULE, ZONE
 from karpenter.core.scheduling.encode.encode import EncodedProblem
-from karpenter_local.testing.builders import instance_type, pod, pool, problem, spread, taint
+from karpenter_local.testing.builders import instance_type, manifest_pod, pod, pool, problem, spread, taint
 
 POOL = pool(
     "p", instance_type("t", cpu=4, memory=8, resources={"example.com/gpu": 2, "example.com/unused": 1})
@@ -66,3 +66,16 @@ def test_every_run_starts_with_fresh_counts() -> None:
     one.add("zone-1")
 
     assert (one.counts["zone-1"], other.counts["zone-1"]) == (1, 0)
+
+
+def test_what_is_not_requested_counts_as_nothing_in_the_order_of_placing() -> None:
+    """The most cpu first, then the most memory: a thousandth of a core is more than none, a byte as well."""
+    asked = {"a": {"memory": "1Gi"}, "b": {"cpu": "1m"}, "c": {"cpu": "1m", "memory": "1"}, "d": {}}
+    pods = [
+        manifest_pod(name, containers=[{"name": "app", "resources": {"requests": each}}])
+        for name, each in asked.items()
+    ]
+
+    encoded = EncodedProblem(problem(*pods, pools=[POOL]))
+
+    assert [each.example.name for each in encoded.classes] == ["c", "b", "a", "d"]

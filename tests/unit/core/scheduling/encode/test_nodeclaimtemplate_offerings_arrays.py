@@ -121,3 +121,23 @@ def test_pareto(rows: list[list[int]], expected: list[list[int]]) -> None:
 def test_pareto_of_nothing_is_nothing() -> None:
     """Without rows there is no largest one."""
     assert pareto(np.zeros((0, 2), np.int64)).shape == (0, 2)
+
+
+def test_offerings_by_capacity_type() -> None:
+    """Which offerings are sold a way is worked out once, and cannot be changed by who asks."""
+    ours = table()
+
+    assert ours.has_capacity_type(SPOT).tolist() == [True, True, False, True]
+    assert ours.has_capacity_type(ON_DEMAND).tolist() == [False, False, True, False]
+    assert ours.has_capacity_type(SPOT) is ours.has_capacity_type(SPOT)
+    for shared in (ours.has_capacity_type(SPOT), ours.room):
+        with pytest.raises(ValueError, match="read-only"):
+            shared[0] = 0
+
+
+def test_a_type_without_some_resource_has_room_for_pods_that_want_none() -> None:
+    """None of a resource is no obstacle: the frontier has the types with a GPU and those without."""
+    gpu = instance_type("gpu", cpu=2, memory=4, resources={"example.com/gpu": 1}, sold=SMALL.offerings)
+    ours = PoolOfferingTable((WIDE, gpu), (*AXIS, "example.com/gpu"), frozenset())
+
+    assert sorted(row[-1] for row in ours.frontier(ours.everything).tolist()) == [0, 1]

@@ -14,6 +14,7 @@ from karpenter.core.scheduling.encode.nodeclaimtemplate import packed, to_bits, 
         pytest.param([], 0, id="nothing is zero"),
         pytest.param([True], 1, id="the first flag is the lowest bit"),
         pytest.param([False, True, True], 0b110, id="later flags are higher bits"),
+        pytest.param([True] * 8, 255, id="eight flags are one byte"),
         pytest.param([False] * 8 + [True], 1 << 8, id="a ninth flag needs a second byte"),
     ],
 )
@@ -25,8 +26,8 @@ def test_flags_and_bits(flags: list[bool], bits: int) -> None:
 
 def test_rows_of_flags_are_packed_into_words() -> None:
     """Rows that share a flag share a bit, however many words a row needs."""
-    flags = np.zeros((3, 70), bool)
-    flags[0, [0, 69]] = flags[1, 69] = flags[2, 5] = True
+    flags = np.zeros((3, 65), bool)
+    flags[0, [0, 64]] = flags[1, 64] = flags[2, 5] = True
 
     words = packed(flags)
 

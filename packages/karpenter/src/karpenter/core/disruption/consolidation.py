@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.core.disruption import prices
 from karpenter.core.disruption.balanced import rejection, scores
 from karpenter.core.disruption.codes import DisruptionCode
@@ -262,8 +262,7 @@ def _bought_cheaper(
         return _no_saving(node, before)
     if not keeps_variety(found):
         return _TOO_FEW_TYPES
-    found = _rather_spot(found)
-    kept = _not_what_is_removed(candidates, found) if len(candidates) > 1 else found
+    kept = _not_what_is_removed(candidates, _rather_spot(found))
     return (kept,) if kept is not None else _AS_GOOD
 
 
@@ -271,9 +270,7 @@ def _rather_spot(node: NewNode) -> NewNode:
     """Buy spot only where on-demand would do as well: its price was not asked."""
     # If both capacity types are left, the provider falls back from spot to on-demand, whose price was not
     # compared.
-    both = prices.allows(node, SPOT) and prices.allows(node, ON_DEMAND)
-    spot = only(node, SPOT) if both else None
-    return node if spot is None else spot
+    return only(node, SPOT) or node
 
 
 def _several(

@@ -81,7 +81,7 @@ class Requirements:
 
     def __init__(self, by_key: dict[str, Requirement]) -> None:
         self._by_key = by_key
-        self._hash = 0
+        self._hash: int | None = None
 
     @classmethod
     def of(cls, requirements: Iterable[Requirement]) -> Requirements:
@@ -127,8 +127,8 @@ class Requirements:
         return isinstance(other, Requirements) and self._by_key == other._by_key
 
     def __hash__(self) -> int:
-        if not self._hash:
-            self._hash = hash(frozenset(self._by_key.values())) or 1
+        if self._hash is None:
+            self._hash = hash(frozenset(self._by_key.values()))
         return self._hash
 
     def __repr__(self) -> str:

@@ -264,8 +264,7 @@ def _is_resize_infeasible(pod: Pod) -> bool:
     # An infeasible resize will not happen, so only what the kubelet allocated counts.
     if pod.status.resize == _INFEASIBLE:  # clusters older than 1.33
         return True
-    pending = [each.reason for each in pod.status.conditions if each.type == _RESIZE_PENDING]
-    return pending[:1] == [_INFEASIBLE]
+    return any(each.type == _RESIZE_PENDING and each.reason == _INFEASIBLE for each in pod.status.conditions)
 
 
 def _add_to(result: dict[str, int], resources: Resources) -> None:

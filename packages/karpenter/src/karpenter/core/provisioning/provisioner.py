@@ -269,7 +269,7 @@ def pods_to_schedule(view: ClusterView, now: datetime, policy: SchedulingPolicy)
 def requires_no_pool(spec: PodSpec) -> bool:
     """Whether a pod requires a node without a NodePool."""
     try:
-        first, *_ = relaxations(spec, (), respect=True, avoidance=False)
+        first, *_ = relaxations(spec, (), respect=True)
     except RequirementError:
         return False  # it is refused later, with a sentence
     # Pods that must run beside Karpenter, such as Karpenter itself, require that this label does not exist.

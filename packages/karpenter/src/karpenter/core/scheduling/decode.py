@@ -100,7 +100,7 @@ class ClaimInstanceTypeOptions:
 
     def _with_min_values(self, kinds: list[int]) -> list[int]:
         """Truncate the list to what one NodeClaim may name, keeping the types that minValues need."""
-        if len(kinds) <= MAX_INSTANCE_TYPES or not self._min_values:
+        if not self._min_values:
             return kinds[:MAX_INSTANCE_TYPES]
         types = self._state.template.table.types
         kept: list[int] = []

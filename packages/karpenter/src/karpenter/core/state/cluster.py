@@ -586,10 +586,10 @@ def _location(item: Resource | NodeClass) -> tuple[str, Any]:
     return view_field(type(item)), item.key
 
 
-def _spec_inputs(item: NodePool | NodeOverlay | None) -> tuple[int, bool]:
+def _spec_inputs(item: NodePool | NodeOverlay | None) -> tuple[object, ...]:
     """Return the fields of a NodePool or NodeOverlay that consolidation depends on."""
     if item is None:
-        return 0, False
+        return ()
     return item.metadata.generation, is_status_condition_true(item.status.conditions, "Ready")
 
 

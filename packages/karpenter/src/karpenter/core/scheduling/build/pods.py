@@ -179,10 +179,7 @@ class _SpecChecker:
             return self._check(pod)  # in-place resize may have changed its requests
         # The API server gives every pod a token volume with a name of its own, which does not matter here:
         # https://kubernetes.io/docs/concepts/storage/projected-volumes/
-        spec = pod.spec
-        if spec.volumes or spec.node_name:
-            spec = msgspec.structs.replace(spec, volumes=(), node_name="")
-        content = _ENCODER.encode(spec)
+        content = _ENCODER.encode(msgspec.structs.replace(pod.spec, volumes=(), node_name=""))
         if content not in self._by_content:
             self._by_content[content] = self._check(pod)
         return self._by_content[content]
@@ -216,7 +213,7 @@ def _problems(pod: Pod, rules: LabelRules) -> Iterator[str]:
 
 def _preference_problems(spec: PodSpec) -> Iterator[str]:
     """Read every preference, so that one that cannot be read is found now."""
-    first = next(relaxations(spec, (), respect=True, avoidance=False))
+    first = next(relaxations(spec, (), respect=True))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     for each in affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ():
         read_entries(each.preference.match_expressions)
@@ -425,7 +422,7 @@ class _Zones:
         return next(iter(left), NONE)
 
     def _required(self, pod: Pod) -> frozenset[str] | None:
-        first, *_ = relaxations(pod.spec, (), respect=False, avoidance=False)
+        first, *_ = relaxations(pod.spec, (), respect=False)
         if ZONE not in first.strict:
             return None
         wanted = first.strict[ZONE]

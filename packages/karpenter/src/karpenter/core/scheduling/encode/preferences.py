@@ -70,7 +70,7 @@ def relaxations(
     spreads: Sequence[TopologySpreadConstraint],
     *,
     respect: bool,
-    avoidance: bool,
+    avoidance: bool = False,
 ) -> Iterator[Relaxation]:
     """
     Yield every relaxation of a pod, from the most demanding to the least.

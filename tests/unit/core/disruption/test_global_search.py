@@ -1,0 +1,310 @@
+"""The global strategy: what moves cost, which commands it returns, and how far savings can go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from karpenter.api.nodepool import Budget
+from karpenter.api.pod import ContainerPort
+from karpenter.core.disruption.budgets import Headroom
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
+from karpenter.core.disruption.consolidation import Consolidation
+from karpenter.core.disruption.global_search import MoveCosts, consolidate_globally, least_cost
+from karpenter.core.disruption.multinodeconsolidation import consolidate_several
+from karpenter.core.disruption.singlenodeconsolidation import consolidate_one
+from karpenter.core.model.catalog import Catalog
+from karpenter.core.state.statenode import state_nodes
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, kind, machine, pod, pool, simulated
+
+if TYPE_CHECKING:
+    from karpenter.api.pod import Pod
+    from karpenter.core.state.cluster import ClusterView
+
+COSTS = MoveCosts(0.1, {"a": 2.0, "b": 5.0}, {"a": 0.3, "b": 0.0})
+
+
+def saving(amount: float, *names: str) -> Command:
+    """Return a command that saves so much."""
+    return Command(reason=UNDERUTILIZED, candidates=names, hourly_before=1.0 + amount, hourly_after=1.0)
+
+
+def test_what_the_going_of_a_node_must_save() -> None:
+    """A tenth for each unit of what emptying it costs, and what it must save in any case."""
+    assert [COSTS.price("a"), COSTS.price("b")] == [0.3, 0.5]
+
+
+def test_what_commands_are_worth() -> None:
+    """What they save, less what each of their nodes must."""
+    assert COSTS.value([saving(1.0, "a"), saving(0.25, "b")]) == pytest.approx(1.0 - 0.3 + 0.25 - 0.5)
+    assert COSTS.value([]) == 0
+
+
+@pytest.mark.parametrize(
+    ("saved", "rate"),
+    [
+        pytest.param(7.0, 0.6, id="a dollar for each unit of cost raises it to sixty cents"),
+        pytest.param(0.7, 0.1, id="a poor command does not lower it"),
+    ],
+)
+def test_a_good_command_raises_what_others_must_save(saved: float, rate: float) -> None:
+    """What saves much less for what it moves is left for a later decision."""
+    found = COSTS.raised(saving(saved, "a", "b"))
+
+    assert found.rate == pytest.approx(rate)
+    assert (found.costs, found.least) == (COSTS.costs, COSTS.least)
+
+
+def _port(name: str, node: str) -> Pod:
+    """Return a pod that shares no node with another of its kind, because of a host port."""
+    found = pod(name, node)
+    (box,) = found.spec.containers
+    box = msgspec.structs.replace(box, ports=(ContainerPort(container_port=80, host_port=80),))
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=(box,)))
+
+
+def _found(
+    view: ClusterView, *, market: Catalog = MARKET, least: float = 0.0, stop: bool = False
+) -> list[Command]:
+    simulator, candidates = simulated(view, market)
+    consolidation = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=100)
+    return consolidate_globally(
+        list(candidates.values()),
+        consolidation,
+        simulator,
+        lambda: Headroom(state_nodes(view), view, UNDERUTILIZED, NOW),
+        lambda: stop,
+        least=lambda _: least,
+    )
+
+
+def _exchanges(count: int, **disruption: Any) -> ClusterView:
+    """Return so many xlarge nodes, each with a pod for which a small one of its own would do."""
+    return cluster(
+        pool(**disruption),
+        *(machine(f"n{at:02}", "xlarge") for at in range(count)),
+        *(_port(f"a-{at}", f"n{at:02}") for at in range(count)),
+    )
+
+
+def test_exchanges_are_joined_ten_at_a_time() -> None:
+    """Thirteen nodes are replaced by smaller ones, in commands of ten and three, which add up."""
+    found = _found(_exchanges(13))
+
+    assert [len(each.candidates) for each in found] == [10, 3]
+    assert [len(each.replacements) for each in found] == [10, 3]
+    assert [each.pods_moved for each in found] == [10, 3]
+    assert [each.hourly_before for each in found] == pytest.approx([8.0, 2.4])
+    assert [each.hourly_after for each in found] == pytest.approx([1.0, 0.3])
+    assert len({name for each in found for name in each.candidates}) == 13
+
+
+@pytest.mark.parametrize(
+    ("least", "count"),
+    [
+        pytest.param(0.69, 13, id="each saves more than it must"),
+        pytest.param(0.71, 0, id="each saves less than it must"),
+    ],
+)
+def test_every_node_that_goes_saves_what_it_must(least: float, count: int) -> None:
+    """An xlarge node for a small one saves $0.70 an hour."""
+    assert sum(len(each.candidates) for each in _found(_exchanges(13), least=least)) == count
+
+
+@pytest.mark.parametrize(("allowed", "goes"), [("3", 3), ("11", 11), ("0", 0)])
+def test_a_budget_holds_over_all_commands(allowed: str, goes: int) -> None:
+    """No more nodes go together than the budget allows."""
+    found = _found(_exchanges(13, budgets=(Budget(nodes=allowed),)))
+
+    assert sum(len(each.candidates) for each in found) == goes
+
+
+def test_a_search_that_is_stopped_returns_nothing() -> None:
+    """Nothing was decided when the time was up."""
+    assert _found(_exchanges(13), stop=True) == []
+    assert _found(_exchanges(3), stop=True) == []
+
+
+def test_without_candidates_there_is_nothing_to_search() -> None:
+    """No node, or none whose pods could move."""
+    stuck = msgspec.structs.replace(
+        pod("a-0", "n1"),
+        spec=msgspec.structs.replace(pod("a-0", "n1").spec, node_selector={"kubernetes.io/hostname": "n1"}),
+    )
+
+    assert _found(cluster(pool())) == []
+    assert _found(cluster(pool(), machine("n1", "xlarge"), stuck)) == []
+
+
+def test_on_a_small_cluster_what_saves_most_wins() -> None:
+    """Removing the two large nodes together for one is worth more than one alone, or the small one."""
+    sold = Catalog(types=(*MARKET.types, kind("wide", 10, 0.25)))
+    view = cluster(
+        pool(),
+        machine("n1", "large"),
+        machine("n2", "large"),
+        pod("a-1", "n1", cpu="5"),
+        pod("a-2", "n2", cpu="5"),
+    )
+
+    (command,) = _found(view, market=sold)
+
+    assert sorted(command.candidates) == ["n1", "n2"]
+    assert [each.purchase.instance_type for each in command.replacements] == ["wide"]
+    assert command.saving == pytest.approx(0.55)
+
+
+def test_nodes_that_cost_most_for_what_they_hold_are_packed_anew() -> None:
+    """
+    Fourteen nodes, none of which has room for the pod of another, or could be exchanged for less.
+
+    A large node holds three of their pods, an xlarge one seven: ten of them need one of each, which saves
+    $0.80, and the other four a large and a medium one, which saves $0.20.
+    """
+    view = cluster(
+        pool(),
+        *(machine(f"n{at:02}", "medium") for at in range(14)),
+        *(pod(f"a-{at}", f"n{at:02}", cpu="2100m") for at in range(14)),
+    )
+
+    found = _found(view)
+
+    assert [len(each.candidates) for each in found] == [10, 4]
+    assert [each.saving for each in found] == pytest.approx([0.8, 0.2])
+    assert len({name for each in found for name in each.candidates}) == 14
+    assert [len(each.candidates) for each in _found(view, least=0.049)] == [10, 4]
+    assert [len(each.candidates) for each in _found(view, least=0.051)] == [10]
+    assert _found(view, least=0.081) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "prices", "going", "expected"),
+    [
+        pytest.param(
+            [machine("n1", "xlarge"), pod("a-0", "n1", cpu="2")], {}, ["n1"], 0.1, id="a small node would do"
+        ),
+        pytest.param(
+            [machine("n1", "xlarge"), pod("a-0", "n1", cpu="16")],
+            {"n1": 0.5},
+            ["n1"],
+            0.5,
+            id="what is there stays",
+        ),
+        pytest.param(
+            [machine("n1", "xlarge"), pod("a-0", "n1", cpu="16")],
+            {"n1": 0.9},
+            ["n1"],
+            0.8,
+            id="another is cheaper",
+        ),
+        pytest.param(
+            [machine("n1", "small"), machine("n2", "xlarge"), pod("a-0", "n1", cpu="2")],
+            {},
+            ["n1"],
+            0.0,
+            id="free room on a node that stays costs nothing",
+        ),
+        pytest.param(
+            [machine("n1", "small"), machine("n2", "xlarge"), pod("a-0", "n1", cpu="2")],
+            {},
+            ["n1", "n2"],
+            0.1,
+            id="unless that node may go as well",
+        ),
+        pytest.param(
+            [
+                *(machine(f"n{at}", "small") for at in (1, 2, 3)),
+                *(pod(f"a-{at}", "n1") for at in range(2)),
+                *(pod(f"b-{at}", f"n{at}") for at in (2, 3)),
+            ],
+            {},
+            ["n1"],
+            0.0,
+            id="the free room of two nodes adds up",
+        ),
+        pytest.param([machine("n1", "xlarge")], {}, ["n1"], 0.0, id="no pods"),
+    ],
+)
+def test_the_least_that_pods_must_cost(
+    parts: list[Any], prices: dict[str, float], going: list[str], expected: float
+) -> None:
+    """Every node may stay for what it costs, others are launched at the price of the catalog."""
+    market = msgspec.structs.replace(MARKET, node_prices=prices)
+    simulator, candidates = simulated(cluster(pool(), *parts), market)
+
+    found = least_cost(simulator.as_it_is(), [candidates[name] for name in going])
+
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def _classic(parts: list[Any], *, several: bool, stop: int = 99, **disruption: Any) -> tuple[str, ...] | None:
+    """Return which nodes one step of the classic strategy removes, ranked by name."""
+    view = cluster(pool(**disruption), pool("other"), *parts)
+    simulator, candidates = simulated(view)
+    ranked = [candidates[name] for name in sorted(candidates)]
+    asked = iter([False] * stop + [True] * 99)
+    headroom = Headroom(state_nodes(view), view, UNDERUTILIZED, NOW)
+    consolidation = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=1)
+    method = consolidate_several if several else consolidate_one
+    found = method(ranked, consolidation, headroom, lambda: next(asked))
+    return None if found is None else found.candidates
+
+
+def _filled(*cores: str) -> list[Any]:
+    """Return medium nodes, each with a pod of so many cores."""
+    return [
+        *(machine(f"n{at}", "medium") for at in range(len(cores))),
+        *(pod(f"a-{at}", f"n{at}", cpu=each) for at, each in enumerate(cores)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param(_filled("1", "1"), ("n0", "n1"), id="two become one"),
+        pytest.param(
+            _filled("1", "1", "1", "1"), ("n0", "n1", "n2"), id="three of four: the last has room for all"
+        ),
+        pytest.param(
+            _filled("1", "1", "1", "4", "4"),
+            ("n0", "n1"),
+            id="two of five: the third has room, the others are full",
+        ),
+        pytest.param(_filled("4", "4"), None, id="nothing pays"),
+        pytest.param(_filled("1"), None, id="one alone is not asked"),
+    ],
+)
+def test_several_nodes_go_together(parts: list[Any], expected: tuple[str, ...] | None) -> None:
+    """The longest prefix of a ranking whose pods need at most one new node, for less."""
+    assert _classic(parts, several=True) == expected
+
+
+def test_several_nodes_within_a_budget() -> None:
+    """Of four that could go together two are allowed."""
+    found = _classic(_filled("1", "1", "1", "1"), several=True, budgets=(Budget(nodes="2"),))
+
+    assert found == ("n0", "n1")
+    assert _classic(_filled("1", "1"), several=True, stop=0) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "change", "expected"),
+    [
+        pytest.param(_filled("4", "1"), {}, ("n1",), id="the first that pays"),
+        pytest.param(_filled("4", "4"), {}, None, id="none pays"),
+        pytest.param(
+            [*_filled("1"), machine("n9", "medium", pool="other"), pod("z-0", "n9", cpu="1")],
+            {"budgets": (Budget(nodes="0"),)},
+            ("n9",),
+            id="a node of a pool whose budget is used up is passed by",
+        ),
+    ],
+)
+def test_one_node_goes_alone(
+    parts: list[Any], change: dict[str, Any], expected: tuple[str, ...] | None
+) -> None:
+    """The first node of a ranking whose going pays, as far as budgets allow."""
+    assert _classic(parts, several=False, **change) == expected
+    assert _classic(parts, several=False, stop=0, **change) is None
