@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from karpenter.core.model.catalog import InstanceType
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.price.bound import DualValues
     from karpenter.core.scheduling.price.patterns import Packing
     from karpenter.core.scheduling.problem import Problem
@@ -393,6 +394,11 @@ class _RecordedSearch(MachineSearch):
         return least, solved
 
 
+def _placements(scheduler: Scheduler) -> list[list[int]]:
+    """Return class, node and number of pods, in the order in which they were placed."""
+    return [[each.pod_data.pod_class.number, each.bin, each.pod_count] for each in scheduler.placements]
+
+
 def plan_facts(given: Problem, effort: int) -> Any:
     """Return what is bought and proved for a problem when the search ends after so many partial patterns."""
 
@@ -406,19 +412,19 @@ def plan_facts(given: Problem, effort: int) -> Any:
             "left": sum(left.values()),
             "bound": lower_bound(scheduler, left),
             "divided": divided_bound(scheduler, left),
+            "placements": _placements(scheduler),
         }
         scheduler, least = cheapest_schedule(scheduler, left, hourly(scheduler))
     nodes = DecodedPlan(scheduler).new_nodes
     machines = Counter(
         f"{each.purchase.instance_type} {each.purchase.zone} {each.purchase.capacity_type}" for each in nodes
     )
-    pods = sorted(len(each.pods) for each in nodes)
     return {
         **found,
         "cost": hourly(scheduler),
         "proved": least,
         "machines": dict(sorted(machines.items())),
-        "pods": pods,
+        "moved": _placements(scheduler),
         "searches": Kept.kept,
         "work": dict(work),
     }

@@ -54,6 +54,8 @@ INTEGER_PROGRAM: Final = "integer program over linear program values"
 TOLERANCE: Final = 1e-6
 """Prices closer than this share of each other are equal; the integer program is not more exact."""
 
+_CHEAPER: Final = 1 - TOLERANCE
+
 _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
@@ -107,7 +109,7 @@ def cheapest_schedule(
         return first, None
     search = MachineSearch(given, start, hourly)
     least, solved = search.run(0)
-    if least < hourly * (1 - TOLERANCE):
+    if least < hourly * _CHEAPER:
         known = solved if solved is not None else _known(first, given)
         if known is not None:
             search.offer(improved(given, known, search.value))
@@ -115,9 +117,9 @@ def cheapest_schedule(
     best, cost = first, hourly
     if solved is not None and not any(left.values()):
         again = _opened(first, given, solved, start)
-        if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
+        if again is not None and hourly_of(again) < cost * _CHEAPER:
             best, cost = again, hourly_of(again)
-    return best, cost if least >= cost * (1 - TOLERANCE) else least
+    return best, cost if least >= cost * _CHEAPER else least
 
 
 def _opened(
@@ -458,27 +460,31 @@ class MachineSearch:
 
     def offer(self, known: Solution) -> None:
         """Take over a plan if it is better than the best."""
-        if known.cost < self.best * (1 - TOLERANCE):
+        if self._is_better(known.cost):
             self.best, self._solved = known.cost, known
+
+    def _is_better(self, cost: float) -> bool:
+        """Return whether what costs so much is better than the best plan."""
+        return cost < self.best * _CHEAPER
 
     def _next(self) -> _Part | None:
         """Return the part with the lowest bound."""
         while self._waiting:
             least, _, part = heappop(self._waiting)
-            if least < self.best * (1 - TOLERANCE):
+            if self._is_better(least):
                 return part
         return None
 
     def _bounded(self, low: NDArray[np.float64], high: NDArray[np.float64], least: float) -> _Part | None:
         """Return a part with its bound; None when no plan in it is better than the best."""
         self._program.bounded(low, high)
-        solved = self._program.generate(self.best * (1 - TOLERANCE))
-        if solved is None or solved.cost >= self.best * (1 - TOLERANCE):
+        solved = self._program.generate(self.best * _CHEAPER)
+        if solved is None or not self._is_better(solved.cost):
             return None
         self.value = solved.value
         part = _Part(low, high, max(least, solved.cost), solved.machines)
         self._whole(part)
-        return part if part.least < self.best * (1 - TOLERANCE) else None
+        return part if self._is_better(part.least) else None
 
     def _whole(self, part: _Part) -> Solution | None:
         """Put whole pods on the machines of a part, rounded up; keep what is better than the best."""
@@ -486,7 +492,7 @@ class MachineSearch:
         machines = np.ceil(part.machines[:bins] - _WHOLE).astype(np.int64)
         machines[self._program.search.once] = 1
         cost = float(machines @ self._program.price)
-        if cost >= self.best * (1 - TOLERANCE):
+        if not self._is_better(cost):
             return None
         same = machines.tobytes()
         if same not in self._tried:
@@ -510,7 +516,7 @@ class MachineSearch:
                 low[chosen] = np.ceil(machines[chosen] - _WHOLE)
                 program.bounded(low.copy(), part.high)
                 solved = program.solve()
-                if solved is None or solved.cost >= self.best * (1 - TOLERANCE):
+                if solved is None or not self._is_better(solved.cost):
                     break
                 machines = solved.machines[:bins]
 
@@ -525,7 +531,7 @@ class MachineSearch:
         else:
             chosen = self._undecided(part, near)
             if chosen is None:
-                if self._whole(part) is None and self._price_of(near) < self.best * (1 - TOLERANCE):
+                if self._whole(part) is None and self._is_better(self._price_of(near)):
                     self._open = min(self._open, part.least)
                 return None
             group, count = chosen, near[chosen]
@@ -542,7 +548,7 @@ class MachineSearch:
         for each in found[1:]:
             self._pushed += 1
             heappush(self._waiting, (each.least, self._pushed, each))
-        return found[0] if found and found[0].least < self.best * (1 - TOLERANCE) else None
+        return found[0] if found and self._is_better(found[0].least) else None
 
     def _price_of(self, near: NDArray[np.float64]) -> float:
         return float(near[: len(self._given.bins)] @ self._program.price)
@@ -570,8 +576,9 @@ class MachineSearch:
                 new += 1
                 self._gains[group] = self._gain(part, group, up)
             below, above = self._gains[group]
-            if below * up * above * (1 - up) > score:
-                best, score = group, below * up * above * (1 - up)
+            gain = below * up * above * (1 - up)
+            if gain > score:
+                best, score = group, gain
         return best
 
     def _gain(self, part: _Part, group: int, up: float) -> tuple[float, float]:
