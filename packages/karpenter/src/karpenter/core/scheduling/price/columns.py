@@ -247,8 +247,10 @@ class ColumnProgram:
                 found = self._found(solved.value, np.where(upper > need, need, np.inf), states)
                 upper = np.minimum(upper, found.upper)
                 best = max(best, self._bound(solved, cost, upper))
-                added = 0 if best >= near else self._add(found)
-                if added or best >= near:
+                if best >= near:
+                    break
+                added = self._add(found)
+                if added:
                     break
             self._last = solved, cost, upper
             solved = self.solve() if added else solved
@@ -287,13 +289,12 @@ class ColumnProgram:
     def _bound(self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
         """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
         once = self.search.once
-        limits = np.where(solved.group > 0, solved.group * self.low, 0.0)
-        capped = (solved.group < 0) & np.isfinite(self.high)
+        capped = np.isfinite(self.high)
         capped[: len(once)] &= ~once
-        limits[capped] = solved.group[capped] * self.high[capped]
         worth = (
             worth_of_pods(self._given.count, self._given.splits, solved.value)
-            + float(limits.sum())
+            + float(np.maximum(solved.group, 0.0) @ self.low)
+            + float(np.minimum(solved.group[capped], 0.0) @ self.high[capped])
             - float(upper[once].sum())
         )
         return max(0.0, worth / (1 + self._excess(cost, upper)))
@@ -347,7 +348,7 @@ def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> _Groups:
     for one_at_most in _replaceable(given, bought):
         add(one_at_most, high=1.0)
     room = np.array([each.room for each in given.bins])
-    for each in np.unique(room, axis=0):
+    for each in np.unique(room[bought], axis=0):
         add(bought & (room == each).all(axis=1))
     price = np.array([[each.price] for each in given.bins])
     for amounts in np.concatenate([price, room], axis=1).T:

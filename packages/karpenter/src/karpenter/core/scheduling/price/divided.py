@@ -169,8 +169,8 @@ def divided_demand(
     scheduler: Scheduler, counts: Mapping[int, int], placed: Scheduler | None = None
 ) -> DividedDemand:
     """Return the pods of some classes as items, one for each domain of a spread of their own."""
-    whole: Counter[tuple[Item, int]] = Counter()
-    users: dict[tuple[Item, int], list[int]] = {}
+    whole: Counter[tuple[Item, int | None]] = Counter()
+    users: dict[tuple[Item, int | None], list[int]] = {}
     split: list[tuple[int, TopologyGroup, tuple[str, ...], int, Item]] = []
     counting = Counter(
         group for data in scheduler.pod_data.values() for group in set(scheduler.counting(data[0]))
@@ -182,7 +182,7 @@ def divided_demand(
         group = _own_spread(by_relaxation, counting)
         if group is None:
             # How many may share a node is counted class by class, so only other classes are joined.
-            same = item, number if item.cap else -1
+            same = item, number if item.cap else None
             whole[same] += count
             users.setdefault(same, []).append(number)
         else:

@@ -28,7 +28,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import dual_values, market, undominated
+from karpenter.core.scheduling.price.bound import dual_values, free_room, market, undominated
 from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
@@ -210,7 +210,7 @@ def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternPr
         Bin(tuple(map(int, room)), float(price), tuple(np.flatnonzero(fits).tolist()))
         for room, price, fits in zip(supply.room, supply.price, supply.fits, strict=True)
     ]
-    axis = scheduler.encoded.axis
+    free = free_room(scheduler)
     for number, node in enumerate(scheduler.problem.nodes):
         group = scheduler.node_groups.all[int(scheduler.node_groups.of[number])]
         usable = tuple(
@@ -219,8 +219,7 @@ def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternPr
             if (not key or node.labels.get(key) == domain)
             and any(group.suits(pod_data) for each in classes for pod_data in scheduler.pod_data[each])
         )
-        room = tuple(max(node.free.get(name, 0), 0) for name in axis)
-        bins.append(Bin(room, 0.0, usable, once=True))
+        bins.append(Bin(tuple(map(int, free[number])), 0.0, usable, once=True))
     cap = tuple(item.cap or max(count, 1) for item, count in zip(items, sizes, strict=True))
     given = PatternProblem(
         count=tuple(sizes),
@@ -513,7 +512,7 @@ class MachineSearch:
                     self._whole(_Part(low, part.high, part.least, machines))
                     break
                 chosen = int(np.where(share > _WHOLE, share * weight, 0.0).argmax())
-                low[chosen] = np.ceil(machines[chosen] - _WHOLE)
+                low[chosen] = np.ceil(machines[chosen])
                 program.bounded(low.copy(), part.high)
                 solved = program.solve()
                 if solved is None or not self._is_better(solved.cost):
