@@ -152,3 +152,19 @@ def test_where_an_item_costs_least(
     found, spent = bound._best(ours.want, ours.fits, unit, np.array(machines))
 
     assert (found.tolist(), spent.tolist()) == ([best[0]], [best[1]])
+
+
+def test_pods_that_are_placed() -> None:
+    """Pods that are left are not counted, nor classes of which none is placed."""
+    scheduler, left = search(
+        problem(
+            replicas(pod("a", cpu="3"), 5),
+            replicas(pod("b", cpu="9"), 2),
+            pools=[pool("p", instance_type("m", cpu=4), limits={"nodes": "2"})],
+        )
+    )
+    numbers = {each.pods[0].metadata.name[0]: each.number for each in scheduler.encoded.classes}
+
+    assert left == {numbers["a"]: 3, numbers["b"]: 2}
+    assert bound.placed_counts(scheduler, left) == {numbers["a"]: 2}
+    assert bound.placed_counts(scheduler, {}) == {numbers["a"]: 5, numbers["b"]: 2}

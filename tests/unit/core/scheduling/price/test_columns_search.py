@@ -230,3 +230,21 @@ def test_a_pattern_joins_the_program_once() -> None:
     assert before == len(GROUPED.bins)
     assert (program._add(alone), numbers(program)) == (2, before + 2)
     assert (program._add(alone), numbers(program)) == (0, before + 2)
+
+
+def test_machines_of_which_none_may_be_bought_are_not_searched() -> None:
+    """A machine that is closed gets no patterns, and the bound is that of the others."""
+    given = PatternProblem(
+        count=(2, 3), want=((2,), (3,)), cap=(2, 3), bins=(Bin((6,), 1.0, (0, 1)), Bin((7,), 1.1, (0, 1)))
+    )
+    program = ColumnProgram(given, 9.0, library())
+    low, high = program.low.copy(), program.high.copy()
+    high[0] = 0.0
+    program.bounded(low, high)
+
+    solved = program.generate(9.0)
+
+    assert solved is not None
+    assert program._bins.count(0) == 1  # the column that is bought for nothing
+    assert solved.machines[0] == 0.0
+    assert solved.cost == pytest.approx(2.2)

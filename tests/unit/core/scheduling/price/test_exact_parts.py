@@ -212,3 +212,26 @@ def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     searching().run(10_000)
 
     assert capfd.readouterr() == ("", "")
+
+
+def test_only_a_few_new_divisions_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a few groups whose gain is not known yet, only those are considered whose gain is known."""
+    machines = searching()
+    asked: list[int] = []
+    monkeypatch.setattr(exact, "_LOOKS", 2)
+    monkeypatch.setattr(machines, "_gain", lambda _part, group, _up: asked.append(group) or (1.0, 1.0))
+    machines._gains = {4: (2.0, 2.0)}
+    part = exact._Part(np.zeros(5), np.full(5, 9.0), 1.0, np.array([1.5, 1.6, 1.3, 1.75, 1.2]))
+
+    assert machines._group(part, np.arange(5)) == 4
+    assert asked == [0, 1]
+
+
+def test_two_pods_that_want_the_same_unit() -> None:
+    """Where there is one unit of a resource, two pods that want it do not share a machine."""
+    given = PatternProblem(count=(1, 1), want=((1,), (1,)), cap=(1, 1), bins=(Bin((1,), 1.0, (0, 1)),))
+
+    found = exact.on_machines(given, [0])
+
+    assert found is not None
+    assert found.patterns == ()

@@ -349,17 +349,21 @@ def demand_key(items: Sequence[Item], counts: Sequence[float]) -> frozenset[tupl
     return frozenset(found.items())
 
 
+def placed_counts(scheduler: Scheduler, left: Mapping[int, int]) -> dict[int, int]:
+    """Return how many pods of each class are placed, where any are, when some are left."""
+    counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in scheduler.encoded.classes}
+    return {number: count for number, count in counts.items() if count}
+
+
 def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
     """Return the lower bound for the pods that a scheduler has placed, and how it was proved."""
     demand: Counter[Item] = Counter()
     beyond: Counter[Item] = Counter()
     free = free_room(scheduler)
-    for each in scheduler.encoded.classes:
-        count = len(each.pods) - left.get(each.number, 0)
-        if count:
-            item = item_of(scheduler, scheduler.pod_data[each.number])
-            demand[item] += count
-            beyond[item] += max(0, count - _on_nodes(scheduler, each.number, free))
+    for number, count in placed_counts(scheduler, left).items():
+        item = item_of(scheduler, scheduler.pod_data[number])
+        demand[item] += count
+        beyond[item] += max(0, count - _on_nodes(scheduler, number, free))
     demand, beyond = _with_few_masks(demand), _with_few_masks(+beyond)
     if not scheduler.nodes.count:
         values = proof(scheduler, list(demand), list(demand.values())).values

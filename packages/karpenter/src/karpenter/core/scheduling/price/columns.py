@@ -216,9 +216,12 @@ class ColumnProgram:
             return None
         found = self._solver.getSolution()
         dual = np.array(found.row_dual, np.float64)
-        group = dual[self._first_row :]
         # What a limit is worth that does not bind is a rounding error.
-        group[((group > 0) & (self.low <= 0)) | ((group < 0) & ~np.isfinite(self.high))] = 0.0
+        group = np.clip(
+            dual[self._first_row :],
+            np.where(np.isfinite(self.high), -np.inf, 0.0),
+            np.where(self.low > 0, np.inf, 0.0),
+        )
         share = np.array(found.col_value, np.float64)[self._first_column :]
         return LinearSolution(
             np.maximum(dual[: len(self._given.count)], 0.0),
@@ -240,7 +243,7 @@ class ColumnProgram:
             cost = self.price - self.member.T @ solved.group
             closed = (self.member.T @ (self.high <= 0)) > 0
             need = np.where(closed, np.inf, cost * _WITH_GAIN + _GAIN * self.price)
-            near = solved.cost - _NEAR * (enough - solved.cost) if solved.cost < enough else enough
+            near = min(enough, solved.cost - _NEAR * (enough - solved.cost))
             added, upper = 0, np.where(closed, 0.0, np.inf)
             for states in _STATES if self.search.work < self.limit and self._all is None else _STATES[:1]:
                 # A machine of which no pattern was left out is not searched again.
@@ -276,15 +279,15 @@ class ColumnProgram:
         """
         assert self._last is not None
         solved, cost, upper = self._last
-        margin = (most - self._bound(solved, cost, upper)) * (1 + self._excess(cost, upper)) * _WITH_GAIN
+        margin = (most - self._bound(solved, cost, upper)) * self._excess(cost, upper) * _WITH_GAIN
         found = self.search.every(solved.value, np.where(self.search.once, upper, cost) - margin, _EVERY)
         if found is not None:
             self._all = found
 
     def _excess(self, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
-        """Return the share of the cost of a plan by which its machines may be worth more than their price."""
+        """Return how many times the cost of a plan its machines may be worth; once is what they should be."""
         more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
-        return float(more[~self.search.once].max(initial=0.0))
+        return 1.0 + float(more[~self.search.once].max(initial=0.0))
 
     def _bound(self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
         """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
@@ -297,7 +300,7 @@ class ColumnProgram:
             + float(np.minimum(solved.group[capped], 0.0) @ self.high[capped])
             - float(upper[once].sum())
         )
-        return max(0.0, worth / (1 + self._excess(cost, upper)))
+        return max(0.0, worth / self._excess(cost, upper))
 
 
 class LinearSolution(msgspec.Struct, frozen=True):
@@ -431,8 +434,7 @@ class PatternSearch:
         self.work = 0
         """Partial patterns that were looked at."""
 
-        share = np.where(self._room > 0, 1 / np.maximum(self._room, 1.0), 0.0)
-        self._mix = _mixes(self._want)[:, None, :] * share[None]
+        self._mix = _mixes(self._want)[:, None, :] / np.maximum(self._room, 1.0)
         self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
 
     def _fitting(self, room: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -462,14 +464,13 @@ class PatternSearch:
 
         ``total[mix, bin]`` with the values of resources, and what each pod pays beyond its size.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            density = np.where(self._size > 0, value / np.maximum(self._size, 1e-300), np.inf)
+        density = value / np.maximum(self._size, 1e-300)
         order = np.argsort(-density, axis=2, kind="stable")
         filled = np.cumsum(np.take_along_axis(self._size * self.cap, order, axis=2), axis=2) >= 1.0
         last = np.where(filled.any(axis=2), filled.argmax(axis=2), -1)
         breaking = np.take_along_axis(order, np.maximum(last, 0)[:, :, None], axis=2)[:, :, 0]
         rate = np.take_along_axis(density, breaking[:, :, None], axis=2)[:, :, 0]
-        rate = np.where((last >= 0) & np.isfinite(rate), np.maximum(rate, 0.0), 0.0)
+        rate = np.where(last >= 0, rate, 0.0)
         over = np.maximum(value - rate[:, :, None] * self._size, 0.0)
         total = rate * (self._mix * self._room).sum(axis=2) + (over * self.cap).sum(axis=2)
         few = np.argsort(total, axis=0, kind="stable")[:_BOUNDS]

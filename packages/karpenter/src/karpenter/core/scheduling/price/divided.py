@@ -25,6 +25,7 @@ from karpenter.core.scheduling.price.bound import (
     few_masks,
     item_of,
     market,
+    placed_counts,
     proof,
     with_caps,
 )
@@ -116,10 +117,7 @@ def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> tuple[float, st
     """
     if placed.nodes.count:
         return None
-    counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in placed.encoded.classes}
-    demand = divided_demand(
-        Scheduler(placed.encoded), {number: count for number, count in counts.items() if count}, placed
-    )
+    demand = divided_demand(Scheduler(placed.encoded), placed_counts(placed, left), placed)
     if not demand.splits and not any(item.cap for item in demand.items):
         return None
     items = few_masks(demand.items, demand.sizes)

@@ -28,7 +28,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import dual_values, free_room, market, undominated
+from karpenter.core.scheduling.price.bound import dual_values, free_room, market, placed_counts, undominated
 from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
@@ -99,12 +99,12 @@ def cheapest_schedule(
     The schedule is `first` unless a cheaper one passes the checks of the scheduler; the bound is None where
     the problem is too large.
     """
-    placed = {each.number: len(each.pods) - left.get(each.number, 0) for each in first.encoded.classes}
+    placed = placed_counts(first, left)
     pods = sum(placed.values())
     small = pods <= _PODS or (len(placed) <= _CLASSES and pods <= _PODS_OF_FEW_CLASSES)
     if not small or first.nodes.count > _NODES or library() is None:
         return first, None
-    given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
+    given, start = pattern_problem(first, placed)
     if first.stop():
         return first, None
     search = MachineSearch(given, start, hourly)
@@ -220,7 +220,7 @@ def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternPr
             and any(group.suits(pod_data) for each in classes for pod_data in scheduler.pod_data[each])
         )
         bins.append(Bin(tuple(map(int, free[number])), 0.0, usable, once=True))
-    cap = tuple(item.cap or max(count, 1) for item, count in zip(items, sizes, strict=True))
+    cap = tuple(item.cap or count for item, count in zip(items, sizes, strict=True))
     given = PatternProblem(
         count=tuple(sizes),
         want=tuple(item.want for item in items),
@@ -432,11 +432,11 @@ class MachineSearch:
         program, spent = self._program, 0
         if not self._begun:
             self._begun = True
-            program.limit = 0 if self._hasty else _WORK
+            program.limit = self._limit(_WORK)
             self._part = self._bounded(program.low, program.high, 0.0)
             if self._part is not None:
                 self._dive(self._part)
-        program.limit = 0 if self._hasty else limit
+        program.limit = self._limit(limit)
         if limit and self._whole_problem and not self._hasty and self._part is not None:
             # The values of the whole problem tell which patterns matter, with its own limits.
             program.bounded(self._part.low, self._part.high)
@@ -456,6 +456,10 @@ class MachineSearch:
         if self._part is not None:
             waiting.append(self._part.least)
         return min([self._open, self.best, *waiting]), self._solved
+
+    def _limit(self, limit: int) -> int:
+        """Return after how many partial patterns a search is not repeated with more of them."""
+        return 0 if self._hasty else limit
 
     def offer(self, known: Solution) -> None:
         """Take over a plan if it is better than the best."""
