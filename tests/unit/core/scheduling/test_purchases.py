@@ -357,3 +357,11 @@ def test_machines_on_demand_or_going_do_not_count() -> None:
     going = [msgspec.structs.replace(running(f"going-{number}"), marked=True) for number in range(60)]
 
     assert spread_over_spot(plan, [*safe, *going], 0.5) is plan
+
+
+def test_a_floor_is_kept_where_the_choice_stays() -> None:
+    """A node that still has two types on demand is bought on demand."""
+    own = pool("default", CHEAP, OTHER, min_values={INSTANCE_TYPE: 2})
+    plan = OnDemandFloors({"default": Floor(1)}, {"default": {}}).apply(solve(asked(nodes=2, own=own)))
+
+    assert ways(plan) == {ON_DEMAND: 1, SPOT: 1}

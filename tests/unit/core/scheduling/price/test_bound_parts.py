@@ -60,13 +60,14 @@ def test_the_highest_value_of_a_resource(
         pytest.param((3, 1), np.inf, 1.0, id="one on the small machine"),
         pytest.param((8, 0), np.inf, 3.0, id="only the large machine"),
         pytest.param((2, 0), np.inf, 0.5, id="a resource that is not asked for"),
+        pytest.param((1, 0), np.inf, 0.25, id="a machine that has nothing of it"),
         pytest.param((1, 1), 2, 0.5, id="two that may share"),
         pytest.param((9, 9), np.inf, 0.0, id="none fits"),
     ],
 )
 def test_what_a_pod_costs_at_least(want: tuple[int, int], cap: float, cost: float) -> None:
     """A pod costs its part of the best machine full of such pods."""
-    ours = market([(1, want)], [(1.0, (4, 4)), (3.0, (8, 8))], caps=[cap])
+    ours = market([(1, want)], [(1.0, (4, 4)), (3.0, (8, 8)), (0.9, (1.5, 0))], caps=[cap])
 
     assert cost_per_pod(ours).tolist() == [cost]
 
@@ -104,12 +105,14 @@ def test_pods_that_fit_on_nodes(free: dict[str, str], fitting: int) -> None:
     """As many pods fit on two nodes as every resource of each allows."""
     given = problem(
         replicas(pod("a", cpu="1", memory="1Mi"), 9),
-        pools=[pool("p", instance_type("m", cpu=4))],
+        pod("g", cpu="50m", resources={"example.com/gpu": "1"}),
+        pools=[pool("p", instance_type("m", cpu=4, resources={"example.com/gpu": 1}))],
         nodes=[node("n", free=free), node("m", free=free)],
     )
     scheduler, _ = search(given)
+    (number,) = (each.number for each in scheduler.encoded.classes if len(each.pods) == 9)
 
-    assert bound._on_nodes(scheduler, 0, bound.free_room(scheduler)) == fitting
+    assert bound._on_nodes(scheduler, number, bound.free_room(scheduler)) == fitting
 
 
 def test_no_nodes_have_no_room() -> None:

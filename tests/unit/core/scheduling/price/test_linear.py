@@ -9,8 +9,6 @@ from karpenter.core.scheduling.price import linear
 from karpenter.core.scheduling.price.linear import best_values, library, size_classes
 from tests.unit.core.scheduling.price.test_bound import market
 
-ITEM = [(4, (1, 1))]
-
 
 @pytest.mark.parametrize(
     ("machines", "kept", "follows"),
@@ -115,7 +113,7 @@ def test_few_rows_of_many() -> None:
 @pytest.mark.parametrize("count", [linear._MACHINES, linear._MACHINES + 1])
 def test_machines_that_promise_most(count: int) -> None:
     """Few machines begin all; of more, those with the most room for their price."""
-    ours = market(ITEM, [(1.0 + number, (9, 9)) for number in range(count)])
+    ours = market([(4, (1, 1, 0))], [(1.0 + number, (9, 9, 1)) for number in range(count)])
 
     assert linear._promising(ours).tolist() == list(range(linear._MACHINES))
 
@@ -155,3 +153,19 @@ def test_items_of_one_proportion_are_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sample.fits.tolist() == [[True, True]]
     monkeypatch.setattr(linear, "_ITEMS", 3)
     assert linear._sample(ours)[0] is ours
+
+
+def test_machines_that_are_not_solved_for_take_over_values() -> None:
+    """Values are stretched up to the price of a machine; where pods pay too little it joins the program."""
+    ours = market([(4, (1, 1))], [(1.0, (4, 2)), (2.0, (4, 2)), (1.0, (2, 2)), (0.5, (4, 2))])
+
+    unit, joining = linear._extended(ours, np.array([0]), np.array([[0.125, 0.25]]))
+
+    assert unit.tolist() == [
+        [0.125, 0.25],
+        [0.25, 0.5],
+        [pytest.approx(0.125 / 0.75), pytest.approx(0.25 / 0.75)],
+        [0.0625, 0.125],
+    ]
+    assert joining.tolist() == [3]
+    assert linear._extended(ours, np.arange(4), np.full((4, 2), -1.0))[0].tolist() == [[0.0, 0.0]] * 4

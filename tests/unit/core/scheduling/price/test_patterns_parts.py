@@ -158,3 +158,58 @@ def test_pods_without_value_go_to_the_cheapest_machine() -> None:
     found = patterns.pack_by_price(ours, nothing, rounds=0, seed=0)
 
     assert found.machine.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "trials"),
+    [
+        pytest.param(0, [], id="none"),
+        pytest.param(1, [1], id="one"),
+        pytest.param(3, [2, 1], id="as many as are allowed"),
+        pytest.param(100, [2, 4, 8, 1], id="until fifteen in turn have failed"),
+    ],
+)
+def test_trials_are_made_side_by_side(
+    rounds: int, trials: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The more trials have failed, the more are made at once, up to eight, and no more than are left."""
+    ours = market([(8, (4, 4))], [(1.0, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    (found, *_) = packer.covered()
+    made: list[int] = []
+    cover = packer.cover
+    monkeypatch.setattr(packer, "cover", lambda covers: (made.append(len(covers)), cover(covers)))
+
+    again = packer.improve(found, rounds=rounds, rng=np.random.default_rng(0))
+
+    assert made == trials
+    assert again is found
+
+
+def test_a_trial_that_saves_money_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a saving the next trials are few again, and the machines that were emptied are gone."""
+    ours = market([(8, (2, 2))], [(1.0, (2, 2)), (1.5, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    single = packer.priced(np.ones((8, 1)))
+    made: list[int] = []
+    cover = packer.cover
+    monkeypatch.setattr(packer, "cover", lambda covers: (made.append(len(covers)), cover(covers)))
+
+    found = packer.improve(single, rounds=100, rng=np.random.default_rng(0))
+
+    assert (single.cost, found.cost) == (8.0, 6.0)
+    assert sorted(found.holds[:, 0].tolist()) == [2.0] * 4
+    assert made[:2] == [2, 2]
+    assert made[-4:] == [2, 4, 8, 1]
+
+
+def test_few_large_machines_are_emptied_at_once() -> None:
+    """Two machines are emptied, and more only as long as they hold no more than a hundred pods."""
+    ours = market([(400, (1, 1))], [(1.0, (80, 80))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    (found, *_) = packer.covered()
+    rng = np.random.default_rng(0)
+
+    sizes = {len(packer._trial(found, found.price, rng).some) for _ in range(20)}
+
+    assert sizes == {2}
