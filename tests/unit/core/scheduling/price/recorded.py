@@ -4,8 +4,8 @@ Batches of pods whose plans are recorded: what is bought, what is proved, and ho
     python -m tests.unit.core.scheduling.price.recorded
 
 writes ``recorded.json`` anew and prints what became dearer, what is proved less well, and what takes more
-work. Every batch is solved several times with prices that differ by less than anyone can see; what differs
-then hangs on the last bits of a number, and is recorded as :data:`ANY`.
+work. Every batch is solved several times with prices that differ in their last bits; what differs then is
+recorded as :data:`ANY`, because it could differ from machine to machine.
 """
 
 from __future__ import annotations

@@ -54,6 +54,23 @@ def test_the_highest_value_of_a_resource(
 
 
 @pytest.mark.parametrize(
+    ("items", "machine", "unit"),
+    [
+        pytest.param([(1, (1, 4))], (1, 8), [1.0, 0.0], id="one unit in all"),
+        pytest.param([(1, (4, 1))], (8, 1), [0.0, 1.0], id="the second resource"),
+        pytest.param([(2, (4, 0))], (8, 1), [0.125, 0.0], id="a resource that is not asked for"),
+    ],
+)
+def test_equal_values_for_all_machines(
+    items: list[tuple[int, tuple[float, ...]]], machine: tuple[float, ...], unit: list[float]
+) -> None:
+    """Without the library the resource or the mix that is worth most in all has the value."""
+    ours = market(items, [(1.0, machine), (9.0, machine)])
+
+    assert bound._equal_values(ours).tolist() == [unit, unit]
+
+
+@pytest.mark.parametrize(
     ("want", "cap", "cost"),
     [
         pytest.param((1, 1), np.inf, 0.25, id="four on the small machine"),

@@ -35,6 +35,13 @@ def test_machines_that_divisible_pods_need(
     assert (found[0].tolist(), found[1].tolist()) == (kept, follows)
 
 
+def test_a_machine_with_more_of_what_is_asked_for_once_is_needed() -> None:
+    """One pod that asks for one unit of a resource makes it count."""
+    ours = market([(1, (4, 4, 1))], [(1.0, (4, 4, 2)), (0.9, (4, 4, 1))])
+
+    assert linear._efficient(ours)[0].tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("fits", "kept"),
     [
@@ -96,7 +103,7 @@ def test_the_kinds_that_weigh_most_stay(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_only_what_is_asked_for_is_in_the_program() -> None:
     """A resource that no pod asks for has no row."""
-    ours = market([(4, (1, 0, 1))], [(1.0, (4, 4, 4))])
+    ours = market([(1, (4, 0, 1))], [(1.0, (4, 4, 4))])
 
     assert linear._FlowProgram(ours, library())._active.tolist() == [0, 2]
 
@@ -113,7 +120,7 @@ def test_few_rows_of_many() -> None:
 @pytest.mark.parametrize("count", [linear._MACHINES, linear._MACHINES + 1])
 def test_machines_that_promise_most(count: int) -> None:
     """Few machines begin all; of more, those with the most room for their price."""
-    ours = market([(4, (1, 1, 0))], [(1.0 + number, (9, 9, 1)) for number in range(count)])
+    ours = market([(1, (4, 4, 1, 0))], [(1.0 + number, (9, 9, 9, 1)) for number in range(count)])
 
     assert linear._promising(ours).tolist() == list(range(linear._MACHINES))
 

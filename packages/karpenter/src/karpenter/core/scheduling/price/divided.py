@@ -259,8 +259,10 @@ def _own_spread(
         ):
             continue
         mine = [count for domain, count in group.counts.items() if first.strict[group.key].allows(domain)]
-        least = 0 if len(mine) < group.spec.min_domains else min(mine, default=0)
-        if counting[group] == 1 and mine and max(mine) - least <= group.spec.max_skew:
+        if counting[group] != 1 or not mine:
+            continue
+        least = 0 if len(mine) < group.spec.min_domains else min(mine)
+        if max(mine) - least <= group.spec.max_skew:
             return group
     return None
 
