@@ -120,3 +120,60 @@ def test_many_pods_are_not_solved_again(monkeypatch: pytest.MonkeyPatch) -> None
     cost = Cost(hourly=2.0, lower_bound=1.0)
 
     assert with_gap_parts(cost, together()) is cost
+
+
+def test_a_gap_of_one_percent_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least gap that is explained is explained, with as many pods as are solved again."""
+    given = together(apart=[affinity_term(HOSTNAME, app=BOTH)])
+    cost = solve(given).cost
+    monkeypatch.setattr(gap, "_WORTH_TELLING", cost.gap)
+    monkeypatch.setattr(gap, "_PODS", len(given.pods))
+    relaxed = gap._KINDS["pod anti-affinity"](given)
+    assert relaxed is not None
+    part = cost.gap - solve(relaxed).cost.gap
+    monkeypatch.setattr(gap, "_LEAST_PART", part)
+
+    assert [name for name, _ in with_gap_parts(cost, given).gap_parts] == ["pod anti-affinity"]
+    monkeypatch.setattr(gap, "_LEAST_PART", part * 1.01)
+    assert with_gap_parts(cost, given).gap_parts == ()
+
+
+def test_the_largest_part_comes_first() -> None:
+    """Two kinds that make parts of a gap are told in the order of their size."""
+    given = msgspec.structs.replace(
+        together(apart=[affinity_term(HOSTNAME, app=BOTH)]),
+        pools=(pool("p", SMALL, LARGE, HUGE, limits={"nodes": "2"}, min_values={INSTANCE_TYPE: 2}),),
+    )
+    cost = msgspec.structs.replace(solve(given).cost, lower_bound=1e-3)
+
+    parts = [part for _, part in with_gap_parts(cost, given).gap_parts]
+
+    assert len(parts) > 1
+    assert parts == sorted(parts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules", "changes"),
+    [
+        pytest.param("pod affinity", {}, False, id="no affinity"),
+        pytest.param("pod affinity", {"apart": [affinity_term(ZONE, app=BOTH)]}, False, id="the other kind"),
+        pytest.param("pod affinity", {"near": [affinity_term(ZONE, app=BOTH)]}, True, id="affinity"),
+        pytest.param("pod anti-affinity", {"near": [affinity_term(ZONE, app=BOTH)]}, False, id="not apart"),
+        pytest.param("pod anti-affinity", {"apart": [affinity_term(ZONE, app=BOTH)]}, True, id="apart"),
+        pytest.param("topology spread", {}, False, id="no spread"),
+        pytest.param("topology spread", {"spreads": [spread(ZONE, app=BOTH)]}, True, id="a spread"),
+        pytest.param("limits", {}, False, id="no limits"),
+        pytest.param("minValues", {}, False, id="no minValues"),
+    ],
+)
+def test_only_what_has_a_constraint_is_solved_without(
+    kind: str, rules: dict[str, object], *, changes: bool
+) -> None:
+    """A problem without a kind of constraint is not solved again; otherwise nothing of the kind is left."""
+    given = together(**rules)
+
+    relaxed = gap._KINDS[kind](given)
+
+    assert (relaxed is not None) is changes
+    if relaxed is not None:
+        assert gap._KINDS[kind](relaxed) is None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
+from karpenter.api.meta import ObjectMeta
 from karpenter.core.model.pricing import Additions, Commitment, Floor, whole_prices
+from karpenter.core.scheduling import purchases
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.purchases import (
     UNNOTICED,
@@ -21,6 +25,7 @@ from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.statenode import state_nodes
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem, replicas
 from tests.unit.core.disruption.clusters import cluster, machine
+from tests.unit.core.disruption.clusters import pool as node_pool
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
@@ -216,3 +221,147 @@ def test_paid_capacity_keeps_limits() -> None:
 
     assert after_purchases(own, [node]).limits == {"cpu": 6000, "example.com/gpu": 4}
     assert after_purchases(own, []) is own
+
+
+def test_limits_count_nodes() -> None:
+    """Every machine that is bought takes one of the nodes that a pool may have."""
+    own = pool("default", CHEAP, OTHER, limits={"nodes": "5", "cpu": "9"})
+    first, second = solve(asked(CHEAP, nodes=2)).new_nodes
+    other = msgspec.structs.replace(first, pool="other")
+
+    assert after_purchases(own, [first, second]).limits == {"nodes": 3, "cpu": 5000}
+    assert after_purchases(own, [first, other]).limits == {"nodes": 4, "cpu": 7000}
+    assert after_purchases(own, [other]) is own
+    assert after_purchases(pool("default", CHEAP), [first]).limits == {}
+
+
+@pytest.mark.parametrize(
+    ("requests", "allocatable", "fullness"),
+    [
+        pytest.param({"cpu": 500}, {"cpu": 1000, "pods": 1, "gpu": 0}, 0.5, id="of what is asked for"),
+        pytest.param({"cpu": 500, "pods": 1}, {"cpu": 1000, "pods": 1}, 1.0, id="of the scarcest"),
+        pytest.param({}, {}, 0.0, id="of nothing"),
+    ],
+)
+def test_how_full_a_node_is(requests: dict[str, int], allocatable: dict[str, int], fullness: float) -> None:
+    """A node is as full as the resource of which least is left."""
+    node: Any = SimpleNamespace(requests=requests, allocatable=allocatable)
+
+    assert purchases._fullness(node) == fullness
+
+
+def test_the_fullest_machines_are_paid_for() -> None:
+    """Where a commitment pays for one of two machines, it is the one that is used most."""
+    pods = [pod("little", cpu="1200m"), pod("much", cpu="1900m")]
+    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 1.0),)))
+    given = problem(*pods, pools=[pool("default", *types)], options=GREEDY)
+
+    plan = solve_with_commitments(given, ((RESERVED, 1.0),))
+
+    assert [(node.name, node.pods, node.purchase.capacity_type) for node in plan.new_nodes] == [
+        ("default-1", ("default/much",), ON_DEMAND),
+        ("default-2", ("default/little",), SPOT),
+    ]
+
+
+def test_a_plan_of_two_is_complete_if_both_are() -> None:
+    """A search that was stopped in either of them was stopped."""
+    whole = solve(asked(CHEAP, nodes=1))
+    part = msgspec.structs.replace(whole, complete=False)
+
+    for first, second in ((whole, part), (part, whole), (part, part)):
+        assert not purchases._combined(first, first.new_nodes, second).complete
+    assert purchases._combined(whole, whole.new_nodes, whole).complete
+
+
+def test_paid_machines_keep_the_choice_that_a_pool_demands() -> None:
+    """A NodePool that demands a choice of types keeps it, though a commitment is for one type."""
+    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 9.0),)))
+    own = pool("default", *types, min_values={INSTANCE_TYPE: 2})
+
+    plan = solve_with_commitments(asked(nodes=2, own=own), ((RESERVED, 9.0),))
+
+    assert [chosen(node, INSTANCE_TYPE) for node in plan.new_nodes] == [{"c5.large", "m5.large"}] * 2
+
+
+def test_the_machines_that_become_least_dearer_are_bought_on_demand() -> None:
+    """Of two machines the one whose on-demand price is nearer to its spot price is changed."""
+    pods = [pod(name, cpu="1500m", on={INSTANCE_TYPE: name}) for name in ("c5.large", "x1.large")]
+    plan = solve(problem(*pods, pools=[pool("default", CHEAP, DEAR)], options=GREEDY))
+
+    changed = OnDemandFloors({"default": Floor(1)}, {"default": {}}).apply(plan)
+
+    assert {node.purchase.instance_type: node.purchase.capacity_type for node in changed.new_nodes} == {
+        "c5.large": SPOT,
+        "x1.large": ON_DEMAND,
+    }
+    assert changed.cost.added == pytest.approx(0.01)
+    assert changed.cost.hourly == pytest.approx(0.3)
+
+
+def test_a_floor_keeps_the_choice_that_a_pool_demands() -> None:
+    """A node that would be left with one type stays as it is."""
+    spot_only = instance_type("s5.large", cpu=2, sold=(offering("zone-1", SPOT, 0.1),))
+    own = pool("default", CHEAP, spot_only, min_values={INSTANCE_TYPE: 2})
+    plan = solve(asked(nodes=2, own=own))
+
+    assert OnDemandFloors({"default": Floor(1)}, {"default": {}}).apply(plan) is plan
+
+
+def test_nodes_that_come_and_go_are_counted() -> None:
+    """Nodes of pools with a floor are counted by capacity type."""
+    floors = OnDemandFloors({"default": Floor(1)}, {"default": {ON_DEMAND: 3}})
+    plan = solve(asked(CHEAP, nodes=2))
+    elsewhere = [msgspec.structs.replace(node, pool="other") for node in plan.new_nodes]
+
+    assert floors.with_nodes((*plan.new_nodes, *elsewhere)).running == {"default": {ON_DEMAND: 3, SPOT: 2}}
+    assert floors.without([running("a", ON_DEMAND), running("b", ON_DEMAND)]).running == {
+        "default": {ON_DEMAND: 1}
+    }
+
+
+def test_floors_are_stated_by_annotations() -> None:
+    """Nodes of pools that state a floor count, unless they are deleted."""
+    stated = msgspec.structs.replace(
+        node_pool("default"), metadata=ObjectMeta(name="default", annotations={ON_DEMAND_FLOOR: "20%"})
+    )
+    there = [running("a"), running("b", ON_DEMAND), running("c", ON_DEMAND), running("d", own="other")]
+    there += [msgspec.structs.replace(running("e"), marked=True)]
+
+    found = OnDemandFloors.of([stated, node_pool("other")], there)
+
+    assert found.floors == {"default": Floor(20, percent=True)}
+    assert found.running == {"default": {SPOT: 1, ON_DEMAND: 2}}
+    assert OnDemandFloors.of([node_pool("other")], there) == OnDemandFloors()
+
+
+def test_how_many_machines_go_where() -> None:
+    """A hundred machines: each goes where its price, and what its place has beyond twenty, are least."""
+    after = spread_over_spot(solve(asked(CHEAP, OTHER, DEAR)), [], 0.5)
+    prices = {("c5.large", "zone-1"): 0.100, ("m5.large", "zone-1"): 0.101, ("c5.large", "zone-2"): 0.102}
+    # The next machine of each would cost about the same: 0.1 * (1 + 0.005 * 16) and so on.
+    level = {key: price * (1 + 0.005 * (places(after)[key] - 20)) for key, price in prices.items()}
+
+    assert places(after) == {
+        ("c5.large", "zone-1"): 36,
+        ("m5.large", "zone-1"): 33,
+        ("c5.large", "zone-2"): 31,
+    }
+    assert max(level.values()) - min(level.values()) < 0.001
+
+
+def test_machines_on_demand_or_going_do_not_count() -> None:
+    """Only spot machines that stay make the next ones dearer."""
+    plan = solve(asked(CHEAP, OTHER, nodes=5))
+    safe = [running(f"safe-{number}", ON_DEMAND) for number in range(60)]
+    going = [msgspec.structs.replace(running(f"going-{number}"), marked=True) for number in range(60)]
+
+    assert spread_over_spot(plan, [*safe, *going], 0.5) is plan
+
+
+def test_a_floor_is_kept_where_the_choice_stays() -> None:
+    """A node that still has two types on demand is bought on demand."""
+    own = pool("default", CHEAP, OTHER, min_values={INSTANCE_TYPE: 2})
+    plan = OnDemandFloors({"default": Floor(1)}, {"default": {}}).apply(solve(asked(nodes=2, own=own)))
+
+    assert ways(plan) == {ON_DEMAND: 1, SPOT: 1}

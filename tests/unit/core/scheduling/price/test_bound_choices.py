@@ -47,3 +47,14 @@ def test_pods_that_fit_none_of_the_few_keep_their_own(monkeypatch: pytest.Monkey
     found = bound.with_one_offering([asked(1000, 1, 0b101), asked(1000, 1, 0b100)], [100, 1], template())
 
     assert [item.bits for item in found] == [(0b001,), (0b100,)]
+
+
+def test_a_few_pods_go_where_most_of_the_money_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that would be cheaper elsewhere are settled on one of the few machines that they may use."""
+    lean, heavy = asked(500, 2, 0b001), asked(100, 3, 0b011)
+    assert bound.with_one_offering([lean, heavy], [100, 1], template())[1].bits == (0b010,)
+    monkeypatch.setattr(bound, "_FEW", 1)
+
+    found = bound.with_one_offering([lean, heavy], [100, 1], template())
+
+    assert [item.bits for item in found] == [(0b001,), (0b001,)]

@@ -60,6 +60,16 @@ def pack(ours: Market, rounds: int = 60, seed: int = 0) -> Packing:
             id="a machine that lacks a single byte is too small",
         ),
         pytest.param(
+            market([(3, (8 * 2**30, 1))], [(1.0, (24 * 2**30, 9)), (1.1, (25 * 2**30, 9))]),
+            {0: 1},
+            id="pods may fill a machine to the last byte",
+        ),
+        pytest.param(
+            market([(3, (1, 8 * 2**30))], [(1.0, (9, 24 * 2**30)), (1.1, (9, 25 * 2**30))]),
+            {0: 1},
+            id="whichever resource bytes are",
+        ),
+        pytest.param(
             market([(5, (1, 1))], [(0.0, (2, 2))]), {0: 3}, id="what costs nothing is bought as well"
         ),
         pytest.param(

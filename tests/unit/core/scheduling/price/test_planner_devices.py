@@ -150,3 +150,13 @@ def test_a_run_that_cannot_be_repeated(second: dict[str, str], fourth: dict[str,
     )
 
     assert not plan.refusals
+
+
+def test_a_machine_becomes_larger_where_that_costs_less_than_another() -> None:
+    """A second pod makes a machine dearer by less than a machine of its own; a third one by more."""
+    types = [machine(1, 1.0), machine(2, 1.5), machine(4, 6.0)]
+    wants = [want(pod(f"web-{n}"), ONE) for n in range(3)]
+
+    plan = solved(*wants, pools=[pool("default", *types)])
+
+    assert sorted(each.purchase.instance_type for each in plan.new_nodes) == ["x1", "x2"]

@@ -72,10 +72,10 @@ def _without_spread(problem: Problem) -> Problem | None:
 
 def _without_affinity(field: str) -> Callable[[Problem], Problem | None]:
     def change(spec: PodSpec) -> PodSpec:
-        rules = getattr(spec.affinity, field, None)
-        if spec.affinity is None or rules is None or rules == PodAffinity():
+        affinity = spec.affinity
+        if affinity is None or getattr(affinity, field) in (None, PodAffinity()):
             return spec
-        return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(spec.affinity, **{field: None}))
+        return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(affinity, **{field: None}))
 
     return lambda problem: _with_specs(problem, change)
 

@@ -170,7 +170,8 @@ _CHUNK: Final = 512
 _DEAREST: Final = 64
 """Items of which it is worked out what they cost by themselves, with whole pods."""
 
-_SAFETY: Final = 1e-9
+_SAFE: Final = 1 - 1e-9
+"""Makes a bound smaller than rounding errors could have made it larger."""
 
 _MASKS: Final = 511
 """Sets of offerings that are told apart; which offerings dominate which is worked out for each."""
@@ -235,7 +236,7 @@ def _dearest_item_cost(market: Market, pod: NDArray[np.float64]) -> float:
         )
     )
     alone = np.where(np.isfinite(whole), np.maximum(each * market.count[items], whole), 0.0)
-    return float(alone.max(initial=0.0)) * (1 - _SAFETY)
+    return float(alone.max(initial=0.0)) * _SAFE
 
 
 def cost_per_pod(market: Market) -> NDArray[np.float64]:
@@ -253,7 +254,7 @@ def _cost_per_item(market: Market) -> tuple[NDArray[np.float64], NDArray[np.floa
         with np.errstate(divide="ignore", invalid="ignore"):
             most = np.where(want > 0, market.room[:, None] / want, np.inf).min(axis=2)
         most = np.minimum(np.floor(most + 1e-9), market.cap[some])
-        price = np.where(market.fits[:, some] & (most > 0), market.price[:, None], np.inf)
+        price = np.where(market.fits[:, some], market.price[:, None], np.inf)
         each[some] = (price / np.maximum(most, 1.0)).min(axis=0)
         whole[some] = price.min(axis=0)
     return each, whole
@@ -277,49 +278,38 @@ def _worth(
         pod[some] = cost.min(axis=0, initial=np.inf)
     pod[~np.isfinite(pod)] = 0.0  # no machine fits: the pod is refused and costs nothing
     bound = float(market.count @ pod)
-    if free is not None and bound > 0:
-        bound, pod = _with_free_room(market, pod, free)
-    return DualValues(unit, pod, max(0.0, bound * (1 - _SAFETY)), method)
+    if free is not None:
+        bound -= _worth_of_free_room(market, pod, free)
+    return DualValues(unit, pod, max(0.0, bound * _SAFE), method)
 
 
-def _with_free_room(
-    market: Market, pod: NDArray[np.float64], free: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64]]:
+def _worth_of_free_room(market: Market, pod: NDArray[np.float64], free: NDArray[np.float64]) -> float:
     """
-    Take off the most that free room can be worth.
+    Return the most that free room can be worth.
 
     The shares of all its resources that pods use may add up to no more than there are
     resources; filling that with the dearest pods first is at least as good as any real use.
     """
     shares = (market.want / np.maximum(free, 1e-9)).sum(axis=1)
     order = np.argsort(-pod / np.maximum(shares, 1e-300))
-    left, saved = float(len(free)), 0.0
-    for item in order.tolist():
-        need = float(market.count[item] * shares[item])
-        part = 1.0 if need <= left else left / need
-        saved += part * float(market.count[item] * pod[item])
-        left -= part * need
-        if left <= 0:
-            break
-    return max(0.0, float(market.count @ pod) - saved), pod
+    need = (market.count * shares)[order]
+    left = len(free) - (np.cumsum(need) - need)
+    part = np.clip(left / np.maximum(need, 1e-300), 0.0, 1.0)
+    return float(part @ (market.count * pod)[order])
 
 
 def _equal_values(market: Market) -> NDArray[np.float64]:
     """Return one value per resource, the same on every machine, that is worth the most in all."""
     total = market.count @ market.want
-    best, found = 0.0, np.zeros(market.want.shape[1])
-    active = np.flatnonzero(total > 0)
-    for resource in active.tolist():
-        rate = _rate(market, np.eye(len(total))[resource])
-        if rate[resource] * total[resource] > best:
-            best, found = float(rate @ total), rate
-    for first, second in combinations(active.tolist(), 2):
+    active = np.flatnonzero(total > 0).tolist()
+    mixes = [np.eye(len(total))[resource] for resource in active]
+    for first, second in combinations(active, 2):
         for share in np.linspace(0.05, 0.95, 19):
             mix = np.zeros(len(total))
             mix[first], mix[second] = share / total[first], (1 - share) / total[second]
-            rate = _rate(market, mix)
-            if float(rate @ total) > best:
-                best, found = float(rate @ total), rate
+            mixes.append(mix)
+    rates = [np.zeros(len(total)), *(_rate(market, mix) for mix in mixes)]
+    found = max(rates, key=lambda rate: float(rate @ total))
     return np.repeat(found[None], len(market.price), axis=0)
 
 
@@ -359,17 +349,21 @@ def demand_key(items: Sequence[Item], counts: Sequence[float]) -> frozenset[tupl
     return frozenset(found.items())
 
 
+def placed_counts(scheduler: Scheduler, left: Mapping[int, int]) -> dict[int, int]:
+    """Return how many pods of each class are placed, where any are, when some are left."""
+    counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in scheduler.encoded.classes}
+    return {number: count for number, count in counts.items() if count}
+
+
 def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, str]:
     """Return the lower bound for the pods that a scheduler has placed, and how it was proved."""
     demand: Counter[Item] = Counter()
     beyond: Counter[Item] = Counter()
-    free = _free(scheduler)
-    for each in scheduler.encoded.classes:
-        count = len(each.pods) - left.get(each.number, 0)
-        if count:
-            item = item_of(scheduler, scheduler.pod_data[each.number])
-            demand[item] += count
-            beyond[item] += max(0, count - _on_nodes(scheduler, each.number, free))
+    free = free_room(scheduler)
+    for number, count in placed_counts(scheduler, left).items():
+        item = item_of(scheduler, scheduler.pod_data[number])
+        demand[item] += count
+        beyond[item] += max(0, count - _on_nodes(scheduler, number, free))
     demand, beyond = _with_few_masks(demand), _with_few_masks(+beyond)
     if not scheduler.nodes.count:
         values = proof(scheduler, list(demand), list(demand.values())).values
@@ -379,14 +373,12 @@ def lower_bound(scheduler: Scheduler, left: Mapping[int, int]) -> tuple[float, s
         if beyond:
             # Room in many small pieces holds less than its sum.
             rest = proof(scheduler, list(beyond), list(beyond.values())).values
-            values = rest if rest.bound > values.bound else values
+            values = max(values, rest, key=lambda each: each.bound)
     return values.bound, values.method
 
 
 def _on_nodes(scheduler: Scheduler, number: int, free: NDArray[np.float64]) -> int:
     """Return how many pods of a class fit on existing nodes when nothing else is there."""
-    if not len(free):
-        return 0
     groups, by_relaxation = scheduler.node_groups, scheduler.pod_data[number]
     suits = np.array([any(map(each.suits, by_relaxation)) for each in groups.all], bool)[groups.of]
     want = np.array(by_relaxation[0].pod_class.want, np.float64)
@@ -403,8 +395,6 @@ def few_masks(items: Sequence[Item], counts: Sequence[int]) -> list[Item]:
     pods: Counter[tuple[Bits, ...]] = Counter()
     for item, count in zip(items, counts, strict=True):
         pods[item.bits] += count
-    if len(pods) <= _MASKS:
-        return list(items)
     own = {mask for mask, _ in pods.most_common(_MASKS)}
     rest = [mask for mask in pods if mask not in own]
     union = tuple(reduce(or_, column) for column in zip(*rest, strict=True))
@@ -441,7 +431,7 @@ def _usable(scheduler: Scheduler, by_relaxation: Sequence[PodData], template: Te
     return bits
 
 
-def _free(scheduler: Scheduler) -> NDArray[np.float64]:
+def free_room(scheduler: Scheduler) -> NDArray[np.float64]:
     """Return the free room of each existing node before anything was placed."""
     axis = scheduler.encoded.axis
     rows = [[max(node.free.get(name, 0), 0) for name in axis] for node in scheduler.problem.nodes]

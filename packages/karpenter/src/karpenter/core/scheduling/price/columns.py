@@ -56,9 +56,14 @@ _LARGE: Final = 12
 
 _AT_FIRST: Final = 0.8
 _UNSERVED: Final = 50.0
-_ROUNDING: Final = 1e-9
+_ABOVE: Final = 1 + 1e-9
+_BELOW: Final = 1 - 1e-9
+"""Make up for rounding errors."""
+
 _GAIN: Final = 1e-7
 """The share of its price by which a pattern must be worth more than its machine to join the program."""
+
+_WITH_GAIN: Final = 1 + _GAIN
 
 _NEAR: Final = 0.1
 """How far a bound may be below the cost, as a share of how far that is below what is enough."""
@@ -211,9 +216,12 @@ class ColumnProgram:
             return None
         found = self._solver.getSolution()
         dual = np.array(found.row_dual, np.float64)
-        group = dual[self._first_row :]
         # What a limit is worth that does not bind is a rounding error.
-        group[((group > 0) & (self.low <= 0)) | ((group < 0) & ~np.isfinite(self.high))] = 0.0
+        group = np.clip(
+            dual[self._first_row :],
+            np.where(np.isfinite(self.high), -np.inf, 0.0),
+            np.where(self.low > 0, np.inf, 0.0),
+        )
         share = np.array(found.col_value, np.float64)[self._first_column :]
         return LinearSolution(
             np.maximum(dual[: len(self._given.count)], 0.0),
@@ -234,16 +242,18 @@ class ColumnProgram:
                 break
             cost = self.price - self.member.T @ solved.group
             closed = (self.member.T @ (self.high <= 0)) > 0
-            need = np.where(closed, np.inf, cost * (1 + _GAIN) + _GAIN * self.price)
-            near = solved.cost - _NEAR * (enough - solved.cost) if solved.cost < enough else enough
+            need = np.where(closed, np.inf, cost * _WITH_GAIN + _GAIN * self.price)
+            near = min(enough, solved.cost - _NEAR * (enough - solved.cost))
             added, upper = 0, np.where(closed, 0.0, np.inf)
             for states in _STATES if self.search.work < self.limit and self._all is None else _STATES[:1]:
                 # A machine of which no pattern was left out is not searched again.
                 found = self._found(solved.value, np.where(upper > need, need, np.inf), states)
                 upper = np.minimum(upper, found.upper)
                 best = max(best, self._bound(solved, cost, upper))
-                added = 0 if best >= near else self._add(found)
-                if added or best >= near:
+                if best >= near:
+                    break
+                added = self._add(found)
+                if added:
                     break
             self._last = solved, cost, upper
             solved = self.solve() if added else solved
@@ -255,7 +265,7 @@ class ColumnProgram:
         number, holds = self._all
         worth = holds @ value
         upper = np.zeros(len(need))
-        np.maximum.at(upper, number, worth * (1 + _ROUNDING))
+        np.maximum.at(upper, number, worth * _ABOVE)
         chosen = np.flatnonzero(worth > need[number])
         gain = (worth[chosen] - need[number[chosen]]) / np.maximum(worth[chosen], 1e-300)
         return FoundPatterns(number[chosen], holds[chosen], gain, upper)
@@ -269,29 +279,28 @@ class ColumnProgram:
         """
         assert self._last is not None
         solved, cost, upper = self._last
-        margin = (most - self._bound(solved, cost, upper)) * (1 + self._excess(cost, upper)) * (1 + _GAIN)
+        margin = (most - self._bound(solved, cost, upper)) * self._excess(cost, upper) * _WITH_GAIN
         found = self.search.every(solved.value, np.where(self.search.once, upper, cost) - margin, _EVERY)
         if found is not None:
             self._all = found
 
     def _excess(self, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
-        """Return the share of the cost of a plan by which its machines may be worth more than their price."""
+        """Return how many times the cost of a plan its machines may be worth; once is what they should be."""
         more = np.maximum(upper - cost, 0.0) / np.maximum(self.price, 1e-300)
-        return float(more[~self.search.once].max(initial=0.0))
+        return 1.0 + float(more[~self.search.once].max(initial=0.0))
 
     def _bound(self, solved: LinearSolution, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
         """Return the bound that values prove when no pattern of a machine is worth more than `upper`."""
         once = self.search.once
-        limits = np.where(solved.group > 0, solved.group * self.low, 0.0)
-        capped = (solved.group < 0) & np.isfinite(self.high)
+        capped = np.isfinite(self.high)
         capped[: len(once)] &= ~once
-        limits[capped] = solved.group[capped] * self.high[capped]
         worth = (
             worth_of_pods(self._given.count, self._given.splits, solved.value)
-            + float(limits.sum())
+            + float(np.maximum(solved.group, 0.0) @ self.low)
+            + float(np.minimum(solved.group[capped], 0.0) @ self.high[capped])
             - float(upper[once].sum())
         )
-        return max(0.0, worth / (1 + self._excess(cost, upper)))
+        return max(0.0, worth / self._excess(cost, upper))
 
 
 class LinearSolution(msgspec.Struct, frozen=True):
@@ -342,7 +351,7 @@ def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> _Groups:
     for one_at_most in _replaceable(given, bought):
         add(one_at_most, high=1.0)
     room = np.array([each.room for each in given.bins])
-    for each in np.unique(room, axis=0):
+    for each in np.unique(room[bought], axis=0):
         add(bought & (room == each).all(axis=1))
     price = np.array([[each.price] for each in given.bins])
     for amounts in np.concatenate([price, room], axis=1).T:
@@ -374,7 +383,7 @@ def _replaceable(given: PatternProblem, bought: NDArray[np.bool_]) -> Iterator[N
     for larger in range(len(plain)):
         useful = ~(items[plain] & ~items[plain[larger]]).any(axis=1)
         some = np.flatnonzero(useful & (price * 2 >= price[larger]) & (room <= room[larger]).all(axis=1))
-        fits = price[some][:, None] + price[some] >= price[larger] * (1 - _ROUNDING)
+        fits = price[some][:, None] + price[some] >= price[larger] * _BELOW
         for resource in range(room.shape[1]):
             fits &= room[some, resource][:, None] + room[some, resource] <= room[larger, resource]
         pairs[np.ix_(some, some)] |= fits
@@ -425,8 +434,7 @@ class PatternSearch:
         self.work = 0
         """Partial patterns that were looked at."""
 
-        share = np.where(self._room > 0, 1 / np.maximum(self._room, 1.0), 0.0)
-        self._mix = _mixes(self._want)[:, None, :] * share[None]
+        self._mix = _mixes(self._want)[:, None, :] / np.maximum(self._room, 1.0)
         self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
 
     def _fitting(self, room: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -456,15 +464,13 @@ class PatternSearch:
 
         ``total[mix, bin]`` with the values of resources, and what each pod pays beyond its size.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            density = np.where(self._size > 0, value / np.maximum(self._size, 1e-300), np.inf)
-        density = np.where(self.cap > 0, density, -1.0)
+        density = value / np.maximum(self._size, 1e-300)
         order = np.argsort(-density, axis=2, kind="stable")
         filled = np.cumsum(np.take_along_axis(self._size * self.cap, order, axis=2), axis=2) >= 1.0
         last = np.where(filled.any(axis=2), filled.argmax(axis=2), -1)
         breaking = np.take_along_axis(order, np.maximum(last, 0)[:, :, None], axis=2)[:, :, 0]
         rate = np.take_along_axis(density, breaking[:, :, None], axis=2)[:, :, 0]
-        rate = np.where((last >= 0) & np.isfinite(rate), np.maximum(rate, 0.0), 0.0)
+        rate = np.where(last >= 0, rate, 0.0)
         over = np.maximum(value - rate[:, :, None] * self._size, 0.0)
         total = rate * (self._mix * self._room).sum(axis=2) + (over * self.cap).sum(axis=2)
         few = np.argsort(total, axis=0, kind="stable")[:_BOUNDS]
@@ -477,7 +483,7 @@ class PatternSearch:
     def best(self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int) -> FoundPatterns:
         """Return patterns worth more than `need`; `limit` partial patterns of each machine are kept."""
         growth = _Growth(self._relaxed(value), self.cap, value, self._want)
-        upper = growth.total * (1 + _ROUNDING)
+        upper = growth.total * _ABOVE
         bins = np.flatnonzero(upper > need)
         upper = np.minimum(upper, np.where(np.isfinite(need), need, upper))
         state = self._empty(bins)
@@ -492,7 +498,7 @@ class PatternSearch:
             dropped = np.arange(len(begin)) - begin >= limit
             np.maximum.at(upper, state.bin[dropped], bound[dropped])
             state = state.some(np.flatnonzero(~dropped))
-        np.maximum.at(upper, state.bin, state.worth * (1 + _ROUNDING))
+        np.maximum.at(upper, state.bin, state.worth * _ABOVE)
         state = self._filled(state, value)
         gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
         return FoundPatterns(state.bin, state.holds, gain, upper)
@@ -502,7 +508,7 @@ class PatternSearch:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return machine and pods of every pattern worth `need` that no pod can join; None if too many."""
         growth = _Growth(self._relaxed(value), self.cap, value, self._want)
-        state = self._empty(np.flatnonzero(growth.total * (1 + _ROUNDING) > need))
+        state = self._empty(np.flatnonzero(growth.total * _ABOVE > need))
         before = self.work
         for position in range(len(value)):
             if max(self.work - before, _BRANCHING * len(state.bin)) > limit:
@@ -527,20 +533,20 @@ class PatternSearch:
         bound = state.worth + (unit[0][state.bin] * state.room).sum(axis=1)
         bound += growth.rest[0, state.bin, position + 1]
         pays = value[item] - (unit[0][state.bin] * self._want[item]).sum(axis=1)
-        state = self._next(state, item, value, bound * (1 + _ROUNDING) - need[state.bin], pays)
+        state = self._next(state, item, value, bound * _ABOVE - need[state.bin], pays)
         self.work += len(state.bin)
         growth.open[np.arange(len(growth.open)), growth.order[:, position]] = 0.0
         bound = np.full(len(state.bin), np.inf)
         for values, left in zip(unit, growth.rest[:, :, position + 1], strict=True):
             np.minimum(bound, (values[state.bin] * state.room).sum(axis=1) + left[state.bin], out=bound)
-        bound = (bound + state.worth) * (1 + _ROUNDING)
+        bound = (bound + state.worth) * _ABOVE
         keep = np.flatnonzero(bound > need[state.bin])
         state, bound = state.some(keep), bound[keep]
         most = np.minimum(self._fitting(state.room), growth.open[state.bin])
-        np.minimum(bound, (most @ value + state.worth) * (1 + _ROUNDING), out=bound)
+        np.minimum(bound, (most @ value + state.worth) * _ABOVE, out=bound)
         for values, more in zip(unit, over, strict=True):
             fits = (values[state.bin] * state.room).sum(axis=1) + (most * more[state.bin]).sum(axis=1)
-            np.minimum(bound, (fits + state.worth) * (1 + _ROUNDING), out=bound)
+            np.minimum(bound, (fits + state.worth) * _ABOVE, out=bound)
         keep = np.flatnonzero(bound > need[state.bin])
         return state.some(keep), bound[keep]
 
@@ -563,8 +569,8 @@ class PatternSearch:
         most = np.minimum(most, self.cap[state.bin, item])
         with np.errstate(divide="ignore", invalid="ignore"):
             edge = np.abs(spare / pays)
-        low = np.where((spare < 0) & (pays > 0), np.ceil(edge * (1 - _ROUNDING)), 0.0)
-        most = np.where((spare >= 0) & (pays < 0), np.minimum(most, np.floor(edge * (1 + _ROUNDING))), most)
+        low = np.where((spare < 0) & (pays > 0), np.ceil(edge * _BELOW), 0.0)
+        most = np.where((spare >= 0) & (pays < 0), np.minimum(most, np.floor(edge * _ABOVE)), most)
         most = np.where((spare < 0) & (pays <= 0), -1.0, most)
         times = np.maximum(most - low + 1, 0.0).astype(np.int64)
         source = np.repeat(np.arange(len(times)), times)

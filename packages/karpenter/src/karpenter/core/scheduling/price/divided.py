@@ -25,6 +25,7 @@ from karpenter.core.scheduling.price.bound import (
     few_masks,
     item_of,
     market,
+    placed_counts,
     proof,
     with_caps,
 )
@@ -116,10 +117,7 @@ def divided_bound(placed: Scheduler, left: Mapping[int, int]) -> tuple[float, st
     """
     if placed.nodes.count:
         return None
-    counts = {each.number: len(each.pods) - left.get(each.number, 0) for each in placed.encoded.classes}
-    demand = divided_demand(
-        Scheduler(placed.encoded), {number: count for number, count in counts.items() if count}, placed
-    )
+    demand = divided_demand(Scheduler(placed.encoded), placed_counts(placed, left), placed)
     if not demand.splits and not any(item.cap for item in demand.items):
         return None
     items = few_masks(demand.items, demand.sizes)
@@ -169,8 +167,8 @@ def divided_demand(
     scheduler: Scheduler, counts: Mapping[int, int], placed: Scheduler | None = None
 ) -> DividedDemand:
     """Return the pods of some classes as items, one for each domain of a spread of their own."""
-    whole: Counter[tuple[Item, int]] = Counter()
-    users: dict[tuple[Item, int], list[int]] = {}
+    whole: Counter[tuple[Item, int | None]] = Counter()
+    users: dict[tuple[Item, int | None], list[int]] = {}
     split: list[tuple[int, TopologyGroup, tuple[str, ...], int, Item]] = []
     counting = Counter(
         group for data in scheduler.pod_data.values() for group in set(scheduler.counting(data[0]))
@@ -182,7 +180,7 @@ def divided_demand(
         group = _own_spread(by_relaxation, counting)
         if group is None:
             # How many may share a node is counted class by class, so only other classes are joined.
-            same = item, number if item.cap else -1
+            same = item, number if item.cap else None
             whole[same] += count
             users.setdefault(same, []).append(number)
         else:
@@ -261,8 +259,10 @@ def _own_spread(
         ):
             continue
         mine = [count for domain, count in group.counts.items() if first.strict[group.key].allows(domain)]
-        least = 0 if len(mine) < group.spec.min_domains else min(mine, default=0)
-        if counting[group] == 1 and mine and max(mine) - least <= group.spec.max_skew:
+        if counting[group] != 1 or not mine:
+            continue
+        least = 0 if len(mine) < group.spec.min_domains else min(mine)
+        if max(mine) - least <= group.spec.max_skew:
             return group
     return None
 

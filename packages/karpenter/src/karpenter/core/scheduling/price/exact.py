@@ -28,7 +28,7 @@ from karpenter.core.model.requirements import NOTHING_REQUIRED, Requirements
 from karpenter.core.scheduling.decode import hourly as hourly_of
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
-from karpenter.core.scheduling.price.bound import dual_values, market, undominated
+from karpenter.core.scheduling.price.bound import dual_values, free_room, market, placed_counts, undominated
 from karpenter.core.scheduling.price.columns import (
     Bin,
     ColumnProgram,
@@ -53,6 +53,8 @@ INTEGER_PROGRAM: Final = "integer program over linear program values"
 
 TOLERANCE: Final = 1e-6
 """Prices closer than this share of each other are equal; the integer program is not more exact."""
+
+_CHEAPER: Final = 1 - TOLERANCE
 
 _PODS: Final = 100
 _CLASSES: Final = 30
@@ -97,17 +99,17 @@ def cheapest_schedule(
     The schedule is `first` unless a cheaper one passes the checks of the scheduler; the bound is None where
     the problem is too large.
     """
-    placed = {each.number: len(each.pods) - left.get(each.number, 0) for each in first.encoded.classes}
+    placed = placed_counts(first, left)
     pods = sum(placed.values())
     small = pods <= _PODS or (len(placed) <= _CLASSES and pods <= _PODS_OF_FEW_CLASSES)
     if not small or first.nodes.count > _NODES or library() is None:
         return first, None
-    given, start = pattern_problem(first, {number: count for number, count in placed.items() if count})
+    given, start = pattern_problem(first, placed)
     if first.stop():
         return first, None
     search = MachineSearch(given, start, hourly)
     least, solved = search.run(0)
-    if least < hourly * (1 - TOLERANCE):
+    if least < hourly * _CHEAPER:
         known = solved if solved is not None else _known(first, given)
         if known is not None:
             search.offer(improved(given, known, search.value))
@@ -115,9 +117,9 @@ def cheapest_schedule(
     best, cost = first, hourly
     if solved is not None and not any(left.values()):
         again = _opened(first, given, solved, start)
-        if again is not None and hourly_of(again) < cost * (1 - TOLERANCE):
+        if again is not None and hourly_of(again) < cost * _CHEAPER:
             best, cost = again, hourly_of(again)
-    return best, cost if least >= cost * (1 - TOLERANCE) else least
+    return best, cost if least >= cost * _CHEAPER else least
 
 
 def _opened(
@@ -208,7 +210,7 @@ def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternPr
         Bin(tuple(map(int, room)), float(price), tuple(np.flatnonzero(fits).tolist()))
         for room, price, fits in zip(supply.room, supply.price, supply.fits, strict=True)
     ]
-    axis = scheduler.encoded.axis
+    free = free_room(scheduler)
     for number, node in enumerate(scheduler.problem.nodes):
         group = scheduler.node_groups.all[int(scheduler.node_groups.of[number])]
         usable = tuple(
@@ -217,9 +219,8 @@ def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternPr
             if (not key or node.labels.get(key) == domain)
             and any(group.suits(pod_data) for each in classes for pod_data in scheduler.pod_data[each])
         )
-        room = tuple(max(node.free.get(name, 0), 0) for name in axis)
-        bins.append(Bin(room, 0.0, usable, once=True))
-    cap = tuple(item.cap or max(count, 1) for item, count in zip(items, sizes, strict=True))
+        bins.append(Bin(tuple(map(int, free[number])), 0.0, usable, once=True))
+    cap = tuple(item.cap or count for item, count in zip(items, sizes, strict=True))
     given = PatternProblem(
         count=tuple(sizes),
         want=tuple(item.want for item in items),
@@ -431,11 +432,11 @@ class MachineSearch:
         program, spent = self._program, 0
         if not self._begun:
             self._begun = True
-            program.limit = 0 if self._hasty else _WORK
+            program.limit = self._limit(_WORK)
             self._part = self._bounded(program.low, program.high, 0.0)
             if self._part is not None:
                 self._dive(self._part)
-        program.limit = 0 if self._hasty else limit
+        program.limit = self._limit(limit)
         if limit and self._whole_problem and not self._hasty and self._part is not None:
             # The values of the whole problem tell which patterns matter, with its own limits.
             program.bounded(self._part.low, self._part.high)
@@ -456,29 +457,37 @@ class MachineSearch:
             waiting.append(self._part.least)
         return min([self._open, self.best, *waiting]), self._solved
 
+    def _limit(self, limit: int) -> int:
+        """Return after how many partial patterns a search is not repeated with more of them."""
+        return 0 if self._hasty else limit
+
     def offer(self, known: Solution) -> None:
         """Take over a plan if it is better than the best."""
-        if known.cost < self.best * (1 - TOLERANCE):
+        if self._is_better(known.cost):
             self.best, self._solved = known.cost, known
+
+    def _is_better(self, cost: float) -> bool:
+        """Return whether what costs so much is better than the best plan."""
+        return cost < self.best * _CHEAPER
 
     def _next(self) -> _Part | None:
         """Return the part with the lowest bound."""
         while self._waiting:
             least, _, part = heappop(self._waiting)
-            if least < self.best * (1 - TOLERANCE):
+            if self._is_better(least):
                 return part
         return None
 
     def _bounded(self, low: NDArray[np.float64], high: NDArray[np.float64], least: float) -> _Part | None:
         """Return a part with its bound; None when no plan in it is better than the best."""
         self._program.bounded(low, high)
-        solved = self._program.generate(self.best * (1 - TOLERANCE))
-        if solved is None or solved.cost >= self.best * (1 - TOLERANCE):
+        solved = self._program.generate(self.best * _CHEAPER)
+        if solved is None or not self._is_better(solved.cost):
             return None
         self.value = solved.value
         part = _Part(low, high, max(least, solved.cost), solved.machines)
         self._whole(part)
-        return part if part.least < self.best * (1 - TOLERANCE) else None
+        return part if self._is_better(part.least) else None
 
     def _whole(self, part: _Part) -> Solution | None:
         """Put whole pods on the machines of a part, rounded up; keep what is better than the best."""
@@ -486,7 +495,7 @@ class MachineSearch:
         machines = np.ceil(part.machines[:bins] - _WHOLE).astype(np.int64)
         machines[self._program.search.once] = 1
         cost = float(machines @ self._program.price)
-        if cost >= self.best * (1 - TOLERANCE):
+        if not self._is_better(cost):
             return None
         same = machines.tobytes()
         if same not in self._tried:
@@ -507,10 +516,10 @@ class MachineSearch:
                     self._whole(_Part(low, part.high, part.least, machines))
                     break
                 chosen = int(np.where(share > _WHOLE, share * weight, 0.0).argmax())
-                low[chosen] = np.ceil(machines[chosen] - _WHOLE)
+                low[chosen] = np.ceil(machines[chosen])
                 program.bounded(low.copy(), part.high)
                 solved = program.solve()
-                if solved is None or solved.cost >= self.best * (1 - TOLERANCE):
+                if solved is None or not self._is_better(solved.cost):
                     break
                 machines = solved.machines[:bins]
 
@@ -525,7 +534,7 @@ class MachineSearch:
         else:
             chosen = self._undecided(part, near)
             if chosen is None:
-                if self._whole(part) is None and self._price_of(near) < self.best * (1 - TOLERANCE):
+                if self._whole(part) is None and self._is_better(self._price_of(near)):
                     self._open = min(self._open, part.least)
                 return None
             group, count = chosen, near[chosen]
@@ -542,7 +551,7 @@ class MachineSearch:
         for each in found[1:]:
             self._pushed += 1
             heappush(self._waiting, (each.least, self._pushed, each))
-        return found[0] if found and found[0].least < self.best * (1 - TOLERANCE) else None
+        return found[0] if found and self._is_better(found[0].least) else None
 
     def _price_of(self, near: NDArray[np.float64]) -> float:
         return float(near[: len(self._given.bins)] @ self._program.price)
@@ -570,8 +579,9 @@ class MachineSearch:
                 new += 1
                 self._gains[group] = self._gain(part, group, up)
             below, above = self._gains[group]
-            if below * up * above * (1 - up) > score:
-                best, score = group, below * up * above * (1 - up)
+            gain = below * up * above * (1 - up)
+            if gain > score:
+                best, score = group, gain
         return best
 
     def _gain(self, part: _Part, group: int, up: float) -> tuple[float, float]:

@@ -293,10 +293,8 @@ class _FlowProgram:
         """Item and machine of each flow, -1 for what is bought."""
 
     def _rows(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
-        nothing = np.empty(0, np.int32)
-        self._solver.addRows(
-            len(lower), lower, upper, 0, np.zeros(len(lower), np.int32), nothing, np.empty(0)
-        )
+        starts, index, value = np.zeros(len(lower), np.int32), np.array([], np.int32), np.array([])
+        self._solver.addRows(len(lower), lower, upper, len(index), starts, index, value)
 
     def join(self, machines: NDArray[np.int64]) -> None:
         """Add machines: their resources, the flow of each item that fits, and how many are bought."""

@@ -64,7 +64,8 @@ _MOST_KINDS: Final = 511
 _TOO_MANY: Final = 3000
 """Above this many items that differ in more than size, packing by price takes too long."""
 
-_WORTH_IT: Final = 1e-6
+_CHEAPER: Final = 1 - 1e-6
+"""A plan that costs less than this share of another one is cheaper by more than rounding errors."""
 
 
 def counted(rows: Iterable[Sequence[Part]], parts: Counter[Part]) -> NDArray[np.float64]:
@@ -216,7 +217,7 @@ def cheaper(first: Scheduler) -> Scheduler:
         waiting.update(unplaced)
     rest = greedy.pack(candidate, dict(waiting)) if waiting else {}
     # Only a plan that places every pod and is cheaper by more than rounding errors replaces the greedy one.
-    if sum(rest.values()) == 0 and hourly(candidate) < lowest * (1 - _WORTH_IT):
+    if sum(rest.values()) == 0 and hourly(candidate) < lowest * _CHEAPER:
         best = candidate
     return best
 
@@ -441,6 +442,6 @@ def cheaper_with_devices(
     second = DevicePriceScheduler(first.encoded)
     rest = pack(second)
     more, fewer = sum(rest.values()), sum(left.values())
-    if more < fewer or (more == fewer and hourly(second) < hourly(first) * (1 - _WORTH_IT)):
+    if more < fewer or (more == fewer and hourly(second) < hourly(first) * _CHEAPER):
         return second, rest
     return first, left

@@ -1,0 +1,215 @@
+"""The parts of packing by price, with values that are worked out by hand."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from karpenter.core.scheduling.price import patterns
+from karpenter.core.scheduling.price.bound import DualValues, dual_values
+from tests.unit.core.scheduling.price.test_bound import market
+
+
+@pytest.mark.parametrize(
+    ("amounts", "shares"),
+    [
+        pytest.param([[1.0, 3.0]], [[0.5, 1.5]], id="by what each is worth"),
+        pytest.param([[0.0, 0.0]], [[1.0, 1.0]], id="evenly where nothing is worth anything"),
+        pytest.param([[0.25, 0.25], [0.1, 0.3]], [[1.0, 1.0], [0.5, 1.5]], id="small amounts"),
+    ],
+)
+def test_weights_of_resources(amounts: list[list[float]], shares: list[list[float]]) -> None:
+    """The weights of the resources of a machine are one on average."""
+    assert patterns._shares(np.array(amounts)).tolist() == pytest.approx(np.array(shares))
+
+
+@pytest.mark.parametrize(
+    ("count", "flow", "worth", "pods"),
+    [
+        pytest.param([4], [[0.5, 0.5]], [1.0], [[2], [2]], id="whole pods stay where they are"),
+        pytest.param([3], [[0.5, 0.5]], [1.0], [[2], [1]], id="the first of equals gets the rest"),
+        pytest.param([3], [[0.4, 0.6]], [1.0], [[1], [2]], id="what lacks most gets the rest"),
+        pytest.param(
+            [1, 1], [[0.6, 0.4], [0.6, 0.4]], [2.0, 1.0], [[1, 0], [0, 1]], id="what was given too little"
+        ),
+        pytest.param(
+            [1, 5], [[0.0, 1.0], [1.0, 0.0]], [1.0, 1.0], [[0, 5], [1, 0]], id="only where it flows to"
+        ),
+        pytest.param(
+            [3, 1], [[1 / 3, 2 / 3], [0.5, 0.5]], [1.0, 5.0], [[1, 1], [2, 0]], id="a third is whole"
+        ),
+    ],
+)
+def test_whole_pods_of_a_flow(
+    count: list[int], flow: list[list[float]], worth: list[float], pods: list[list[int]]
+) -> None:
+    """Every pod goes to one machine, the dearest first, and machines get what the flow owes them."""
+    used, found = patterns._whole_flow(np.array(count, float), np.array(flow), np.array(worth))
+
+    assert used.tolist() == [0, 1]
+    assert found.tolist() == pods
+
+
+def test_machines_without_flow_are_not_used() -> None:
+    """Only machines that something flows to are named."""
+    used, pods = patterns._whole_flow(np.array([2.0]), np.array([[0.0, 1.0]]), np.ones(1))
+
+    assert (used.tolist(), pods.tolist()) == ([1], [[2]])
+
+
+@pytest.mark.parametrize(("total", "parts"), [(2, 1), (2, 2), (4, 3), (3, 4)])
+def test_ways_to_divide_a_number(total: int, parts: int) -> None:
+    """Every way to divide a number in so many parts is found once, in order."""
+    found = patterns._compositions(total, parts)
+
+    assert len(set(found)) == len(found) == comb(total + parts - 1, parts - 1)
+    assert {sum(each) for each in found} == {total}
+    assert {len(each) for each in found} == {parts}
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("resources", "steps"),
+    [
+        pytest.param(1, 10, id="one"),
+        pytest.param(3, 10, id="three have a fine grid"),
+        pytest.param(4, 4, id="four have a coarse one"),
+    ],
+)
+def test_the_grid_of_weights(resources: int, steps: int) -> None:
+    """Weights of resources go from one extreme to the other; what is not wanted has none."""
+    want = (*(1,) * resources, 0)
+    ours = market([(1, want)], [(1.0, (9,) * len(want))])
+
+    found = np.array(patterns._mixes(ours, ours.want[None] / ours.room[:, None]))
+
+    assert len(found) == comb(steps + resources - 1, resources - 1)
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    assert found[:, :-1].max() == 1.0
+    assert not found[:, -1].any()
+    assert np.diff(np.unique(found)).min(initial=1.0) == pytest.approx(1 / steps if resources > 1 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("demand", "holds", "bought"),
+    [
+        pytest.param(7.0, 2.0, 3, id="three at once are bought whole"),
+        pytest.param(8.0, 2.0, 3, id="of four most"),
+        pytest.param(1.0, 2.0, 1, id="one at least"),
+        pytest.param(40.0, 2.0, 17, id="of many most"),
+    ],
+)
+def test_equal_machines_are_bought_at_once(demand: float, holds: float, bought: int) -> None:
+    """A machine is bought about as often as the demand allows; few are bought whole."""
+    cover = patterns._Cover(np.array([demand, 0.0]), np.ones(2), patterns._FILL_RULES[0])
+
+    cover.buy(np.array([holds, 0.0]))
+
+    assert len(cover.holds) == bought
+    assert cover.left.tolist() == [demand - bought * holds, 0.0]
+    assert cover.active.tolist() == ([0] if demand > bought * holds else [])
+
+
+def levelled(count: int, want: int, room: int, cap: float = np.inf) -> list[float]:
+    """Return how many pods each machine of one kind gets."""
+    ours = market([(count, (want, want))], [(1.0, (room, room))], caps=[cap])
+    packer = patterns._Packer(ours, dual_values(ours))
+    holds: list[float] = packer._levelled(0, ours.count)[:, 0].tolist()
+    return holds
+
+
+@pytest.mark.parametrize(
+    ("count", "want", "room", "cap", "holds"),
+    [
+        pytest.param(10, 1, 4, np.inf, [4, 4], id="two full ones and a rest"),
+        pytest.param(8, 1, 4, np.inf, [4, 4], id="two full ones"),
+        pytest.param(3, 1, 4, np.inf, [], id="none gets full"),
+        pytest.param(11, 3, 10, np.inf, [3, 3, 3], id="whole pods do not fill a machine"),
+        pytest.param(24, 4, 100, np.inf, [24], id="nearly full is full"),
+        pytest.param(8, 1, 4, 2, [2, 2], id="pods that keep apart"),
+    ],
+)
+def test_full_machines_with_even_shares(
+    count: int, want: int, room: int, cap: float, holds: list[float]
+) -> None:
+    """Machines of one kind share a demand evenly, and as many are bought as get full."""
+    assert levelled(count, want, room, cap) == holds
+
+
+def test_a_machine_that_is_nearly_as_large_as_its_pods_is_enough() -> None:
+    """The cheapest machine that has the room of a load is taken, to the last unit of each resource."""
+    ours = market([(1, (2, 3)), (1, (2, 2))], [(3.0, (9, 9)), (1.0, (2, 3)), (0.5, (2, 2))])
+    packer = patterns._Packer(ours, dual_values(ours))
+
+    found = packer.priced(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+
+    assert found.machine.tolist() == [1, 2, 0]
+    assert found.price.tolist() == [1.0, 0.5, 3.0]
+    assert found.cost == 4.5
+
+
+def test_pods_without_value_go_to_the_cheapest_machine() -> None:
+    """Where no pod is worth anything, the cheapest machine that takes one is bought."""
+    ours = market([(2, (1, 1))], [(3.0, (9, 9)), (1.0, (2, 3))])
+    nothing = DualValues(np.zeros((2, 2)), np.zeros(1), 0.0, "")
+
+    found = patterns.pack_by_price(ours, nothing, rounds=0, seed=0)
+
+    assert found.machine.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "trials"),
+    [
+        pytest.param(0, [], id="none"),
+        pytest.param(1, [1], id="one"),
+        pytest.param(3, [2, 1], id="as many as are allowed"),
+        pytest.param(100, [2, 4, 8, 1], id="until fifteen in turn have failed"),
+    ],
+)
+def test_trials_are_made_side_by_side(
+    rounds: int, trials: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The more trials have failed, the more are made at once, up to eight, and no more than are left."""
+    ours = market([(8, (4, 4))], [(1.0, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    (found, *_) = packer.covered()
+    made: list[int] = []
+    cover = packer.cover
+    monkeypatch.setattr(packer, "cover", lambda covers: (made.append(len(covers)), cover(covers)))
+
+    again = packer.improve(found, rounds=rounds, rng=np.random.default_rng(0))
+
+    assert made == trials
+    assert again is found
+
+
+def test_a_trial_that_saves_money_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a saving the next trials are few again, and the machines that were emptied are gone."""
+    ours = market([(8, (2, 2))], [(1.0, (2, 2)), (1.5, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    single = packer.priced(np.ones((8, 1)))
+    made: list[int] = []
+    cover = packer.cover
+    monkeypatch.setattr(packer, "cover", lambda covers: (made.append(len(covers)), cover(covers)))
+
+    found = packer.improve(single, rounds=100, rng=np.random.default_rng(0))
+
+    assert (single.cost, found.cost) == (8.0, 6.0)
+    assert sorted(found.holds[:, 0].tolist()) == [2.0] * 4
+    assert made[:2] == [2, 2]
+    assert made[-4:] == [2, 4, 8, 1]
+
+
+def test_few_large_machines_are_emptied_at_once() -> None:
+    """Two machines are emptied, and more only as long as they hold no more than a hundred pods."""
+    ours = market([(400, (1, 1))], [(1.0, (80, 80))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    (found, *_) = packer.covered()
+    rng = np.random.default_rng(0)
+
+    sizes = {len(packer._trial(found, found.price, rng).some) for _ in range(20)}
+
+    assert sizes == {2}
