@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.meta import ObjectMeta, convert
@@ -75,6 +76,19 @@ def test_the_time_changes_with_the_status_only() -> None:
     assert first.since(LAUNCHED) == BORN
     assert second.since(LAUNCHED) == NOW
     assert second.set_unknown(LAUNCHED, "Again", "").since(LAUNCHED) == NOW
+
+
+def test_a_time_that_is_still_to_come_is_put_right() -> None:
+    """What a clock that was ahead has written counts as of now, and is written anew with the present time."""
+    ahead = condition_set().set_true(LAUNCHED)
+    before = msgspec.structs.replace(ahead, now=NOW - timedelta(hours=1))
+
+    assert (ahead.is_ahead(LAUNCHED), before.is_ahead(LAUNCHED)) == (False, True)
+    assert not before.is_ahead("Drifted")
+    assert before.since(LAUNCHED) == before.now
+    found = before.refresh(LAUNCHED).get(LAUNCHED)
+    assert found is not None
+    assert found.last_transition_time == before.now
 
 
 def test_a_condition_beside_the_root_begins_now() -> None:

@@ -132,6 +132,17 @@ def test_a_node_counts_as_empty_only_after_a_while() -> None:
     assert told(write.status["conditions"], "VolumesDetached") == ("True", "VolumesDetached")
 
 
+def test_a_node_whose_draining_begins_in_the_future_begins_now() -> None:
+    """A leader whose clock was an hour ahead does not keep a node for an hour."""
+    found = complete(meta=GONE, Drained="Unknown")
+    earlier = NOW - timedelta(hours=1)
+    *_, write = terminate_node(TerminatingNode(node=node(meta=FINAL), claim=found), earlier).effects
+
+    assert isinstance(write, Amend)
+    (drained,) = [each for each in write.status["conditions"] if each["type"] == "Drained"]
+    assert (drained["status"], drained["lastTransitionTime"]) == ("Unknown", at(earlier))
+
+
 def attached(name: str, volume: str | None, where: str = "node-1") -> VolumeAttachment:
     """Return a volume that is attached to a node."""
     source = {"persistentVolumeName": volume} if volume else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -16,6 +17,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.kwok.cloud import KwokInstance
 from karpenter.kube.rest import Request, Response, target_of
+from karpenter_local.sandbox.operators import REPLICA as ACTING
 from karpenter_local.simulation.cluster import CLUSTER, FaultySeams, SimulatedCluster
 from karpenter_local.simulation.invariants.invariant import ViolationLog
 from karpenter_local.simulation.mirror import ObjectWrite
@@ -37,6 +39,9 @@ R = TypeVar("R", bound=Resource)
 CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 LATER = "2025-01-01T00:00:00Z"
 
+
+LONG = 10.0
+"""Seconds after which an operator knows what has happened."""
 
 REPLICA = "one"
 """The name of the operator that :func:`operator` lets run."""
@@ -79,6 +84,20 @@ def wrote(
     write = ObjectWrite(before, after, revision=1, by=by)
     cluster.history.on_write(write)
     judge.on_write(write)
+
+
+async def asked_to_leave(
+    cluster: SimulatedCluster, judge: Invariant, call: tuple[str, str], on: str = "", *, kept: bool = False
+) -> None:
+    """Let the operator call for the pod web to leave, which it has known for long."""
+    operator(cluster)
+    before = pod(cluster, "web", on=on, kept=kept)
+    wrote(cluster, judge, None, before)
+    await asyncio.sleep(LONG)
+    wrote(cluster, judge, before, pod(cluster, "web", on=on, kept=kept, leaving=True))
+    token = ACTING.set(REPLICA)
+    judge.on_call(*asked(*call))
+    ACTING.reset(token)
 
 
 def machine(cluster: SimulatedCluster, name: str, *, cores: int = 4, pool: str = "default") -> None:

@@ -17,7 +17,18 @@ from karpenter_local.simulation.invariants.machines import (
 )
 from karpenter_local.simulation.invariants.workloads import ServiceInvariant, WriteRateInvariant
 from karpenter_local.simulation.mirror import ObjectWrite
-from tests.unit.local.simulation.broken import asked, budget, claim, found, machine, node, pod, pool
+from tests.unit.local.simulation.broken import (
+    asked,
+    asked_to_leave,
+    budget,
+    claim,
+    found,
+    machine,
+    node,
+    pod,
+    pool,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,16 +277,25 @@ def test_a_window_is_closed_after_its_duration() -> None:
 def test_pods_are_protected(kept: bool, least: int, call: tuple[str, str], wrong: int) -> None:
     """Pods are evicted, not deleted; never beyond a budget, and never where that is not wanted."""
 
-    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+    async def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
         node(cluster, "a", closed=True)
         claim(cluster, "a", leaving=True)
         budget(cluster, least=least)
-        invariant.on_write(
-            ObjectWrite(pod(cluster, "web", on="a", kept=kept), pod(cluster, "web", on="a", leaving=True))
-        )
-        invariant.on_call(*asked(*call))
+        await asked_to_leave(cluster, invariant, call, on="a", kept=kept)
 
     assert len(found(ProtectionInvariant, scene)) == wrong
+
+
+def test_a_protection_that_is_not_known_yet() -> None:
+    """An operator whose watch is late cannot know that a pod was annotated a moment ago."""
+
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        node(cluster, "a", closed=True)
+        wrote(cluster, invariant, None, pod(cluster, "web", on="a", kept=True))
+        wrote(cluster, invariant, pod(cluster, "web", on="a"), pod(cluster, "web", on="a", leaving=True))
+        invariant.on_call(*asked("POST", f"{PODS}/eviction"))
+
+    assert found(ProtectionInvariant, scene) == []
 
 
 def test_only_closed_nodes_are_drained() -> None:
@@ -294,13 +314,10 @@ def test_only_closed_nodes_are_drained() -> None:
 def test_pods_may_be_forced_when_their_time_is_over() -> None:
     """A terminationGracePeriod that has passed overrules everything."""
 
-    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+    async def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
         node(cluster, "a")
         claim(cluster, "a", leaving=True, terminationGracePeriod="0s")
-        invariant.on_write(
-            ObjectWrite(pod(cluster, "web", on="a", kept=True), pod(cluster, "web", on="a", leaving=True))
-        )
-        invariant.on_call(*asked("DELETE", PODS))
+        await asked_to_leave(cluster, invariant, ("DELETE", PODS), on="a", kept=True)
 
     assert found(ProtectionInvariant, scene) == []
 
@@ -308,15 +325,11 @@ def test_pods_may_be_forced_when_their_time_is_over() -> None:
 def test_pods_of_nodes_that_are_gone_run_no_longer() -> None:
     """What was on a machine that is gone is not protected by anything; what waits for one is."""
 
-    def gone(cluster: SimulatedCluster, invariant: Invariant) -> None:
-        invariant.on_write(
-            ObjectWrite(pod(cluster, "web", on="gone", kept=True), pod(cluster, "web", leaving=True))
-        )
-        invariant.on_call(*asked("DELETE", PODS))
+    async def gone(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        await asked_to_leave(cluster, invariant, ("DELETE", PODS), on="gone", kept=True)
 
-    def waiting(cluster: SimulatedCluster, invariant: Invariant) -> None:
-        invariant.on_write(ObjectWrite(pod(cluster, "web", kept=True), pod(cluster, "web", leaving=True)))
-        invariant.on_call(*asked("DELETE", PODS))
+    async def waiting(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        await asked_to_leave(cluster, invariant, ("DELETE", PODS), kept=True)
 
     assert found(ProtectionInvariant, gone) == []
     assert len(found(ProtectionInvariant, waiting)) == 2

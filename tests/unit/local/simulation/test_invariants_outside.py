@@ -33,6 +33,7 @@ from karpenter_local.simulation.invariants.workloads import (
     WaitingInvariant,
 )
 from tests.unit.local.simulation.broken import (
+    LONG,
     REPLICA,
     asked,
     budget,
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 KEPT: dict[str, Any] = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
 FINALIZER: dict[str, Any] = {"finalizers": ["karpenter.sh/termination"]}
-LONG = 10.0
-"""Seconds after which an operator knows what has happened."""
 
 
 def a_node(cluster: SimulatedCluster, judge: Invariant, *states: str, **more: Any) -> None:

@@ -109,7 +109,7 @@ def _sell_out(chance: Random, at: float) -> InjectedFault:
 
 
 def _wrong_time(chance: Random, at: float) -> InjectedFault:
-    ahead = chance.choice((-300.0, -30.0, -2.0, 5.0, 60.0, 300.0))
+    ahead = chance.choice((-300.0, -30.0, -2.0, 5.0, 60.0, 3600.0))
     return WrongTime(at=at, ahead=ahead, seconds=chance.choice((10.0, 120.0)))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.duration import parse_duration
-from karpenter_local.simulation.invariants.draining import is_drained, is_kept
+from karpenter_local.simulation.invariants.draining import is_drained
 from karpenter_local.simulation.invariants.history import covers, is_blocking
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
@@ -174,7 +174,8 @@ class ValidityInvariant(Invariant):
         if known(by, "nodes", self.history.since("node kept", node.name)):
             yield f"node {node.name} must not be disrupted"
         for pod in self._pods(node, by):
-            if is_kept(pod) and not _is_forceful(claim, reason):
+            kept = known(by, "pods", self.history.since("pod kept", pod.key))
+            if kept and not _is_forceful(claim, reason):
                 yield f"pod {pod.key} must not be disrupted"
             if reason == "Empty":
                 yield f"pod {pod.key} runs on it"

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NO_SCHEDULE, TERMINATION_FINALIZER
+from karpenter.api.labels import DISRUPTED, NO_SCHEDULE, TERMINATION_FINALIZER
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
 from karpenter.base.duration import parse_duration
+from karpenter_local.sandbox.operators import REPLICA
 from karpenter_local.simulation.invariants.history import covers
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
@@ -47,11 +48,6 @@ def is_drained(pod: Pod) -> bool:
     """Say whether a drain has to remove a pod."""
     stays = tolerates(pod, DISRUPTED, NO_SCHEDULE) or owner_of(pod) == "Node"
     return not is_over(pod) and not stays
-
-
-def is_kept(pod: Pod) -> bool:
-    """Say whether a pod must not be disrupted."""
-    return pod.metadata.annotations.get(DO_NOT_DISRUPT) == "true"
 
 
 def is_healthy(pod: Pod) -> bool:
@@ -163,7 +159,7 @@ class ProtectionInvariant(Invariant):
         pod = self._last.get(f"{namespace}/{rest.removesuffix('/eviction')}")
         if pod is None or self._is_forced(pod):
             return
-        if is_kept(pod):
+        if self.history.is_known(REPLICA.get(), "pods", self.history.since("pod kept", pod.key)):
             self.violated(f"pod {pod.key} must not be disrupted, and was")
         if not evicted:
             self.violated(f"pod {pod.key} was deleted instead of evicted")

@@ -99,6 +99,10 @@ class ClusterHistory:
             self.departed[pod.key] = self._simulated.clock.monotonic(), pod
         node = pod.spec.node_name
         self._keep(("bound", pod.key), write, holds=write.after is not None and bool(node))
+        self._keep(("over", pod.key), write, holds=write.after is not None and is_over(pod))
+        if write.after is not None:  # of one that is gone it is asked whether it should have stayed
+            kept = pod.metadata.annotations.get(DO_NOT_DISRUPT) == "true"
+            self._keep(("pod kept", pod.key), write, holds=kept)
         if not node or owner_of(pod) in {"DaemonSet", "Node"}:
             return
         before = write.before

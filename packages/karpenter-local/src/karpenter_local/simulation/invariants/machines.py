@@ -443,7 +443,7 @@ class FittingInvariant(Invariant):
         if pool is None or pool.spec.replicas is not None:
             return
         if before is None:
-            self._check_requests(claim)
+            self._check_requests(claim, write.by)
         elif isinstance(before, NodeClaim) and claim.status.provider_id and not before.status.provider_id:
             for name in ("cpu", "memory"):
                 wanted = amount(claim.spec.resources.requests.get(name, "0"))
@@ -461,14 +461,15 @@ class FittingInvariant(Invariant):
             if waits and owner_of(pod) == "DaemonSet" and not pod.spec.node_name and not is_leaving(pod):
                 self.violated(f"daemon {key} has no place on its node")
 
-    def _check_requests(self, claim: NodeClaim) -> None:
+    def _check_requests(self, claim: NodeClaim, by: str) -> None:
         """A claim asks for some pods and for every daemon: look whether any set of pods would do."""
         daemons = self.simulated.cores_of_daemons()
         asked = cores(claim.spec.resources.requests) - daemons
         sums = {0}
         gone = [pod for at, pod in self.history.departed.values() if self.now - at < _MINUTE]
         for pod in (*self.mirror.pods.values(), *gone):
-            if not is_over(pod) and owner_of(pod) != "DaemonSet":
+            over = self.history.is_known(by, "pods", self.history.since("over", pod.key))
+            if not over and owner_of(pod) != "DaemonSet":
                 sums |= {each + cores_of_pod(pod) for each in sums if each <= asked}
         for milli, count in self.simulated.cores_of_buffers():
             for _ in range(count):

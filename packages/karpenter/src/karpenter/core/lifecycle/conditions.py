@@ -89,9 +89,14 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
         return self.status(kind) == "True"
 
     def since(self, kind: str) -> datetime:
-        """Return the last transition time of a condition; the epoch when it does not exist."""
+        """Return the last transition time of a condition, at most now; the epoch when it does not exist."""
         found = self.get(kind)
-        return (found.last_transition_time if found is not None else None) or _EPOCH
+        return min((found.last_transition_time if found is not None else None) or _EPOCH, self.now)
+
+    def is_ahead(self, kind: str) -> bool:
+        """Whether a condition has a time that is still to come: the clock that it is of was ahead."""
+        found = self.get(kind)
+        return found is not None and (found.last_transition_time or _EPOCH) > self.now
 
     def set_true(self, kind: str, reason: str = "", message: str = "") -> ConditionSet:
         """Return the set with a condition that is True; its reason is its type unless one is given."""
@@ -130,7 +135,8 @@ class ConditionSet(msgspec.Struct, frozen=True, kw_only=True):
         if before is None:
             changed: datetime | None = self.born if kind == READY or kind in self.dependents else self.now
         else:
-            changed = before.last_transition_time if before.status == status else self.now
+            same = before.status == status and not self.is_ahead(kind)
+            changed = before.last_transition_time if same else self.now
         new = Condition(
             type=kind,
             status=status,

@@ -202,7 +202,7 @@ def _drain(terminating: TerminatingNode, by: datetime | None, now: datetime) -> 
         if found.waiting:
             names = listing([pod.key for pod in found.waiting])
             effects += (failed_draining(about(node), f"{len(found.waiting)} pods have to leave: {names}"),)
-        if claim is not None and condition_set is not None and not condition_set.status(conditions.DRAINED):
+        if claim is not None and condition_set is not None and _is_beginning(condition_set):
             begun = condition_set.set_unknown(conditions.DRAINED, "Draining", "")
             effects += patch_object(claim, begun, because="its node is draining")
         return Step(effects=effects, again=DRAINING)
@@ -276,6 +276,12 @@ def _finalize_node(node: Node, now: datetime) -> tuple[Effect, ...]:
             value=(now - born).total_seconds(),
         ),
     )
+
+
+def _is_beginning(condition_set: ConditionSet) -> bool:
+    """Whether it is still to be noted since when a node is drained."""
+    # A leader whose clock was ahead may have noted a time that is to come, until which the node would stay.
+    return not condition_set.status(conditions.DRAINED) or condition_set.is_ahead(conditions.DRAINED)
 
 
 def _was_tainted_long_enough(condition_set: ConditionSet | None, now: datetime) -> bool:
