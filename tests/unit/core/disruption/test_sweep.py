@@ -247,3 +247,21 @@ def test_the_same_cluster_gets_the_same_answer(count: int) -> None:
     view = _fleet(count)
 
     assert decided(view).commands[0].candidates == decided(view).commands[0].candidates
+
+
+def test_where_two_machines_together_are_too_much_the_better_one_goes() -> None:
+    """The policy Balanced refuses both, since one moves many pods for little; without that one it pays."""
+    view = cluster(
+        pool(consolidation_policy="Balanced"),
+        machine("cheap-to-empty", "medium"),
+        pod("web-0", "cheap-to-empty", cpu="100m"),
+        machine("crowded", "small"),
+        *(pod(f"crowd-{number}", "crowded", cpu="10m") for number in range(30)),
+        machine("roomy", "xlarge"),
+        pod("base-0", "roomy", cpu="12"),
+    )
+
+    (command,) = decided(view).commands
+
+    assert command.candidates == ("cheap-to-empty",)
+    assert command.replacements == ()

@@ -10,7 +10,7 @@ is decided in :mod:`.multinodeconsolidation`, :mod:`.singlenodeconsolidation` an
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import MoveScore, Obstacle
     from karpenter.core.disruption.simulate import SimulationResult, Simulator
-    from karpenter.core.disruption.sweep import RemovalBound
     from karpenter.core.scheduling.problem import NewNode
 
 # A spot node that is replaced by the cheapest spot type again and again ends on the one that is interrupted
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 # https://karpenter.sh/docs/concepts/disruption/#spot-consolidation
 SPOT_CHOICE: Final = 15
 """How many cheaper spot types there must be before one spot machine replaces another."""
-
-_NOTHING: Final = 1e-8
-"""Dollars per hour that are no saving: rounding of a bound is less."""
 
 _FEW: Final = 24
 """Up to so many machines it is also asked whether several cheaper ones would do instead of one."""
@@ -59,12 +55,16 @@ _TOO_FEW_TYPES: Final = RefusedMove(
 _SPOT_CLOSED: Final = RefusedMove(
     DisruptionCode.SPOT_TO_SPOT_DISABLED, "replacing spot by spot needs the gate SpotToSpotConsolidation"
 )
-_CANNOT_SAVE: Final = RefusedMove(
-    DisruptionCode.NO_SAVING, "its pods cost no less anywhere else, whatever is launched for them"
-)
 _AS_GOOD: Final = RefusedMove(
     DisruptionCode.NO_SAVING, "the cheapest replacement is one of the machines that would go"
 )
+
+
+class _Answer(NamedTuple):
+    """What a simulation says about a set of candidates, and the pods that it puts on new machines."""
+
+    found: Command | RefusedMove
+    pods: frozenset[str]
 
 
 class Consolidation:
@@ -82,8 +82,7 @@ class Consolidation:
         self._totals = totals
         self._spot_to_spot = spot_to_spot
         self._most = most_replacements
-        self._bound: RemovalBound | None = None
-        self._known: dict[tuple[tuple[str, ...], bool], Command | RefusedMove] = {}
+        self._known: dict[tuple[tuple[str, ...], bool], _Answer] = {}
         self.rejected: dict[str, MoveScore] = {}
         """Of each NodePool with the policy Balanced, the best move that scored too little."""
 
@@ -91,37 +90,39 @@ class Consolidation:
         """
         Return the command to remove these machines, or why they stay.
 
-        `afresh` looks at once for the cheapest machines instead of the fewest. The same question is answered
-        once: several searches ask about each machine alone.
+        `afresh` looks at once for the cheapest machines instead of the fewest.
         """
-        asked = (tuple(candidate.name for candidate in candidates), afresh)
-        found = self._known.get(asked)
-        if found is None:
-            if self._bound is not None and self._bound.most_saved(candidates) <= _NOTHING:
-                return _CANNOT_SAVE
-            found = self._known[asked] = self._answer(candidates, afresh=afresh)
-        return found
-
-    def within(self, bound: RemovalBound) -> Consolidation:
-        """Return the same, but what cannot save anything by a `bound` is refused without a simulation."""
-        found = copy(self)
-        found._bound = bound  # noqa: SLF001  a copy of this one
-        return found
-
-    def _answer(self, candidates: Sequence[Candidate], *, afresh: bool) -> Command | RefusedMove:
-        found = self._decide(candidates, by_price=afresh)
-        # Packing by price takes longer, and finds more only where something is launched.
-        if afresh or self._most == 1 or len(candidates) > _FEW or not _buys(found):
+        found = self._answer(candidates, by_price=afresh).found
+        if afresh or not self._may_be_cheaper(candidates, found):
             return found
-        bound = self._bound.most_saved(candidates) if self._bound is not None else None
-        if bound is not None and isinstance(found, Command) and found.saving >= bound - _NOTHING:
-            return found
-        several = self._decide(candidates, by_price=True)
+        several = self._answer(candidates, by_price=True).found
         if isinstance(several, RefusedMove) or (
             isinstance(found, Command) and found.saving >= several.saving
         ):
             return found
         return several
+
+    def decide_greedily(
+        self, candidates: Sequence[Candidate]
+    ) -> tuple[Command | RefusedMove, frozenset[str] | None]:
+        """
+        Return the decision for the fewest new machines, and the pods that would run on them.
+
+        None instead of pods where looking for cheaper machines finds nothing else.
+        """
+        found, pods = self._answer(candidates, by_price=False)
+        return found, pods if self._may_be_cheaper(candidates, found) else None
+
+    def _may_be_cheaper(self, candidates: Sequence[Candidate], found: Command | RefusedMove) -> bool:
+        """Whether packing by price, which takes longer, may find more: only where something is launched."""
+        return self._most > 1 and len(candidates) <= _FEW and _buys(found)
+
+    def _answer(self, candidates: Sequence[Candidate], *, by_price: bool) -> _Answer:
+        """Return the answer to a question, which is simulated once: several searches ask the same."""
+        asked = (tuple(candidate.name for candidate in candidates), by_price)
+        if asked not in self._known:
+            self._known[asked] = self._decide(candidates, by_price=by_price)
+        return self._known[asked]
 
     def after(self, command: Command) -> Consolidation | None:
         """Return what decides about the others after a command; None when that cannot be simulated."""
@@ -129,11 +130,15 @@ class Consolidation:
         if simulator is None:
             return None
         found = copy(self)
-        found._simulator, found._bound, found._known = simulator, None, {}  # noqa: SLF001  a copy of this one
+        found._simulator, found._known = simulator, {}  # noqa: SLF001  a copy of this one
         return found
 
-    def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> Command | RefusedMove:
+    def _decide(self, candidates: Sequence[Candidate], *, by_price: bool) -> _Answer:
         outcome = self._simulator.without(candidates, by_price=by_price)
+        pods = frozenset(pod for node in outcome.replacements for pod in node.pods)
+        return _Answer(self._judged(candidates, outcome), pods)
+
+    def _judged(self, candidates: Sequence[Candidate], outcome: SimulationResult) -> Command | RefusedMove:
         if outcome.stranded:
             first = outcome.stranded[0]
             more = len(outcome.stranded) - 1

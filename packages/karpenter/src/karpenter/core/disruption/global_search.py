@@ -4,8 +4,8 @@ The global consolidation strategy: looks at all nodes at once and returns the co
 First go nodes whose pods fit on others, as :mod:`.sweep` finds them. Then the nodes that cost most for what
 they hold are removed in groups, and their pods are packed anew by price. Every group is decided exactly by
 the scheduler, for the cluster as it will be after the groups before it, and is a command of its own. On
-small clusters the classic search is tried as well, and what saves most wins. The search can be stopped at
-any time: what was found by then is valid.
+small clusters all sets are bounded that the classic search may ask about, and what may be worth more is
+simulated, the most promising first. The search can be stopped at any time: what was found by then is valid.
 
 :func:`least_cost` bounds how far savings can go: every node may stay, or be launched again, for what it
 costs, others cost what the catalog says, and free room on nodes that savings do not touch costs nothing.
@@ -15,20 +15,20 @@ Topology and the sizes of single pods are left aside, so the bound may be out of
 from __future__ import annotations
 
 from collections import Counter
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from karpenter.core.disruption.command import Command
-from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import dual_values, item_of, market
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
@@ -40,13 +40,20 @@ if TYPE_CHECKING:
 
 
 _SMALL: Final = 12
-"""Up to so many candidates the classic search is asked as well."""
+"""Up to so many candidates all sets are looked at that the classic search may ask about."""
 
-_GROUPS: Final = (2, 3, 5, 8, 13, 21)
 _TOGETHER: Final = 10
 """So many machines are taken apart and packed anew at once."""
 
-_ROUNDING: Final = 1e-12
+_ROUNDING: Final = 1e-8
+"""Dollars per hour that are no difference: rounding of a bound is less."""
+
+_WHOLE: Final = 0.05
+"""The share by which whole machines for the pods of one node cost more than parts of machines, at least."""
+
+_MOST_PACKED: Final = 2
+"""Sets in a row that are packed by price and are no better than the best so far, after which none is."""
+
 _MOST_FAILURES: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
 
@@ -107,10 +114,11 @@ def consolidate_globally(
         return []
     sweep = ClusterSweep(simulator.as_it_is(), movable)
     bound = RemovalBound(sweep) if len(movable) <= _SMALL else None
-    best = _wave(sweep, movable, consolidation, headrooms, move_costs=move_costs, stop=stop)
-    if bound is not None:
-        goal = _Goal(bound, move_costs, move_costs.value(best) + _ROUNDING)
-        for found in _few(movable, consolidation.within(bound), headrooms, stop, goal):
+    goal = _Goal(bound, move_costs) if bound is not None else None
+    best = _wave(sweep, movable, consolidation, headrooms, move_costs=move_costs, stop=stop, goal=goal)
+    if goal is not None:
+        goal.least = move_costs.value(best) + _ROUNDING
+        for found in _few(movable, consolidation, headrooms, stop, goal):
             if move_costs.value([found]) > goal.least:
                 best = [found]
                 goal.least = move_costs.value(best) + _ROUNDING
@@ -120,23 +128,22 @@ def consolidate_globally(
 class _Goal:
     """What a command must be worth to be better than the best so far."""
 
-    def __init__(self, bound: RemovalBound, move_costs: MoveCosts, least: float) -> None:
+    def __init__(self, bound: RemovalBound, move_costs: MoveCosts) -> None:
         self._bound = bound
         self._move_costs = move_costs
-        self.least = least
+        self.least = _ROUNDING
 
-    def is_reachable(self, going: Sequence[Candidate]) -> bool:
-        """Return whether the going of some machines, or of the better half of them, may be worth enough."""
-        some = list(going)
-        while some:
-            # The best move that scored too little is told to users, so none may be left out.
-            if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in some):
-                return True
-            prices = sum(self._move_costs.price(candidate.name) for candidate in some)
-            if self._bound.most_saved(some) - prices > self.least:
-                return True
-            some = some[: len(some) // 2]
-        return False
+    def most(self, going: Sequence[Candidate], launched: Iterable[str] | None = None) -> float:
+        """Return what the going of some machines is worth at most, where pods are `launched` for if known."""
+        # The best move that scored too little is told to users, so none may be left out.
+        if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in going):
+            return float("inf")
+        prices = sum(self._move_costs.price(candidate.name) for candidate in going)
+        if launched is None:
+            return self._bound.most_saved(going) - prices
+        # The more machines are packed anew, the less is lost because none can be bought in part.
+        paid = self._bound.least_paid(launched) * (1 + _WHOLE / len(going))
+        return sum(c.price or 0.0 for c in going) - paid - prices
 
 
 def _wave(
@@ -147,6 +154,7 @@ def _wave(
     *,
     move_costs: MoveCosts,
     stop: Callable[[], bool],
+    goal: _Goal | None,
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
     headroom = headrooms()
@@ -162,9 +170,9 @@ def _wave(
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
-        found = _worthwhile(group, here, move_costs) or _worthwhile(
-            group[: len(group) // 2], here, move_costs
-        )
+        halves = (group, group[: len(group) // 2])
+        some = (each for each in halves if goal is None or goal.most(each) > goal.least)
+        found = next(filter(None, (_worthwhile(each, here, move_costs) for each in some)), None)
         if found is None:
             failures += 1
         else:
@@ -182,7 +190,7 @@ def _swept(
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
     commands = []
-    emptied = next(_decided(swept.emptied, consolidation, stop), None)
+    emptied = _decided(swept.emptied, consolidation, stop)
     if emptied is not None:
         commands.append(emptied)
         here = consolidation.after(emptied)
@@ -234,31 +242,49 @@ def _few(
     stop: Callable[[], bool],
     goal: _Goal,
 ) -> Iterator[Command]:
-    """Yield what else can be done with a few machines: the classic answer, each alone, the worst together."""
+    """
+    Yield what else can be done with a few machines: each alone, and the worst of them together.
+
+    These are all sets that the classic search may ask about. What may be worth most is simulated first, at
+    first greedily; then it is known which pods new machines must be paid for, and where that still may be
+    worth most, by price. What cannot be better than the best so far is not simulated.
+    """
     ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
-    known = consolidate_classic(movable, consolidation, headrooms(), stop)
-    if known is not None:
-        yield known
     allowed = headrooms().within(ranked)
-    for candidate in ranked:
-        if headrooms().allows(candidate) and goal.is_reachable([candidate]) and not stop():
-            yield from _decided([candidate], consolidation, stop)
-    for size in _GROUPS:
-        if size <= len(allowed) and goal.is_reachable(allowed[:size]) and not stop():
-            yield from _decided(allowed[:size], consolidation, stop)
+    sets = [[c] for c in ranked if headrooms().allows(c)]
+    sets += [allowed[:size] for size in range(2, len(allowed) + 1)]
+    queue = [(-goal.most(each), number, False) for number, each in enumerate(sets)]
+    heapify(queue)
+    packed = 0
+    while queue and not stop():
+        worth, number, by_price = heappop(queue)
+        if -worth <= goal.least:
+            return
+        if by_price and packed >= _MOST_PACKED:
+            continue
+        going, best = sets[number], goal.least
+        if by_price:
+            found = consolidation.decide(going, afresh=True)
+        else:
+            found, launched = consolidation.decide_greedily(going)
+            if launched is not None:
+                heappush(queue, (max(worth, -goal.most(going, launched)), number, True))
+        if isinstance(found, Command):
+            yield found
+        packed = 0 if goal.least > best else packed + by_price
 
 
 def _decided(
     going: Sequence[Candidate], consolidation: Consolidation, stop: Callable[[], bool]
-) -> Iterator[Command]:
-    """Yield the exact decision about a set, or about the better half of it when the whole is refused."""
+) -> Command | None:
+    """Return the exact decision about a set, or about the better half of it when the whole is refused."""
     some = list(going)
     while some and not stop():
         found = consolidation.decide(some)
         if isinstance(found, Command):
-            yield found
-            return
+            return found
         some = some[: len(some) // 2]
+    return None
 
 
 def least_cost(problem: Problem, candidates: Sequence[Candidate]) -> float:

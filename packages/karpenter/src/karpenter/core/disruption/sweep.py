@@ -330,6 +330,13 @@ class RemovalBound:
             self._least = sweep.per_class(sweep.least)
             priced = np.where(sweep.sold.fits, sweep.sold.price[:, None], np.inf).min(axis=0, initial=np.inf)
             self._whole = sweep.per_class(np.where(np.isfinite(priced), priced, 0.0))
+        self._class = {pod.key: each.number for each in sweep.classes.values() for pod in each.pods}
+
+    def least_paid(self, pods: Iterable[str]) -> float:
+        """Return what new machines for some pods must cost at least; pods that only wait count nothing."""
+        numbers = [self._class[pod] for pod in pods if pod in self._class]
+        least = sum(self._least[number] for number in numbers)
+        return max(least, max((self._whole[number] for number in numbers), default=0.0)) * (1 - _SAFETY)
 
     def most_saved(self, candidates: Sequence[Candidate]) -> float:
         """Return what no simulation of the going of these machines can exceed."""

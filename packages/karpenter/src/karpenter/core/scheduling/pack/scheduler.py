@@ -336,7 +336,9 @@ class ResourceRatio:
         wanted = self._usual * want[self._rows[0]] - want[self._rows[1]]
         worse = (np.abs(surplus - wanted) - np.abs(surplus)) / (abs(wanted) or 1.0)
         # There are five steps, from -2 to 2: small numbers, which are sorted by counting them.
-        return nodes[np.argsort(np.round(worse * _RATIO_STEPS).astype(np.int8), kind="stable")]
+        steps = np.round(worse * _RATIO_STEPS).astype(np.int8)
+        found: NDArray[np.int64] = nodes[np.argsort(steps, kind="stable")]
+        return found
 
     def _put_right(self) -> None:
         """Move the nodes that have taken pods since to where they belong."""
