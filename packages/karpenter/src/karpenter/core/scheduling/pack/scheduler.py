@@ -56,6 +56,7 @@ CLAIM_BITS: Final = 32
 """The bits of an entry of a queue that hold the number of the claim; the pods of the claim are above them."""
 
 _START: Final = 64
+_PLENTY: Final = int(np.iinfo(np.int64).max)
 _MOST_REFUSALS: Final = 16
 _PASSED_OVER: Final = 32
 """After this many classes without, claims are asked one after the other again."""
@@ -185,14 +186,24 @@ class Claims:
             return tuple(map(add, used, want))
         return tuple(u + w * count for u, w in zip(used, want, strict=True))
 
-    def room_for(self, claim: int, state: ClaimState, want: Sequence[int]) -> int:
-        """Return how many pods like this a claim in `state` has room for."""
+    def room_for(self, claim: int, state: ClaimState, want: Sequence[int], most: int = _PLENTY) -> int:
+        """Return how many pods like this a claim in `state` has room for, but no more than `most`."""
         used = self.totals[claim]
         best = 0
         for row in state.rows:
-            count = min((r - u) // w for r, u, w in zip(row, used, want, strict=True) if w > 0)
-            if count > best and all(r >= u for r, u in zip(row, used, strict=True)):
+            count = most
+            for room, amount, wanted in zip(row, used, want, strict=True):
+                left = room - amount
+                if left < 0:
+                    count = 0
+                elif wanted > 0 and left < wanted * count:
+                    count = left // wanted
+                if count <= best:
+                    break
+            else:
                 best = count
+                if best == most:
+                    break
         return best
 
     def take(self, claim: int, state: ClaimState, want: Sequence[int], count: int = 1) -> None:
@@ -551,7 +562,7 @@ class Scheduler:
         """Put as many of `count` pods as fit on a claim, which becomes `state`; return how many."""
         most = min(count, pod_data.host_cap(self.nodes.count + claim))
         if not self.needs_exact_check(state.template):
-            most = min(most, self.claims.room_for(claim, state, pod_data.pod_class.want))
+            most = self.claims.room_for(claim, state, pod_data.pod_class.want, most)
             if most > 0:
                 self.put_on_claim(pod_data, claim, state, most)
             return most
