@@ -53,13 +53,13 @@ def fake_types(count: int = 400) -> tuple[InstanceType, ...]:
     return tuple(_type(number) for number in range(count))
 
 
-def fake_problem(pods: Sequence[Pod], options: Options) -> Problem:
-    """Return the problem of placing `pods` on new machines of the 400 types."""
+def fake_problem(pods: Sequence[Pod], options: Options, types: int = 400) -> Problem:
+    """Return the problem of placing `pods` on new machines of so many types."""
     pool = Pool(
         name="default",
         requirements=Requirements.from_labels({NODEPOOL: "default"}),
         labels={NODEPOOL: "default"},
-        types=fake_types(),
+        types=fake_types(types),
         limits={"cpu": 10_000_000 * 1000, "memory": 10_000_000 * _GIB},
     )
     return Problem(

@@ -145,6 +145,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/dynamicresources/search.py", "DeviceSearch.__init__", "0", "(1)"): (
         "every search gets further than that"
     ),
+    (
         _PRICE + "bound.py",
         "dual_values",
         "equal.bound > best.bound",

@@ -61,6 +61,7 @@ _NUMBER: Final = (1 << _NUMBER_BITS) - 1
 """The bits of a key that hold the number of a node; those above hold how full the node is."""
 
 _FULLNESS: Final = 2.0**40
+_PLENTY: Final = int(np.iinfo(np.int64).max)
 _MOST_REFUSALS: Final = 16
 _PASSED_OVER: Final = 32
 """After this many classes without, claims are asked one after the other again."""
@@ -193,14 +194,24 @@ class Claims:
             return tuple(map(add, used, want))
         return tuple(u + w * count for u, w in zip(used, want, strict=True))
 
-    def room_for(self, claim: int, state: ClaimState, want: Sequence[int]) -> int:
-        """Return how many pods like this a claim in `state` has room for."""
+    def room_for(self, claim: int, state: ClaimState, want: Sequence[int], most: int = _PLENTY) -> int:
+        """Return how many pods like this a claim in `state` has room for, but no more than `most`."""
         used = self.totals[claim]
         best = 0
         for row in state.rows:
-            count = min((r - u) // w for r, u, w in zip(row, used, want, strict=True) if w > 0)
-            if count > best and all(r >= u for r, u in zip(row, used, strict=True)):
+            count = most
+            for room, amount, wanted in zip(row, used, want, strict=True):
+                left = room - amount
+                if left < 0:
+                    count = 0
+                elif wanted > 0 and left < wanted * count:
+                    count = left // wanted
+                if count <= best:
+                    break
+            else:
                 best = count
+                if best == most:
+                    break
         return best
 
     def take(self, claim: int, state: ClaimState, want: Sequence[int], count: int = 1) -> None:
@@ -579,7 +590,7 @@ class Scheduler:
         """Put as many of `count` pods as fit on a claim, which becomes `state`; return how many."""
         most = min(count, pod_data.host_cap(self.nodes.count + claim))
         if not self.needs_exact_check(state.template):
-            most = min(most, self.claims.room_for(claim, state, pod_data.pod_class.want))
+            most = self.claims.room_for(claim, state, pod_data.pod_class.want, most)
             if most > 0:
                 self.put_on_claim(pod_data, claim, state, most)
             return most

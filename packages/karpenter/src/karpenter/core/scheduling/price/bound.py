@@ -138,7 +138,8 @@ def undominated(
     kept = np.empty(0, np.int64)
     for start in range(0, len(order), _BLOCK):
         some = np.arange(start, min(start + _BLOCK, len(order)))
-        some = some[~_dominated(rooms, words, some, kept).any(axis=1)]
+        enough = (rooms[:, kept] >= rooms[:, some].min(axis=1)[:, None]).all(axis=0)
+        some = some[~_dominated(rooms, words, some, kept[enough]).any(axis=1)]
         # What is dominated by one that is dominated itself is dominated by what dominates that.
         some = some[~np.tril(_dominated(rooms, words, some, some), -1).any(axis=1)]
         kept = np.concatenate([kept, some])
@@ -251,8 +252,10 @@ def _cost_per_item(market: Market) -> tuple[NDArray[np.float64], NDArray[np.floa
     for start in range(0, len(each), _CHUNK):
         some = slice(start, start + _CHUNK)
         want = market.want[some]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.where(want > 0, market.room[:, None] / want, np.inf).min(axis=2)
+        most = np.full((len(market.room), len(want)), np.inf)
+        for room, amount in zip(market.room.T, want.T, strict=True):
+            asks = np.flatnonzero(amount > 0)
+            most[:, asks] = np.minimum(most[:, asks], room[:, None] / amount[asks])
         most = np.minimum(np.floor(most + 1e-9), market.cap[some])
         price = np.where(market.fits[:, some], market.price[:, None], np.inf)
         each[some] = (price / np.maximum(most, 1.0)).min(axis=0)

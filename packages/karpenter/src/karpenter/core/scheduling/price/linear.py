@@ -51,6 +51,9 @@ _ENOUGH: Final = 1e-3
 """The share of the bound below which another round is not worth its time."""
 
 _DUAL_TOLERANCE: Final = 1e-9
+_COMPARED: Final = 96
+"""How many machines are compared with each other at a time."""
+
 _EQUAL: Final = 1e-12
 
 
@@ -102,22 +105,44 @@ def _efficient(market: Market) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     have at least its room, cost no more, and every pod that may use it may use the other.
     """
     total = market.count @ market.want
-    room = market.room[:, total > 0]
-    inverse = 1 / np.maximum(room, _EQUAL)
-    times = np.zeros((len(room), len(room)))
-    for resource in range(room.shape[1]):
-        np.maximum(times, room[:, resource, None] * inverse[:, resource], out=times)
-    replaces = times * market.price <= market.price[:, None] * (1 + _EQUAL)
-    one, other = np.nonzero(replaces)
-    for word in packed(market.fits).T:
-        subset = word[one] & ~word[other] == 0
+    # So many of another have at least its room and cost no more if the other has more of each for its price.
+    room = (market.room[:, total > 0] / np.maximum(market.price, 1e-300)[:, None]).T.copy()
+    words = packed(market.fits).T
+    kept = np.arange(len(market.price))
+    # What replaces a machine that is replaced itself replaces both, so that few are compared at a time.
+    for start in range(0, len(kept), _COMPARED):
+        some = kept[start : start + _COMPARED]
+        kept[start : start + _COMPARED] = np.where(_needed(_replaces(room, words, some, some)), some, -1)
+    kept = kept[kept >= 0]
+    kept = kept[_needed(_replaces(room, words, kept, kept))]
+    follows = np.empty(len(market.price), np.int64)
+    follows[kept] = np.arange(len(kept))
+    others = np.setdiff1d(np.arange(len(follows)), kept)
+    follows[others] = _replaces(room, words, others, kept).argmax(axis=1)
+    return kept, follows
+
+
+def _replaces(
+    room: NDArray[np.float64], words: NDArray[np.uint64], some: NDArray[np.int64], by: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which of some machines are replaced by which others; `room` is per price."""
+    found = np.ones((len(some), len(by)), bool)
+    for each in room:
+        found &= each[some, None] <= each[by] * (1 + _EQUAL)
+    one, other = np.nonzero(found)
+    for word in words:
+        subset = word[some[one]] & ~word[by[other]] == 0
         one, other = one[subset], other[subset]
-    replaces[:] = False
-    replaces[one, other] = True
+    found[:] = False
+    found[one, other] = True
+    return found
+
+
+def _needed(replaces: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which machines no other replaces, the first of those that replace each other."""
     both = replaces & replaces.T
-    needed = ~((replaces & ~both).any(axis=1) | np.tril(both, -1).any(axis=1))
-    kept = np.flatnonzero(needed)
-    return kept, replaces[:, kept].argmax(axis=1)
+    replaced = (replaces & ~both).any(axis=1) | np.tril(both, -1).any(axis=1)
+    return np.logical_not(replaced)
 
 
 def _only(market: Market, machines: NDArray[np.int64]) -> Market:

@@ -41,7 +41,10 @@ _BUY_SHARE: Final = 0.85
 
 _STEPS: Final = 600
 _TIDY: Final = 4
-"""After how many steps full machines, and items that fit nowhere, are left out."""
+"""After how many steps full machines, and items that fit nowhere, are looked for."""
+
+_WORTH_COPYING: Final = 0.75
+"""They are left out when no more than this share of the numbers is left without them."""
 
 _SIDE_BY_SIDE: Final = 8
 """How many demands are covered side by side, at most."""
@@ -81,6 +84,12 @@ _FEW_ITEMS: Final = 150
 
 _FAR: Final = 1.25
 """So are those whose plan is this much dearer than the program: it saw different items as equal."""
+
+_ONE_THREAD: Final = 8192
+"""Up to this many numbers OpenBLAS multiplies a matrix in one thread; more wait for each other too long."""
+
+_AT_ONCE: Final = 192
+"""How many machines are judged in one array operation."""
 
 _LOADS: Final = 512
 """How many loads a machine is chosen for in one array operation."""
@@ -134,8 +143,13 @@ class _Cover:
         worth: NDArray[np.float64],
         rule: FillRule,
         only: int | None = None,
+        limit: float = np.inf,
     ) -> None:
         self.left = demand.copy()
+        self.limit = limit
+        """The price that the machines must stay below to be of use."""
+
+        self.spent = 0.0
         self.only = only
         """The machine that is bought as long as it gets full; what is left then is not covered."""
 
@@ -154,12 +168,13 @@ class _Cover:
         """Leave the rest to others."""
         self.active = self.active[:0]
 
-    def buy(self, holds: NDArray[np.float64]) -> None:
+    def buy(self, holds: NDArray[np.float64], price: float) -> None:
         """Buy a machine that holds this as often as the demand allows."""
         held = holds > 0
         times = max(1, int((self.left[held] // holds[held]).min()))
         if times > 3:  # noqa: PLR2004  small lots are bought whole
             times = int(times * _BUY_SHARE)
+        self.spent += times * price
         self.left -= times * holds
         self.active = np.flatnonzero(self.left > 0)
         self._bought.append(np.repeat(holds[None], times, axis=0))
@@ -187,7 +202,17 @@ class _Packer:
         alike = np.column_stack([market.room, market.price])
         self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
         self._main = self._worthwhile()
-        self._fits = market.fits.astype(np.float32)
+        words = packed(market.fits)
+        _, first, self._users = np.unique(
+            words.view(np.dtype((np.void, words.shape[1] * 8))).reshape(-1),
+            return_index=True,
+            return_inverse=True,
+        )
+        rows = max(1, _ONE_THREAD // max(1, len(market.count)))
+        different = market.fits[first].astype(np.float32)
+        self._fits = [different[start : start + rows] for start in range(0, len(different), rows)]
+        """The different sets of items that may use a machine, in blocks."""
+
         self._by_price = np.argsort(market.price, kind="stable")
         self._room = (market.room[self._by_price] + 1e-6).T.copy()
         self._barred = packed(~market.fits[self._by_price]).T.copy()
@@ -197,11 +222,22 @@ class _Packer:
         market, value = self._market, self._values.pod
         best = np.full(len(market.price), np.inf)
         items = np.argsort(-value * market.count, kind="stable")[:_ITEMS]
+        rooms, size = np.unique(market.room, axis=0, return_inverse=True)
+        size = size.reshape(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(market.room[:, None] > 0, market.want[items] / market.room[:, None], 0.0)
-        offered = np.where(market.fits[:, items], value[items], 0.0)
-        for mix in _mixes(self._market, share):
-            np.minimum(best, (offered / np.maximum(share @ mix, 1e-300)).max(axis=1), out=best)
+            share = np.where(rooms[:, None] > 0, market.want[items] / rooms[:, None], 0.0)
+        mixes = _mixes(market, share)
+        by_size = np.argsort(size, kind="stable")
+        for start in range(0, len(best), _AT_ONCE):  # as many numbers as stay in the cache of the processor
+            some = by_size[start : start + _AT_ONCE]
+            first = int(size[some[0]])
+            mine, own = share[first : int(size[some[-1]]) + 1], size[some] - first
+            offered = np.where(market.fits[np.ix_(some, items)], value[items], 0.0)
+            found = best[some]
+            for mix in mixes:
+                weight = np.maximum(mine @ mix, 1e-300)
+                np.minimum(found, (offered / weight[own]).max(axis=1), out=found)
+            best[some] = found
         self._ratio = market.price / np.maximum(best, 1e-300)
         limit = max(_WORTH_A_LOOK, float(np.sort(self._ratio)[min(len(best), _AT_LEAST) - 1]))
         return np.flatnonzero(self._ratio <= limit)
@@ -214,7 +250,8 @@ class _Packer:
         demand is taken; else one zone would take the pods that fit anywhere, and nothing would fill up the
         nodes of another.
         """
-        reach = (self._fits @ value.astype(np.float32))[machines]
+        value = value.astype(np.float32)
+        reach = np.concatenate([block @ value for block in self._fits])[self._users[machines]]
         order = np.lexsort((-reach, self._shape[machines]))
         shape = self._shape[machines[order]]
         first = order[np.append(True, shape[1:] != shape[:-1])]
@@ -234,11 +271,14 @@ class _Packer:
             for each in running:
                 self._consider(each)
             for each, filled in zip(running, self._fill(running), strict=True):
-                holds, ratio = self._best(each, filled)
+                holds, price, ratio = self._best(each, filled)
                 if each.only is not None and ratio > _FULL:
                     each.end()
                 else:
-                    each.buy(holds)
+                    each.buy(holds, price)
+                # What is left costs at least its value, so that a trial is over before it is dearer.
+                if each.spent + float(each.left @ self._values.pod) > each.limit:
+                    each.end()
 
     def covered(self) -> list[Packing]:
         """Return packings of the whole demand, one for each fill rule."""
@@ -320,8 +360,8 @@ class _Packer:
             machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
         cover.active, cover.machines = active, machines
 
-    def _best(self, cover: _Cover, filled: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """Return what the filled machine with the lowest price per value holds, if any takes a pod."""
+    def _best(self, cover: _Cover, filled: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, float]:
+        """Return what the filled machine with the lowest price per value holds, its price, and that ratio."""
         active = cover.active
         value = filled @ cover.worth[active]
         present = np.zeros((len(filled), len(cover.left)), bool)
@@ -333,7 +373,7 @@ class _Packer:
             ratio = np.where(filled.any(axis=1), cost, np.inf)
         holds, best = np.zeros(len(cover.left)), int(ratio.argmin())
         holds[active] = filled[best]
-        return holds, float(ratio[best])
+        return holds, float(cost[best]), float(ratio[best])
 
     def _fill(self, covers: Sequence[_Cover]) -> list[NDArray[np.float64]]:
         """Fill one of each machine that is considered; return ``held[machine, item]`` for each cover."""
@@ -400,12 +440,12 @@ class _Packer:
         waste = price - found.holds @ self._values.pod
         while tried < rounds and failures < _MAX_FAILURES and len(price) > 1:
             count = min(rounds - tried, _MAX_FAILURES - failures, _SIDE_BY_SIDE, 2 + failures)
-            trials = [self._trial(rows, waste, rng) for _ in range(count)]
+            trials = [self._trial(rows, price, waste, rng) for _ in range(count)]
             self.cover([each.cover for each in trials])
             for some, cover, drawn in trials:
                 tried, failures = tried + 1, failures + 1
                 again = self.priced(cover.holds)
-                if again.cost < float(price[some].sum()) - 1e-9:
+                if not cover.left.any() and again.cost < float(price[some].sum()) - 1e-9:
                     failures = 0
                     rng.bit_generator.state = drawn
                     rest = np.delete(np.arange(len(price)), some)
@@ -417,7 +457,11 @@ class _Packer:
         return Packing(np.array(rows), machine, price) if tried else found
 
     def _trial(
-        self, rows: Sequence[NDArray[np.float64]], waste: NDArray[np.float64], rng: np.random.Generator
+        self,
+        rows: Sequence[NDArray[np.float64]],
+        price: NDArray[np.float64],
+        waste: NDArray[np.float64],
+        rng: np.random.Generator,
     ) -> _Trial:
         """Draw some machines of a packing, mostly wasteful ones, and how their pods are covered again."""
         worth = self._values.pod
@@ -431,7 +475,8 @@ class _Packer:
         some = some[: max(2, int(np.searchsorted(pods, _TOGETHER, side="right")))]
         rule = _FILL_RULES[int(rng.integers(len(_FILL_RULES)))]
         perturbed = worth * rng.uniform(0.85, 1.15, len(worth))
-        cover = _Cover(holds[: len(some)].sum(axis=0), perturbed, rule)
+        limit = float(price[some].sum())
+        cover = _Cover(holds[: len(some)].sum(axis=0), perturbed, rule, limit=limit)
         return _Trial(some, cover, rng.bit_generator.state)
 
 
@@ -472,44 +517,50 @@ def _filled(
 
     Returns ``held[machine, item]``.
 
-    ``want[resource, machine, item]``, ``room[resource, machine]`` and ``pull[resource, machine, item]`` are
-    layers by resource: combining few layers is several times as fast as reducing an axis. What does not fit
-    any more never will again, so from time to time full machines, and items that fit nowhere, are left out.
+    The arrays are ``want[resource, machine, item]``, ``room[resource, machine]`` and
+    ``pull[resource, machine, item]``. They are small, so that the number of calls is what takes time. What
+    does not fit any more never will again, so from time to time full machines, and items that fit nowhere,
+    are left out.
     """
     # A tiny amount of room lets pods that do not request a resource onto machines that lack it.
     spare = room + 1e-6
     held, shut = np.zeros_like(open_), open_ <= 0
+    flat, width, depth = held.reshape(-1), open_.shape[1], len(want)
     with np.errstate(divide="ignore"):
         inverse = np.where(want > 0, 1 / want, _PLENTY)
-    machines, items = np.arange(len(open_)), np.arange(open_.shape[1])
+    machines, items = np.arange(len(open_)), np.arange(width)
+    sizes, kept = np.concatenate([want, inverse]), -1
     for step in range(_STEPS):
-        for wanted, free in zip(want, spare, strict=True):
-            shut |= wanted > free[:, None]
+        free = spare[:, :, None]
+        shut |= np.logical_or.reduce(sizes[:depth] > free, axis=0)
         if step % _TIDY == 0:
             rows, columns = ~shut.all(axis=1), ~shut.all(axis=0)
-            machines, items = machines[rows], items[columns]
-            if not len(machines):
+            left_over = int(np.count_nonzero(rows)) * int(np.count_nonzero(columns))
+            if not left_over:
                 break
-            kept = np.ix_(rows, columns)
-            shut, open_, spare = shut[kept], open_[kept], spare[:, rows]
-            want, pull, inverse = (each[:, rows][:, :, columns] for each in (want, pull, inverse))
-            first = np.arange(len(machines)) * len(items)
-        score = pull[0] * spare[0][:, None]
-        for drawn, free in zip(pull[1:], spare[1:], strict=True):
-            score += drawn * free[:, None]
-        score[shut] = -1.0
+            if kept < 0 or left_over <= _WORTH_COPYING * kept:
+                kept = left_over
+                machines, items = machines[rows], items[columns]
+                both = np.ix_(rows, columns)
+                shut, open_, spare = shut[both], open_[both], spare[:, rows]
+                free = spare[:, :, None]
+                sizes, pull = (each[:, rows][:, :, columns] for each in (sizes, pull))
+                by_item = sizes.reshape(2 * depth, -1)
+                first, target = np.arange(len(machines)) * len(items), machines * width
+        score = np.einsum("rmi,rm->mi", pull, spare)
+        np.copyto(score, -1.0, where=shut)
         item = score.argmax(axis=1)
         chosen = first + item
-        asked = want.reshape(len(want), -1)[:, chosen]
-        most = np.floor((spare * inverse.reshape(len(want), -1)[:, chosen]).min(axis=0) * _ROUNDING)
+        asked = by_item.take(chosen, axis=1)
+        most = np.floor(np.minimum.reduce(spare * asked[depth:], axis=0) * _ROUNDING)
         # A machine that is full takes nothing until it is left out.
         left = open_.take(chosen)
         fit = np.minimum(most, left) * ~shut.take(chosen)
         bite = np.minimum(np.maximum(1.0, np.floor(fit * _FILL_SHARE)), fit)
-        held[machines, items[item]] += bite
+        flat[target + items[item]] += bite
         open_.put(chosen, left - bite)
         shut.put(chosen, left <= bite)
-        spare = spare - bite * asked
+        spare = spare - bite * asked[:depth]
     return held
 
 

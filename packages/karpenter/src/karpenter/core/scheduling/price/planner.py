@@ -123,6 +123,9 @@ class ClaimOpener:
         self._template = template
         self._demand = demand
         self._unplaced = unplaced
+        self._want = demand.want.T.copy()
+        self._reached: dict[tuple[int, int, int], ClaimState | None] = {}
+        """What a state becomes by taking pods of a part, by the state and the objects of the part."""
 
     def open_claims(self, packing: Packing, worth: NDArray[np.float64]) -> Counter[int]:
         """
@@ -155,7 +158,10 @@ class ClaimOpener:
     ) -> tuple[int | None, ClaimState]:
         scheduler, (pod_data, pins) = self._scheduler, part
         taken = 0
-        reached = _reach(scheduler, state, pod_data, pins)
+        key = (state.number, id(pod_data), id(pins))
+        if key not in self._reached:
+            self._reached[key] = _reach(scheduler, state, pod_data, pins)
+        reached = self._reached[key]
         if reached is not None:
             if (
                 claim is None
@@ -174,8 +180,10 @@ class ClaimOpener:
         demand, unplaced = self._demand, self._unplaced
         open_ = demand.fits[machine].copy()
         while True:
-            room = demand.room[machine] - self._scheduler.claims.used[:, claim]
-            fits = open_ & (unplaced.count > 0) & (demand.want <= room).all(axis=1)
+            room = demand.room[machine] - self._scheduler.claims.totals[claim]
+            fits = open_ & (unplaced.count > 0)
+            for want, free in zip(self._want, room, strict=True):
+                fits &= want <= free
             if not fits.any():
                 return
             item = int(np.where(fits, worth, -1.0).argmax())
@@ -312,16 +320,22 @@ def _demand(first: Scheduler, second: Scheduler, movable: list[int]) -> dict[Tem
     """Return the pods to rearrange, by template, each pinned as it was, for the second scheduler."""
     placements = _moves_by_claim(first)
     found: dict[Template, Counter[Part]] = {}
+    known: dict[tuple[int, int], Part] = {}
+    equal: dict[Requirements, Requirements] = {}
     for claim in movable:
         state = first.claims.states[claim]
         parts = found.setdefault(state.template, Counter())
         for pod_data, count in placements[claim]:
-            pins = NOTHING_REQUIRED
-            for key in sorted(topology_keys(first, pod_data)):
-                domains = state.domains(key)
-                assert domains is not None
-                pins = pins.intersect(Requirements.only(key, domains))
-            parts[_same_pod_data(second, pod_data), pins] += count
+            part = known.get((state.number, id(pod_data)))
+            if part is None:
+                pins = NOTHING_REQUIRED
+                for key in sorted(topology_keys(first, pod_data)):
+                    domains = state.domains(key)
+                    assert domains is not None
+                    pins = pins.intersect(Requirements.only(key, domains))
+                part = _same_pod_data(second, pod_data), equal.setdefault(pins, pins)
+                known[state.number, id(pod_data)] = part
+            parts[part] += count
     return found
 
 
