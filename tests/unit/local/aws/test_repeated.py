@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 import pytest
-from moto.core.serialize import AttributePickerContext, XFormedAttributePicker
+from moto.core.serialize import AttributePickerContext, EC2Serializer, XFormedAttributePicker
 from moto.core.utils import get_service_model
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.tags import TagBackend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from karpenter_local.aws import repeated
+from karpenter_local.aws.inprocess import AwsInProcess
+from karpenter_local.aws.site import ClusterAccount
 
 
 class _Instance(TaggedEC2Resource):
@@ -30,6 +33,11 @@ class _Instance(TaggedEC2Resource):
 def _member(name: str) -> Any:
     shape: Any = get_service_model("ec2").shape_for("Instance")
     return shape.members[name]
+
+
+def _tree(node: Any) -> Any:
+    """Return an element without the space that makes it pretty."""
+    return node.tag, node.attrib, (node.text or "").strip(), [_tree(each) for each in node]
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +77,49 @@ def test_tags_of_a_resource_are_those_that_a_search_by_its_id_finds() -> None:
     assert _Instance("i-1", backend).get_tags() == backend.describe_tags({"resource-id": ["i-1"]})
     assert _Instance("i-3", backend).get_tags() == []
     assert "i-3" not in backend.tags
+
+
+def test_instances_are_shown_as_they_are_after_every_change() -> None:
+    """A second look shows the same; new tags, other options and another state are seen at once."""
+    with AwsInProcess(seed="1") as server:
+        ec2 = ClusterAccount(server, cluster="blue", types=("m5.large",)).clients.by_name["ec2"]
+        image = ec2.describe_images()["Images"][0]["ImageId"]
+        number = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, InstanceType="m5.large")[
+            "Instances"
+        ][0]["InstanceId"]
+
+        def shown() -> Any:
+            return ec2.describe_instances(InstanceIds=[number])["Reservations"][0]["Instances"][0]
+
+        first = shown()
+        assert shown() == first
+
+        ec2.create_tags(Resources=[number], Tags=[{"Key": "a", "Value": "<&>"}])
+        assert {"Key": "a", "Value": "<&>"} in shown()["Tags"]
+
+        ec2.modify_instance_metadata_options(InstanceId=number, HttpTokens="required")
+        assert shown()["MetadataOptions"]["HttpTokens"] == "required"
+
+        ec2.terminate_instances(InstanceIds=[number])
+        assert shown()["State"]["Name"] != first["State"]["Name"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"R": {"@xmlns": 'a"b', "a": "x", "b": None, "c": "", "d": True, "e": 7}},
+        {"R": {"set": {"item": [{"n": "1 < 2"}, {"n": "&"}, "text"]}, "empty": {}}},
+        {"R": {"a": {"@k": "v", "#text": "t>"}}},
+    ],
+    ids=["values and attributes", "lists", "text beside attributes"],
+)
+def test_answers_say_what_those_of_moto_say(body: dict[str, Any]) -> None:
+    """The text may differ, but not what it means."""
+    model: Any = get_service_model("ec2").operation_model("DescribeInstances")
+    written, plain = (
+        EC2Serializer(model, pretty_print=pretty)._serialize_body(body) for pretty in (False, True)
+    )
+    assert _tree(fromstring(written)) == _tree(fromstring(plain))  # noqa: S314  both were written here
 
 
 @pytest.mark.parametrize(

@@ -151,18 +151,20 @@ class Backend:
         value: Object,
         repeated: tuple[str, ...],
         touched: Collection[str] | None = None,
+        before: Object | None = None,
     ) -> tuple[Object, list[str]]:
         """
         Return a body as it is stored, and warnings about it.
 
-        `touched` names the fields at the top that a patch of the stored object speaks of.
+        `touched` names the fields at the top that a patch of the stored object `before` speaks of; the body
+        may share parts with that.
         """
         if not call.resource.stored:
             touched = None
         if call.resource.custom:
             stored = self.version(self.kept(call.resource))
             return custom.custom(call, self.version(call.resource), stored, value, repeated, touched)
-        return incoming.built_in(call, value, repeated, touched)
+        return incoming.built_in(call, value, repeated, touched, before if touched is not None else None)
 
     def configuration(
         self, call: RequestInfo, value: Object, repeated: tuple[str, ...]

@@ -62,12 +62,17 @@ def check_kind(resource: APIResource, value: Object) -> None:
 
 
 def built_in(
-    call: RequestInfo, value: Object, repeated: Sequence[str], touched: Collection[str] | None = None
+    call: RequestInfo,
+    value: Object,
+    repeated: Sequence[str],
+    touched: Collection[str] | None = None,
+    before: Object | None = None,
 ) -> tuple[Object, list[str]]:
     """
     Return a body of a built-in kind as it is stored, and warnings about it.
 
-    All but the fields that are `touched`, if that is given, are as they are stored already.
+    All but the fields that are `touched`, if that is given, are as they are stored already; so is what the
+    body shares with the object `before`.
     """
     mode = validation_mode(call)
     resource = call.resource
@@ -75,7 +80,7 @@ def built_in(
     definition = built_in_types().of_kind(resource.group, resource.version, resource.kind)
     assert definition is not None, resource.kind
     try:
-        unknown = conform(value, definition, touched)
+        unknown = conform(value, definition, touched, before)
     except Mismatch as error:
         raise unfit(resource, str(error)) from None
     sentences = [*repeated, *(f'unknown field "{path}"' for path in unknown)]

@@ -13,12 +13,14 @@ The SDK does not retry, because it would wait in real time. Callers in virtual t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 from botocore.awsrequest import AWSResponse, HeadersDict
 from botocore.exceptions import ConnectionClosedError
+from botocore.utils import parse_timestamp
 from moto.core.base_backend import AccountSpecificBackend, BackendDict
 from moto.moto_api._internal import mock_random
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 NUMBER: Final = "100000000001"
+_PARSE_TIME: Final = lru_cache(maxsize=4096)(parse_timestamp)
+"""Reads times: an instance tells the same ones whenever it is described."""
+
 _BODIES: Final = (bytes, bytearray)
 
 
@@ -77,6 +82,7 @@ class AwsInProcess:
         """Let clients of a session ask here."""
         answer: Any = InProcessWire(self._front, self.endpoint).answer
         session.register("before-send", answer)
+        session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_PARSE_TIME)
 
     def _service(self, name: Any) -> Any:
         """Return a service whose chance depends on nothing but the seed and how much was asked before."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _ABSENT: Any = object()
 _CONTAINERS: dict[str, type] = {"map": dict, "list": list}
+_NUMBERS = frozenset({bool, int, float})
+"""Types whose values may be equal across types."""
 
 
 class Comparison:
@@ -44,7 +46,7 @@ def compare(before: Any, after: Any, shape: Shape) -> Comparison:
 
 def _value(before: Any, after: Any, shape: Shape, key: str, into: Comparison) -> None:
     """Compare one field; `into` is the parent's comparison, and `key` the element to put there."""
-    if before == after and not isinstance(before, bool | int | float):
+    if before is after or (before == after and type(before) not in _NUMBERS):
         return  # most of an object, whatever is done to it
     walk = _walker(before, after, shape)
     if walk is not None:
@@ -70,8 +72,10 @@ def _walker(before: Any, after: Any, shape: Shape) -> Callable[[Any, Any, Shape,
     wanted = _CONTAINERS.get(shape.kind)
     if wanted is None:
         return None
-    sides = [side for side in (before, after) if side is not _ABSENT and side is not None]
-    if any(type(side) is not wanted for side in sides) or not any(sides):
+    for side in (before, after):
+        if side is not _ABSENT and side is not None and type(side) is not wanted:
+            return None
+    if (before is _ABSENT or not before) and (after is _ABSENT or not after):
         return None
     return _map if wanted is dict else _list
 
@@ -92,7 +96,9 @@ def _collect(before: Any, after: Any, key: str, below: Comparison, into: Compari
 
 def _map(before: dict[str, Any], after: dict[str, Any], shape: Shape, into: Comparison) -> None:
     for name, now in after.items():
-        _value(before.get(name, _ABSENT), now, shape.child(name), f"f:{name}", into)
+        was = before.get(name, _ABSENT)
+        if was is not now:
+            _value(was, now, shape.child(name), f"f:{name}", into)
     for name, was in before.items():
         if name not in after:
             _value(was, _ABSENT, shape.child(name), f"f:{name}", into)

@@ -19,7 +19,7 @@ from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter_local.apiserver.bodies import json_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from karpenter_local.apiserver.schema.types import FieldType, TypeDefinition, TypeField
 
@@ -37,14 +37,20 @@ class Mismatch(ValueError):  # noqa: N818  reads as what is the matter
     """A value that cannot be read as its field's type; the text is the API's."""
 
 
-def conform(value: Any, definition: TypeDefinition, touched: Collection[str] | None = None) -> list[str]:
+def conform(
+    value: Any,
+    definition: TypeDefinition,
+    touched: Collection[str] | None = None,
+    before: Mapping[str, Any] | None = None,
+) -> list[str]:
     """
     Bring `value` into shape; return the paths of unknown fields, in order.
 
-    `touched` names the fields at the top that are not in shape already; without it, all are looked at.
+    `touched` names the fields at the top that are not in shape already; without it, all are looked at. What
+    `value` shares with `before`, at the top or one below, is in shape, too.
     """
     unknown: list[str] = []
-    _struct(value, definition, None, unknown, touched)
+    _struct(value, definition, None, unknown, touched, before)
     return unknown
 
 
@@ -59,15 +65,25 @@ def _empty(field: TypeField) -> Any:
     return _ZEROS.get(field.type.code)
 
 
-def _struct(
+def _changed(value: Any, touched: Collection[str] | None, before: Mapping[str, Any]) -> list[str]:
+    """Return the fields that may not be in shape."""
+    return [
+        key
+        for key, part in value.items()
+        if (touched is None or key in touched) and (part is None or part is not before.get(key))
+    ]
+
+
+def _struct(  # noqa: PLR0917  the last two are there for speed alone
     value: Any,
     definition: TypeDefinition,
     where: Any,
     unknown: list[str],
     touched: Collection[str] | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> Any:
     fields = definition.fields
-    for key in list(value) if touched is None else [key for key in value if key in touched]:
+    for key in list(value) if touched is None and before is None else _changed(value, touched, before or {}):
         field = fields.get(key)
         if field is None:
             del value[key]
@@ -78,7 +94,10 @@ def _struct(
             if field.empty != "k":
                 del value[key]
             continue
-        read = _READERS[field.type.code](given, field.type, (where, key), unknown, definition)
+        if before is not None and field.type.code == "#" and type(given) is dict:
+            read = _struct(given, field.type.definition, (where, key), unknown, None, before.get(key))
+        else:
+            read = _READERS[field.type.code](given, field.type, (where, key), unknown, definition)
         if read is not given:
             value[key] = read
         if not read and field.empty == "o" and read is not None:

@@ -55,7 +55,7 @@ def patch(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     if isinstance(changed.get("metadata"), dict):
         changed["metadata"] = _own(changed["metadata"])
     try:
-        changed, warned = backend.incoming(call, changed, (), touched)
+        changed, warned = backend.incoming(call, changed, (), touched, before)
     except incoming.Unfit as error:
         shown = call.request.body if language == STRATEGIC else encode(changed)
         raise errors.patch_invalid(shown.decode(errors="replace"), error.why) from None
