@@ -141,4 +141,11 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/dynamicresources/search.py", "DeviceSearch.__init__", "0", "(1)"): (
         "every search gets further than that"
     ),
+    (
+        "scheduling/pack/reservationmanager.py",
+        "cheapest_types",
+        "len(seen[key]) >= least[key]",
+        "(len(seen[key]) > least[key])",
+    ): _QUICKER,
+    ("scheduling/pack/one_by_one.py", "_Candidates._is_closed", "True", "(False)"): _QUICKER,
 }

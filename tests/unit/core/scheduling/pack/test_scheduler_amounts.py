@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.api.labels import HOSTNAME
+from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.greedy import place_together, room_for_many
 from karpenter.core.scheduling.problem import Options
@@ -175,3 +175,15 @@ def test_claims_are_filled_beside_nodes_that_have_what_pods_avoid() -> None:
 
     assert taken == [1, 1]
     assert scheduler.next_state(pod_data, 1) is None
+
+
+def test_many_pods_leave_a_claim_its_choice_of_types() -> None:
+    """With two types demanded, claims are filled to the smaller, which has room for fifteen more pods."""
+    given = problem(
+        pod("a", cpu="1"),
+        replicas(pod("b", cpu="200m", memory="1Mi"), 20),
+        pools=[pool("p", T4, T8, min_values={INSTANCE_TYPE: 2})],
+        options=Options(packing="greedy"),
+    )
+
+    assert [len(each) for each in bins(placed(given))] == [16, 5]
