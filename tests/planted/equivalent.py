@@ -148,4 +148,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "(len(seen[key]) > least[key])",
     ): _QUICKER,
     ("scheduling/pack/one_by_one.py", "_Candidates._is_closed", "True", "(False)"): _QUICKER,
+    (
+        "scheduling/encode/encode.py",
+        "_ProblemExtras.identity",
+        "key in self._moved",
+        "(key not in self._moved)",
+    ): "only whether two pods differ is read",
+    ("scheduling/encode/encode.py", "_ProblemExtras.identity", "0", "(1)"): "no object has such an id",
+    ("scheduling/encode/encode.py", "classify", "len(group.pods) > 1", "(len(group.pods) >= 1)"): _QUICKER,
 }
