@@ -93,18 +93,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): _ROUNDING,
     ("scheduling/solve.py", "_room", "1", "(2)"): "no pod requests less than nothing",
     (
-        "disruption/consolidation.py",
-        "Consolidation.decide",
-        "self._bound.most_saved(candidates) <= _NOTHING",
-        "(self._bound.most_saved(candidates) < _NOTHING)",
-    ): _ROUNDING,
-    (
-        "disruption/consolidation.py",
-        "Consolidation._answer",
-        "found.saving >= bound - _NOTHING",
-        "(found.saving > bound - _NOTHING)",
-    ): _ROUNDING,
-    (
         "disruption/simulate.py",
         "Simulator._least_on",
         "pod.key in self._cluster.moving",
@@ -147,7 +135,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "len(seen[key]) >= least[key]",
         "(len(seen[key]) > least[key])",
     ): _QUICKER,
-    ("scheduling/pack/one_by_one.py", "_Candidates._is_closed", "True", "(False)"): _QUICKER,
     (
         "scheduling/encode/encode.py",
         "_ProblemExtras.identity",
