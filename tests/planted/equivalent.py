@@ -143,4 +143,10 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): "only whether two pods differ is read",
     ("scheduling/encode/encode.py", "_ProblemExtras.identity", "0", "(1)"): "no object has such an id",
     ("scheduling/encode/encode.py", "classify", "len(group.pods) > 1", "(len(group.pods) >= 1)"): _QUICKER,
+    (
+        "scheduling/pack/scheduler.py",
+        "Scheduler.lacks_devices",
+        "not pod_data.pod_class.devices",
+        "(pod_data.pod_class.devices)",
+    ): _QUICKER,
 }

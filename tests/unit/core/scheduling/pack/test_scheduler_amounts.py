@@ -144,6 +144,9 @@ def test_a_class_that_found_no_place_is_tried_again_only_where_others_matter() -
         pytest.param([1000, 0], [1000, 0, 1], [7, 8], id="what is not wanted does not matter"),
         pytest.param([8000, 7000], [1000, 2**30, 1], [0, 1], id="a full claim takes none"),
         pytest.param(
+            [8000, 0], [0, 0, 1], [110, 110], id="pods that want nothing else, as many as a node may have"
+        ),
+        pytest.param(
             [9000, 7000], [0, 2**30, 1], [0, 16], id="an overdrawn claim takes none, whatever is wanted"
         ),
     ],
