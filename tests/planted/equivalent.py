@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 _OF_CLAIM: Final = "the conditions are those of the claim: there are both, or neither"
-
 _ROUNDING: Final = "it only keeps rounding errors apart"
 _EQUAL: Final = "of two that are equal either is the same"
 _CHANGES: Final = "only whether it changes is read"
@@ -25,25 +24,25 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "_terminate_machine",
         "claim and condition_set",
         "(claim or condition_set)",
-    ): _OF_CLAIM,
+    ): (_OF_CLAIM),
     (
         "lifecycle/termination.py",
         "_terminate_machine",
         "claim is not None and condition_set is not None",
         "(claim is not None or condition_set is not None)",
-    ): _OF_CLAIM,
+    ): (_OF_CLAIM),
     (
         "lifecycle/termination.py",
         "_detach",
         "claim is not None and condition_set is not None",
         "(claim is not None or condition_set is not None)",
-    ): _OF_CLAIM,
+    ): (_OF_CLAIM),
     (
         "scheduling/pack/topologygroup.py",
         "HostCounts.add",
         "2 * len(self._dense)",
         "(2 // len(self._dense))",
-    ): "how fast an array grows is not seen",
+    ): ("how fast an array grows is not seen"),
     ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
         "whether a device is everywhere is not asked where there is a selector"
     ),
@@ -61,84 +60,72 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "_first_with",
         "amount + _ROUNDING >= commitment.need(list_price)",
         "(amount + _ROUNDING > commitment.need(list_price))",
-    ): _ROUNDING,
+    ): (_ROUNDING),
     (
         "model/pricing.py",
         "_rated",
         "rate <= offering.interruption_rate",
         "(rate < offering.interruption_rate)",
-    ): _EQUAL,
-    ("model/resources.py", "_raise_to", "amount > result[name]", "(amount >= result[name])"): _EQUAL,
-    ("state/cluster.py", "ClusterState._set_marked", "1", "(2)"): "only whether it rises is read",
+    ): (_EQUAL),
+    ("model/resources.py", "_raise_to", "amount > result[name]", "(amount >= result[name])"): (_EQUAL),
+    ("state/cluster.py", "ClusterState._set_marked", "1", "(2)"): ("only whether it rises is read"),
     (
         "state/cluster.py",
         "_node_inputs",
         "meta.deletion_timestamp is not None",
         "(meta.deletion_timestamp is None)",
-    ): _CHANGES,
+    ): (_CHANGES),
     (
         "state/cluster.py",
         "_claim_inputs",
         "claim.metadata.deletion_timestamp is not None",
         "(claim.metadata.deletion_timestamp is None)",
-    ): _CHANGES,
+    ): (_CHANGES),
     ("provisioning/provisioner.py", "_holds", "False", "(True)"): (
         "a claim that is gone, or goes, has no node on which pods are kept"
     ),
     ("scheduling/build/pods.py", "_Zones._required", "False", "(True)"): (
         "what must hold does not depend on preferences"
     ),
-    ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): _ROUNDING,
+    ("scheduling/problem.py", "Cost.optimal", "self.gap <= 1e-6", "(self.gap < 1e-06)"): (_ROUNDING),
     (
         "scheduling/solve.py",
         "_proved",
         "bound < cost * (1 - TOLERANCE)",
         "(bound <= cost * (1 - TOLERANCE))",
-    ): _ROUNDING,
-    ("scheduling/solve.py", "_room", "1", "(2)"): "no pod requests less than nothing",
-    (
-        "disruption/consolidation.py",
-        "Consolidation.decide",
-        "self._bound.most_saved(candidates) <= _NOTHING",
-        "(self._bound.most_saved(candidates) < _NOTHING)",
-    ): _ROUNDING,
-    (
-        "disruption/consolidation.py",
-        "Consolidation._answer",
-        "found.saving >= bound - _NOTHING",
-        "(found.saving > bound - _NOTHING)",
-    ): _ROUNDING,
+    ): (_ROUNDING),
+    ("scheduling/solve.py", "_room", "1", "(2)"): ("no pod requests less than nothing"),
     (
         "disruption/simulate.py",
         "Simulator._least_on",
         "pod.key in self._cluster.moving",
         "(pod.key not in self._cluster.moving)",
-    ): "nodes without room for any pod are only left out to be quicker",
-    ("scheduling/encode/nodeclaimtemplate.py", "to_flags", "7", "(8)"): "a byte too many is cut off again",
+    ): ("nodes without room for any pod are only left out to be quicker"),
+    ("scheduling/encode/nodeclaimtemplate.py", "to_flags", "7", "(8)"): ("a byte too many is cut off again"),
     (
         "scheduling/encode/nodeclaimtemplate.py",
         "_bits_by_number",
         "count <= _FEW",
         "not count <= _FEW",
-    ): _QUICKER,
+    ): (_QUICKER),
     (
         "scheduling/encode/nodeclaimtemplate.py",
         "_bits_by_number",
         "count <= _FEW",
         "(count < _FEW)",
-    ): _QUICKER,
+    ): (_QUICKER),
     (
         "scheduling/encode/nodeclaimtemplate.py",
         "_LabelValues.__init__",
         "not each.values",
         "(each.values)",
-    ): _QUICKER,
+    ): (_QUICKER),
     (
         "scheduling/encode/nodeclaimtemplate.py",
         "_LabelValues.matching",
         "not requirement.values",
         "(requirement.values)",
-    ): _QUICKER,
+    ): (_QUICKER),
     ("scheduling/dynamicresources/search.py", "DeviceSearch.__init__", "1", "(2)"): (
         "every search gets further than that"
     ),
@@ -146,132 +133,156 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "every search gets further than that"
     ),
     (
+        "scheduling/pack/reservationmanager.py",
+        "cheapest_types",
+        "len(seen[key]) >= least[key]",
+        "(len(seen[key]) > least[key])",
+    ): (_QUICKER),
+    (
+        "scheduling/encode/encode.py",
+        "_ProblemExtras.identity",
+        "key in self._moved",
+        "(key not in self._moved)",
+    ): ("only whether two pods differ is read"),
+    ("scheduling/encode/encode.py", "_ProblemExtras.identity", "0", "(1)"): ("no object has such an id"),
+    ("scheduling/encode/encode.py", "classify", "len(group.pods) > 1", "(len(group.pods) >= 1)"): (_QUICKER),
+    (
+        "scheduling/pack/scheduler.py",
+        "Scheduler.lacks_devices",
+        "not pod_data.pod_class.devices",
+        "(pod_data.pod_class.devices)",
+    ): (_QUICKER),
+    (
         _PRICE + "bound.py",
         "dual_values",
         "equal.bound > best.bound",
         "(equal.bound >= best.bound)",
-    ): "two proofs of one bound",
-    (_PRICE + "columns.py", "ColumnProgram.generate", "upper > need", "(upper >= need)"): _REAL,
-    (_PRICE + "columns.py", "ColumnProgram.generate", "best >= near", "(best > near)"): _REAL,
-    (_PRICE + "columns.py", "ColumnProgram._found", "worth > need[number]", "(worth >= need[number])"): _REAL,
-    (_PRICE + "columns.py", "PatternSearch.best", "upper > need", "(upper >= need)"): _REAL,
+    ): ("two proofs of one bound"),
+    (_PRICE + "columns.py", "ColumnProgram.generate", "upper > need", "(upper >= need)"): (_REAL),
+    (_PRICE + "columns.py", "ColumnProgram.generate", "best >= near", "(best > near)"): (_REAL),
+    (_PRICE + "columns.py", "ColumnProgram._found", "worth > need[number]", "(worth >= need[number])"): (
+        _REAL
+    ),
+    (_PRICE + "columns.py", "PatternSearch.best", "upper > need", "(upper >= need)"): (_REAL),
     (
         _PRICE + "columns.py",
         "PatternSearch.every",
         "growth.total * _ABOVE > need",
         "(growth.total * _ABOVE >= need)",
-    ): _REAL,
+    ): (_REAL),
     (
         _PRICE + "columns.py",
         "PatternSearch._grown",
         "bound > need[state.bin]",
         "(bound >= need[state.bin])",
-    ): _REAL,
+    ): (_REAL),
     (
         _PRICE + "columns.py",
         "_replaceable",
         "price[some][:, None] + price[some] >= price[larger] * _BELOW",
         "(price[some][:, None] + price[some] > price[larger] * _BELOW)",
-    ): _MARGIN,
+    ): (_MARGIN),
     (
         _PRICE + "columns.py",
         "PatternSearch._next",
         "pays > 0",
         "(pays >= 0)",
-    ): "where something lacks and nothing is paid there is no number of pods, from whatever it begins",
+    ): ("where something lacks and nothing is paid there is no number of pods, from whatever it begins"),
     (
         _PRICE + "divided.py",
         "_needing_more",
         "lack[most] > _WORTH_IT * found.values.bound",
         "(lack[most] >= _WORTH_IT * found.values.bound)",
-    ): _REAL,
+    ): (_REAL),
     (
         _PRICE + "exact.py",
         "cheapest_schedule",
         "least < hourly * _CHEAPER",
         "(least <= hourly * _CHEAPER)",
-    ): _REAL,
+    ): (_REAL),
     (
         _PRICE + "exact.py",
         "cheapest_schedule",
         "hourly_of(again) < cost * _CHEAPER",
         "(hourly_of(again) <= cost * _CHEAPER)",
-    ): _MARGIN,
+    ): (_MARGIN),
     (
         _PRICE + "exact.py",
         "cheapest_schedule",
         "least >= cost * _CHEAPER",
         "(least > cost * _CHEAPER)",
-    ): _REAL,
+    ): (_REAL),
     (
         _PRICE + "exact.py",
         "MachineSearch._dive",
         "share.max(initial=0.0) <= _WHOLE",
         "(share.max(initial=0.0) < _WHOLE)",
-    ): _REAL,
-    (_PRICE + "exact.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): _REAL,
+    ): (_REAL),
+    (_PRICE + "exact.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
     (
         _PRICE + "exact.py",
         "MachineSearch._divided",
         "np.abs(part.machines - near) > _WHOLE",
         "(np.abs(part.machines - near) >= _WHOLE)",
-    ): _REAL,
+    ): (_REAL),
     (
         _PRICE + "exact.py",
         "MachineSearch._limit",
         "0",
         "(1)",
-    ): "a search that has begun has looked at more than one partial pattern",
+    ): ("a search that has begun has looked at more than one partial pattern"),
     (
         _PRICE + "linear.py",
         "_extended",
         "lost[order] > _ENOUGH * whole / len(market.price)",
         "(lost[order] >= _ENOUGH * whole / len(market.price))",
-    ): _REAL,
-    (_PRICE + "linear.py", "_extended", "paid > worth", "(paid >= worth)"): "two value vectors of one worth",
-    (_PRICE + "linear.py", "_FlowProgram.shares", "flow > 0", "(flow >= 0)"): _NOTHING,
+    ): (_REAL),
+    (_PRICE + "linear.py", "_extended", "paid > worth", "(paid >= worth)"): (
+        "two value vectors of one worth"
+    ),
+    (_PRICE + "linear.py", "_FlowProgram.shares", "flow > 0", "(flow >= 0)"): (_NOTHING),
     (
         _PRICE + "patterns.py",
         "_Packer._consider",
         "len(active) > _ITEMS",
         "(len(active) >= _ITEMS)",
-    ): "so many are all of them, in the same order",
+    ): ("so many are all of them, in the same order"),
     (
         _PRICE + "patterns.py",
         "_Packer._trial",
         "rng.random() < _BUY_SHARE",
         "(rng.random() <= _BUY_SHARE)",
-    ): "a random number is not exactly that",
+    ): ("a random number is not exactly that"),
     (
         _PRICE + "patterns.py",
         "_Packer.improve",
         "again.cost < float(found.price[some].sum()) - 1e-9",
         "(again.cost <= float(found.price[some].sum()) - 1e-09)",
-    ): _MARGIN,
+    ): (_MARGIN),
     (
         _PRICE + "planner.py",
         "ClaimOpener._fill_up",
         "unplaced.count > 0",
         "(unplaced.count >= 0)",
-    ): "an item of which no pod is left is put aside at once",
+    ): ("an item of which no pod is left is put aside at once"),
     (
         _PRICE + "planner.py",
         "cheaper",
         "hourly(candidate) < lowest * _CHEAPER",
         "(hourly(candidate) <= lowest * _CHEAPER)",
-    ): _MARGIN,
+    ): (_MARGIN),
     (
         _PRICE + "planner.py",
         "cheaper_with_devices",
         "hourly(second) < hourly(first) * _CHEAPER",
         "(hourly(second) <= hourly(first) * _CHEAPER)",
-    ): _MARGIN,
+    ): (_MARGIN),
     (
         _PRICE + "planner.py",
         "DevicePriceScheduler._pays",
         "more <= 0",
         "(more < 0)",
-    ): "what raises no price raises it by no more than a node costs",
+    ): ("what raises no price raises it by no more than a node costs"),
     (
         "scheduling/purchases.py",
         "_SpotPlaces._from",
@@ -281,11 +292,21 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (_PRICE + "columns.py", "PatternSearch._relaxed", "last >= 0", "(last > 0)"): (
         "an item that fills a machine by itself fills it to the last unit, and is worth as much either way"
     ),
-    (_PRICE + "patterns.py", "_filled", "want > 0", "(want >= 0)"): "unlimited is unlimited",
+    (_PRICE + "patterns.py", "_filled", "want > 0", "(want >= 0)"): ("unlimited is unlimited"),
     (
         "scheduling/purchases.py",
         "spread_over_spot",
         "not strength or all(counts[key] + many <= UNNOTICED for key, many in planned.items())",
         "(not strength and all((counts[key] + many <= UNNOTICED for key, many in planned.items())))",
-    ): "then every machine is where it is cheapest, and stays there",
+    ): ("then every machine is where it is cheapest, and stays there"),
+    (_PRICE + "exact.py", "_opened", "each.bin < machines", "(each.bin <= machines)"): (
+        "the pods of a node are on it by then, and a machine without pods is not opened"
+    ),
+    (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): (_NOTHING),
+    (
+        _PRICE + "linear.py",
+        "_efficient",
+        "times * market.price <= market.price[:, None] * (1 + _EQUAL)",
+        "(times * market.price < market.price[:, None] * (1 + _EQUAL))",
+    ): (_MARGIN),
 }

@@ -185,4 +185,6 @@ def test_what_happens_often_is_minor() -> None:
 
     assert events.condition_changed(claim(), "Unknown", held).minor
     assert events.finalized(claim(), "karpenter.sh/termination").minor
+    assert events.disruption_blocked(claim(), "it is nominated").minor
+    assert events.unconsolidatable(claim(), "nothing is cheaper").minor
     assert not events.terminating_on_interruption(claim(), "spot_interrupted").minor

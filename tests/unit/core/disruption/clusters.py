@@ -202,11 +202,16 @@ def held(decision: DisruptionDecision) -> dict[str, str]:
 
 
 def simulated(
-    view: ClusterView, market: Catalog = MARKET, *, quiet: frozenset[str] = frozenset()
+    view: ClusterView,
+    market: Catalog = MARKET,
+    *,
+    quiet: frozenset[str] = frozenset(),
+    going: frozenset[str] | None = None,
 ) -> tuple[Simulator, dict[str, Candidate]]:
-    """Return what simulates a cluster, and its candidates by name."""
+    """Return what simulates a cluster, and its candidates by name; those that are `going`, or all."""
     nodes, pdbs = state_nodes(view), PdbLimits(view)
-    candidates = find_candidates(nodes, view, market, pdbs, NOW).candidates
+    found = find_candidates(nodes, view, market, pdbs, NOW).candidates
+    candidates = tuple(each for each in found if going is None or each.name in going)
     simulator = Simulator(
         view,
         market,

@@ -12,7 +12,6 @@ from karpenter.core.disruption.balanced import PoolTotals
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove, consolidation_obstacle
 from karpenter.core.disruption.simulate import Simulator
-from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.model.catalog import Catalog
 from karpenter_local.testing.builders import RESERVATION, instance_type, offering
 from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, pod, pool, simulated
@@ -312,21 +311,6 @@ def test_of_moves_that_scored_too_little_the_best_is_kept() -> None:
         assert ours.rejected["default"].saving == pytest.approx(0.004)
 
 
-def test_a_bound_refuses_what_cannot_save_before_it_is_simulated() -> None:
-    """A small machine that is full cannot be had for less; without the bound a simulation says so."""
-    view = cluster(pool(), machine("n1", "small"), pod("a-0", "n1", cpu="2"))
-    simulator, candidates = simulated(view)
-    whole = list(candidates.values())
-    ours = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=9)
-    bounded = ours.within(RemovalBound(ClusterSweep(simulator.as_it_is(), whole)))
-
-    assert (
-        _outcome(bounded.decide(whole))
-        == "its pods cost no less anywhere else, whatever is launched for them"
-    )
-    assert _outcome(ours.decide(whole)).startswith("no cheaper machine would do")  # type: ignore[union-attr]
-
-
 def _full(count: int) -> list[Any]:
     """Return small machines, each full of one pod."""
     return [
@@ -341,7 +325,6 @@ def _full(count: int) -> list[Any]:
         pytest.param(ONE, {}, [False, True], id="a machine is launched: others may be cheaper"),
         pytest.param(ONE, {"most": 1}, [False], id="only one may be launched"),
         pytest.param(ONE, {"afresh": True}, [True], id="the cheapest are asked for at once"),
-        pytest.param(ONE, {"bounded": True}, [False], id="what was found is as cheap as can be"),
         pytest.param([*ONE, machine("n2", "small")], {}, [False], id="nothing is launched"),
         pytest.param([machine("n1"), _elsewhere("a-0", "n1")], {}, [False], id="a pod has no other place"),
         pytest.param(_full(24), {}, [False, True], id="24 machines"),
@@ -363,8 +346,6 @@ def test_when_machines_are_packed_by_price(
     simulator, candidates = simulated(cluster(pool(), *parts))
     going = [each for each in candidates.values() if each.pods]
     ours = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=how.get("most", 9))
-    if how.get("bounded"):
-        ours = ours.within(RemovalBound(ClusterSweep(simulator.as_it_is(), going)))
 
     ours.decide(going, afresh=how.get("afresh", False))
     ours.decide(going, afresh=how.get("afresh", False))

@@ -214,3 +214,20 @@ def test_a_share_is_of_the_nodes_of_the_pool(count: int, goes: int) -> None:
     view = cluster(pool(budgets=(Budget(nodes="20%"),)), *(machine(f"n{at:02}") for at in range(count)))
 
     assert sum(len(each.candidates) for each in decide(view).commands) == goes
+
+
+def test_pods_of_a_drifted_node_may_go_where_it_is_too_early_to_consolidate() -> None:
+    """Quiet nodes are spared by savings only: a drifted node is not replaced while another has room."""
+    minute = timedelta(minutes=1)
+    view = cluster(
+        pool(consolidate_after="10m"),
+        machine("n1", conditions=[DRIFTED], last_event=NOW - 60 * minute),
+        machine("n2", last_event=NOW - minute),
+        pod("a-0", "n1"),
+        pod("b-0", "n2"),
+    )
+
+    (command,) = decide(view).commands
+
+    assert (command.reason, command.candidates, command.replacements) == ("Drifted", ("n1",), ())
+    assert command.moves == {"default/a-0": "n2"}

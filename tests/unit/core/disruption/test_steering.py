@@ -165,3 +165,17 @@ def test_machines_are_let_be() -> None:
     assert tainted(found) == {"node-1": [], "node-2": []}
     assert costs(found) == {}
     assert unsteer(view) == ()
+
+
+def test_nodes_of_others_hide_none_of_ours() -> None:
+    """A node that Karpenter does not manage comes first by name, and is passed by."""
+    view = pool_of_five()
+    stranger = msgspec.structs.replace(
+        view.nodes["node-1"],
+        metadata=msgspec.structs.replace(view.nodes["node-1"].metadata, name="aaa", labels={}),
+        spec=msgspec.structs.replace(view.nodes["node-1"].spec, provider_id="other://1"),
+    )
+    beside = msgspec.structs.replace(view, nodes={"aaa": stranger, **view.nodes})
+
+    assert tainted(steer(view, NOW))
+    assert tainted(steer(beside, NOW)) == tainted(steer(view, NOW))

@@ -131,6 +131,16 @@ SMALL: list[Any] = [machine("n2", "small")]
             id="what pods of other kinds took is no longer free",
         ),
         pytest.param(
+            [
+                *SMALL,
+                *(pod(f"a-{n}", "n1", cpu="700m") for n in range(2)),
+                *(pod(f"b-{n}", "n1", cpu="300m") for n in range(2)),
+                pod("c-0", "n1", cpu="100m"),
+            ],
+            (0.1, {"n2": 4}, True),
+            id="of each kind as much as all of its pods took",
+        ),
+        pytest.param(
             [*SMALL, _port("a-0", "n1"), _port("b-0", "n2")],
             (0.1, {}, True),
             id="a port that is taken keeps a pod away",

@@ -97,3 +97,18 @@ def test_buffers_ask_for_room_where_they_are_switched_on() -> None:
 def test_what_asks_for_a_decision(item: Pod | Node, triggers: bool) -> None:
     """Pods without a node ask, and nodes that are to go, whose pods will."""
     assert is_trigger(item) is triggers
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        pytest.param("DoesNotExist", True, id="a node without a NodePool"),
+        pytest.param("Exists", False, id="with one"),
+    ],
+)
+def test_a_preference_for_other_nodes_counts_like_a_requirement(operator: str, expected: bool) -> None:
+    """Preferences are requirements until they are given up; upstream asks before it gives any up."""
+    term = {"matchExpressions": [{"key": NODEPOOL, "operator": operator}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
+
+    assert requires_no_pool(waiting("own", affinity={"nodeAffinity": preferred}).spec) is expected

@@ -320,6 +320,13 @@ def result(name: str, **fields: Any) -> DeviceRequestAllocationResult:
         ),
         pytest.param([result("a", adminAccess=True)], set(), set(), None, id="a device that is looked after"),
         pytest.param(
+            [result("b", adminAccess=True), result("c"), result("a", consumedCapacity={"lanes": "2"})],
+            {"c"},
+            {"a"},
+            2,
+            id="several devices of one claim",
+        ),
+        pytest.param(
             [result("a", consumedCapacity={"lanes": "?"})],
             {"a"},
             {"a"},

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.api.labels import HOSTNAME, REQUESTED_DRA_DRIVERS
+from karpenter.api.labels import HOSTNAME, REQUESTED_DRA_DRIVERS, ZONE
+from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE
 from karpenter_local.testing.builders import affinity_term, node, pod, pool
 from tests.unit.core.scheduling.dynamicresources.clusters import asked, kind, served, shared, solved, want
@@ -30,6 +31,7 @@ PLAIN = kind("plain", price=1.0)
 SINGLE = kind("single", price=2.0, brings=templates(gpu("gpu-0")))
 DOUBLE = kind("double", price=3.0, brings=templates(gpu("gpu-0"), gpu("gpu-1")))
 ALL = pool("default", PLAIN, SINGLE, DOUBLE)
+HERE, NOWHERE = ((Requirements.only(ZONE, frozenset({name})),) for name in ("zone-1", "zone-9"))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,8 @@ ALL = pool("default", PLAIN, SINGLE, DOUBLE)
         pytest.param(
             [ONE, served("given", ANYWHERE)], ["single", "double"], id="beside which only the other counts"
         ),
+        pytest.param([ONE, served("given", HERE)], ["single", "double"], id="in a zone that sells them"),
+        pytest.param([ONE, served("given", NOWHERE)], [], id="in a zone where nothing is sold"),
     ],
 )
 def test_the_types_on_which_a_pod_could_have_its_devices(

@@ -42,6 +42,7 @@ def nanos(amount: str) -> int:
         pytest.param(OPEN, "5Gi", "5Gi", id="a range without steps or most takes anything"),
         pytest.param(OPEN, "20Gi", None, id="but not more than there is"),
         pytest.param(STEPS, "4Gi", "6Gi", id="steps without a least start at nothing"),
+        pytest.param(STEPS, "0", "0", id="nothing is a step of its own"),
         pytest.param(VALUES, "1", "2Gi", id="the smallest value that is enough"),
         pytest.param(VALUES, "3Gi", "4Gi", id="the next value"),
         pytest.param(VALUES, "8Gi", "8Gi", id="the largest value"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.api.labels import HOSTNAME
+from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.greedy import place_together, room_for_many
 from karpenter.core.scheduling.problem import Options
@@ -144,6 +144,9 @@ def test_a_class_that_found_no_place_is_tried_again_only_where_others_matter() -
         pytest.param([1000, 0], [1000, 0, 1], [7, 8], id="what is not wanted does not matter"),
         pytest.param([8000, 7000], [1000, 2**30, 1], [0, 1], id="a full claim takes none"),
         pytest.param(
+            [8000, 0], [0, 0, 1], [110, 110], id="pods that want nothing else, as many as a node may have"
+        ),
+        pytest.param(
             [9000, 7000], [0, 2**30, 1], [0, 16], id="an overdrawn claim takes none, whatever is wanted"
         ),
     ],
@@ -175,3 +178,15 @@ def test_claims_are_filled_beside_nodes_that_have_what_pods_avoid() -> None:
 
     assert taken == [1, 1]
     assert scheduler.next_state(pod_data, 1) is None
+
+
+def test_many_pods_leave_a_claim_its_choice_of_types() -> None:
+    """With two types demanded, claims are filled to the smaller, which has room for fifteen more pods."""
+    given = problem(
+        pod("a", cpu="1"),
+        replicas(pod("b", cpu="200m", memory="1Mi"), 20),
+        pools=[pool("p", T4, T8, min_values={INSTANCE_TYPE: 2})],
+        options=Options(packing="greedy"),
+    )
+
+    assert [len(each) for each in bins(placed(given))] == [16, 5]
