@@ -188,3 +188,15 @@ def test_pods_that_are_placed() -> None:
     assert left == {numbers["a"]: 3, numbers["b"]: 2}
     assert bound.placed_counts(scheduler, left) == {numbers["a"]: 2}
     assert bound.placed_counts(scheduler, {}) == {numbers["a"]: 5, numbers["b"]: 2}
+
+
+def test_the_item_that_costs_most_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many items those are considered whose pods cost most in all, and a machine is paid for whole."""
+    ours = market([(1, (3, 3)), (40, (1, 1)), (1, (1, 1))], [(1.0, (4, 4))])
+    pod = np.array([0.75, 0.25, 0.25])
+
+    assert bound._dearest_item_cost(ours, pod) == pytest.approx(10.0)
+    monkeypatch.setattr(bound, "_DEAREST", 1)
+    assert bound._dearest_item_cost(ours, pod) == pytest.approx(10.0)
+    few = market([(1, (1, 1))], [(1.0, (4, 4))])
+    assert bound._dearest_item_cost(few, pod[1:2]) == pytest.approx(1.0)
