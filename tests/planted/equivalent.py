@@ -195,4 +195,8 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "not strength or all(counts[key] + many <= UNNOTICED for key, many in planned.items())",
         "(not strength and all((counts[key] + many <= UNNOTICED for key, many in planned.items())))",
     ): "then every machine is where it is cheapest, and stays there",
+    (_PRICE + "exact.py", "_opened", "each.bin < machines", "(each.bin <= machines)"): (
+        "the pods of a node are on it by then, and a machine without pods is not opened"
+    ),
+    (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): _NOTHING,
 }

@@ -281,3 +281,13 @@ def test_a_plan_that_is_just_good_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(patterns._Packer, "covered", lambda _: pytest.fail("is packed again"))
 
     assert patterns.pack_by_price(ours, values, rounds=0, seed=0).cost == 2.0
+
+
+def test_two_machines_may_become_one() -> None:
+    """Two machines are enough to be packed again."""
+    ours = market([(2, (2, 2))], [(1.0, (2, 2)), (1.5, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+
+    found = packer.improve(packer.priced(np.ones((2, 1))), rounds=20, rng=np.random.default_rng(0))
+
+    assert (found.cost, found.machine.tolist()) == (1.5, [1])

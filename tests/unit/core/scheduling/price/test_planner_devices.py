@@ -154,7 +154,7 @@ def test_a_run_that_cannot_be_repeated(second: dict[str, str], fourth: dict[str,
 
 def test_a_machine_becomes_larger_where_that_costs_less_than_another() -> None:
     """A second pod makes a machine dearer by less than a machine of its own; a third one by more."""
-    types = [machine(1, 1.0), machine(2, 1.5), machine(4, 6.0)]
+    types = [machine(1, 0.10), machine(2, 0.15), machine(4, 0.60)]
     wants = [want(pod(f"web-{n}"), ONE) for n in range(3)]
 
     plan = solved(*wants, pools=[pool("default", *types)])
