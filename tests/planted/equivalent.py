@@ -199,4 +199,10 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "the pods of a node are on it by then, and a machine without pods is not opened"
     ),
     (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): _NOTHING,
+    (
+        _PRICE + "linear.py",
+        "_efficient",
+        "times * market.price <= market.price[:, None] * (1 + _EQUAL)",
+        "(times * market.price < market.price[:, None] * (1 + _EQUAL))",
+    ): _MARGIN,
 }
