@@ -241,3 +241,12 @@ def test_what_divided_pods_are_worth() -> None:
 
     # One pod of the first item, and of the split two where it is cheap.
     assert worth_of_pods((2, 2, 2), (split,), np.array([5.0, 1.0, 10.0])) == 2 * 5 + 2 * 1 + 10
+
+
+def test_without_a_flow_nothing_needs_more_machines() -> None:
+    """Where it is not known which machines divisible pods buy, no item lacks any."""
+    item = Item((1, 1), (1,), 1)
+    ours = market([(4, (1, 1))], [(1.0, (4, 4))])
+    values = DualValues(np.array([[0.125, 0.125]]), np.array([0.25]), 1.0, "")
+
+    assert divided._needing_more([item], [4.0], Proof((item,), ours, values)).tolist() == []

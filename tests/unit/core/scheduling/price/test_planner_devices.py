@@ -38,6 +38,9 @@ def machine(devices: int, price: float, **fields: Any) -> Any:
         ),
         pytest.param(6.0, "greedy", ["x4"], id="the greedy packing fills the large one"),
         pytest.param(1.5, "price", ["x4"], id="a large machine is cheaper than three small ones"),
+        pytest.param(
+            2.5, "price", ["x4"], id="a large machine is cheaper, though two small ones are as well"
+        ),
     ],
 )
 def test_machines_of_their_own(price_of_four: float, packing: Any, machines: list[str]) -> None:
