@@ -365,3 +365,14 @@ def test_a_floor_is_kept_where_the_choice_stays() -> None:
     plan = OnDemandFloors({"default": Floor(1)}, {"default": {}}).apply(solve(asked(nodes=2, own=own)))
 
     assert ways(plan) == {ON_DEMAND: 1, SPOT: 1}
+
+
+def test_a_commitment_in_one_zone_is_used_there() -> None:
+    """A machine that a commitment pays for in one zone is bought as nothing else."""
+    zonal = msgspec.structs.replace(RESERVED, zone="zone-1")
+    given = asked(*whole_prices((CHEAP, OTHER), Additions(covered=((zonal, 2.0),))), nodes=1)
+
+    (node,) = solve_with_commitments(given, ((zonal, 2.0),)).new_nodes
+
+    assert (node.purchase.capacity_type, node.purchase.zone) == (ON_DEMAND, "zone-1")
+    assert purchases.options_of(node).bits().bit_count() == 1

@@ -216,7 +216,9 @@ def market_facts(
     return {**found, "work": dict(work)}
 
 
-def drawn_patterns(seed: int, *, splits: bool = False, shake: float = 0.0) -> tuple[PatternProblem, float]:
+def drawn_patterns(
+    seed: int, *, splits: bool = False, from_zero: bool = False, shake: float = 0.0
+) -> tuple[PatternProblem, float]:
     """Return a few items and machines, and what a machine for every pod costs; nodes are free."""
     rng = random.Random(seed)  # noqa: S311  as above
     items = range(rng.randint(3, 6))
@@ -241,7 +243,10 @@ def drawn_patterns(seed: int, *, splits: bool = False, shake: float = 0.0) -> tu
     divided: tuple[DomainSplit, ...] = ()
     if splits:
         already = (rng.randint(0, 1), rng.randint(0, 1))
-        divided = (DomainSplit(rng.randint(3, 7), (0, 1), already, rng.randint(1, 2), from_zero=False),)
+        pods, skew = rng.randint(3, 7), rng.randint(1, 2)
+        # Where there are fewer domains than minDomains, maxSkew is the most that each may have.
+        split = DomainSplit(pods, (0, 1), already, 5 if from_zero else skew, from_zero=from_zero)
+        divided = (split,)
         count[:2] = most_divided(divided[0])
     given = PatternProblem(
         count=tuple(count),
@@ -253,9 +258,9 @@ def drawn_patterns(seed: int, *, splits: bool = False, shake: float = 0.0) -> tu
     return given, 2.03 * sum(count)
 
 
-def pattern_facts(seed: int, *, splits: bool = False, shake: float = 0.0) -> Any:
+def pattern_facts(seed: int, *, splits: bool = False, from_zero: bool = False, shake: float = 0.0) -> Any:
     """Return what column generation and branch and price make of a few items and machines."""
-    given, most = drawn_patterns(seed, splits=splits, shake=shake)
+    given, most = drawn_patterns(seed, splits=splits, from_zero=from_zero, shake=shake)
     rng = np.random.default_rng(seed)
     value = rng.uniform(0.1, 1.0, len(given.count))
     with Work() as work:
@@ -465,6 +470,10 @@ BATCHES: Final[dict[str, Callable[..., Any]]] = {
     "market of many items": partial(market_facts, 32, 190, 24, kinds=3),
     **{f"patterns, {seed}": partial(pattern_facts, seed) for seed in range(8)},
     **{f"patterns with a split, {seed}": partial(pattern_facts, seed, splits=True) for seed in range(8, 14)},
+    **{
+        f"patterns with minDomains, {seed}": partial(pattern_facts, seed, splits=True, from_zero=True)
+        for seed in (14, 15)
+    },
     **{
         f"plan, pods {shape}, {seed}": partial(_plan, seed, shape, most=6)
         for shape, seeds in _SEEDS.items()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from karpenter.core.scheduling.price import bound
-from karpenter.core.scheduling.price.bound import Item, cost_per_pod, demand_key, few_masks
+from karpenter.core.scheduling.price.bound import Item, cost_per_pod, demand_key, few_masks, lower_bound
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, pod, pool, problem, replicas
 from tests.unit.core.scheduling.price.test_bound import market
@@ -188,3 +188,24 @@ def test_pods_that_are_placed() -> None:
     assert left == {numbers["a"]: 3, numbers["b"]: 2}
     assert bound.placed_counts(scheduler, left) == {numbers["a"]: 2}
     assert bound.placed_counts(scheduler, {}) == {numbers["a"]: 5, numbers["b"]: 2}
+
+
+def test_the_item_that_costs_most_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many items those are considered whose pods cost most in all, and a machine is paid for whole."""
+    ours = market([(1, (3, 3)), (40, (1, 1)), (1, (1, 1))], [(1.0, (4, 4))])
+    pod = np.array([0.75, 0.25, 0.25])
+
+    assert bound._dearest_item_cost(ours, pod) == pytest.approx(10.0)
+    monkeypatch.setattr(bound, "_DEAREST", 1)
+    assert bound._dearest_item_cost(ours, pod) == pytest.approx(10.0)
+    few = market([(1, (1, 1))], [(1.0, (4, 4))])
+    assert bound._dearest_item_cost(few, pod[1:2]) == pytest.approx(1.0)
+
+
+def test_pods_that_all_fit_on_nodes_cost_nothing() -> None:
+    """Where every pod has room on a node, the bound is zero."""
+    given = problem(
+        pod("a", cpu="1"), pools=[pool("p", instance_type("m", cpu=4))], nodes=[node("n", free={"cpu": "2"})]
+    )
+
+    assert lower_bound(*search(given)) == (0.0, "linear program")

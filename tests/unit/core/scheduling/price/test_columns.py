@@ -291,6 +291,27 @@ def test_rounds_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
             [{0, 1}],
             id="any two of three",
         ),
+        pytest.param(
+            (Bin((2, 2), 1.0, (0,)), Bin((1, 6), 1.0, (0,)), Bin((4, 4), 2.0, (0,)), Bin((2, 12), 2.0, (0,))),
+            9,
+            [{0}, {1}],
+            id="two of each, and not one of both",
+        ),
+        pytest.param(
+            (
+                Bin((2, 2), 1.00, (0,)),
+                Bin((1, 3), 0.90, (0,)),
+                Bin((3, 1), 0.95, (0,)),
+                Bin((4, 4), 2.00, (0,)),
+                Bin((3, 5), 1.80, (0,)),
+                Bin((5, 3), 1.90, (0,)),
+                Bin((2, 6), 1.80, (0,)),
+                Bin((6, 2), 1.90, (0,)),
+            ),
+            9,
+            [{0, 2}, {0, 1}],
+            id="the dearest that goes with it comes first",
+        ),
     ],
 )
 def test_machines_of_which_one_will_do(bins: tuple[Bin, ...], cap: int, groups: list[set[int]]) -> None:

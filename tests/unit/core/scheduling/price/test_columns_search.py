@@ -178,7 +178,9 @@ def test_many_resources_have_fewer_mixes(resources: int, count: int) -> None:
 
 def test_patterns_that_gain_most_come_first() -> None:
     """Of equal gains the first found comes first."""
-    found = columns.FoundPatterns(np.arange(4), np.zeros((4, 1)), np.array([0.1, 0.3, 0.2, 0.3]), np.ones(1))
+    found = columns.FoundPatterns(
+        np.arange(4), np.zeros((4, 1), np.int64), np.array([0.1, 0.3, 0.2, 0.3]), np.ones(1)
+    )
 
     assert found.order(3).tolist() == [1, 3, 2]
 

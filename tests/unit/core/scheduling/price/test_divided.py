@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from karpenter.api.labels import HOSTNAME, ZONE
+from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import divided
@@ -16,10 +16,12 @@ from karpenter.core.scheduling.price.bound import DualValues, Item, Proof
 from karpenter.core.scheduling.price.divided import DomainSplit, divided_bound, divided_demand, worth_of_pods
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
+    Preferences,
     affinity_term,
     instance_type,
     node,
     offering,
+    only,
     pod,
     pool,
     problem,
@@ -88,6 +90,12 @@ def test_how_many_pods_may_share_a_new_node(asked: dict[str, Any], most: int) ->
         ),
         pytest.param({"near": [affinity_term(ZONE, app="a")]}, (), None, id="affinity is no spread"),
         pytest.param({"spreads": [spread(ZONE, app="a", anyway=True)]}, (), None, id="a preference"),
+        pytest.param(
+            {"spreads": [spread(ZONE, app="a")], "prefers": Preferences(nodes=((1, [only(ARCH, "arm64")]),))},
+            (),
+            ZONE,
+            id="beside a preference that is dropped",
+        ),
         pytest.param({"spreads": [spread(ZONE, app="a")]}, (1, 0, 0), ZONE, id="running pods within maxSkew"),
         pytest.param({"spreads": [spread(ZONE, app="a")]}, (3, 2, 2), ZONE, id="many running pods"),
         pytest.param({"spreads": [spread(ZONE, app="a")]}, (2, 0, 0), None, id="running pods beyond maxSkew"),
@@ -233,3 +241,12 @@ def test_what_divided_pods_are_worth() -> None:
 
     # One pod of the first item, and of the split two where it is cheap.
     assert worth_of_pods((2, 2, 2), (split,), np.array([5.0, 1.0, 10.0])) == 2 * 5 + 2 * 1 + 10
+
+
+def test_without_a_flow_nothing_needs_more_machines() -> None:
+    """Where it is not known which machines divisible pods buy, no item lacks any."""
+    item = Item((1, 1), (1,), 1)
+    ours = market([(4, (1, 1))], [(1.0, (4, 4))])
+    values = DualValues(np.array([[0.125, 0.125]]), np.array([0.25]), 1.0, "")
+
+    assert divided._needing_more([item], [4.0], Proof((item,), ours, values)).tolist() == []

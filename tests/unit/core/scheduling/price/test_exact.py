@@ -539,7 +539,10 @@ def test_pods_of_several_domains_are_no_known_plan(monkeypatch: pytest.MonkeyPat
     found, _ = exact.pattern_problem(
         scheduler, {each.number: len(each.pods) for each in scheduler.encoded.classes}
     )
-    assert exact._known(scheduler, found) is not None
+    known = exact._known(scheduler, found)
+    assert known is not None
+    ((first, second),) = known.divided
+    assert {first, second} == {1, 2}
     monkeypatch.setattr(type(scheduler.claims.states[0]), "domains", lambda *_: None)
     assert exact._known(scheduler, found) is None
 

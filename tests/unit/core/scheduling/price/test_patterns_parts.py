@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import comb
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from karpenter.core.scheduling.price import patterns
 from karpenter.core.scheduling.price.bound import DualValues, dual_values
 from tests.unit.core.scheduling.price.test_bound import market
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @pytest.mark.parametrize(
@@ -129,6 +133,8 @@ def levelled(count: int, want: int, room: int, cap: float = np.inf) -> list[floa
         pytest.param(11, 3, 10, np.inf, [3, 3, 3], id="whole pods do not fill a machine"),
         pytest.param(24, 4, 100, np.inf, [24], id="nearly full is full"),
         pytest.param(8, 1, 4, 2, [2, 2], id="pods that keep apart"),
+        pytest.param(31, 1, 16, np.inf, [16, 15], id="a pod that is left over"),
+        pytest.param(31, 1, 16, 15, [15, 15], id="a pod that is left over and keeps apart"),
     ],
 )
 def test_full_machines_with_even_shares(
@@ -178,7 +184,12 @@ def test_trials_are_made_side_by_side(
     (found, *_) = packer.covered()
     made: list[int] = []
     cover = packer.cover
-    monkeypatch.setattr(packer, "cover", lambda covers: (made.append(len(covers)), cover(covers)))
+
+    def counted(covers: Sequence[patterns._Cover]) -> None:
+        made.append(len(covers))
+        cover(covers)
+
+    monkeypatch.setattr(packer, "cover", counted)
 
     again = packer.improve(found, rounds=rounds, rng=np.random.default_rng(0))
 
@@ -193,7 +204,12 @@ def test_a_trial_that_saves_money_begins_anew(monkeypatch: pytest.MonkeyPatch) -
     single = packer.priced(np.ones((8, 1)))
     made: list[int] = []
     cover = packer.cover
-    monkeypatch.setattr(packer, "cover", lambda covers: (made.append(len(covers)), cover(covers)))
+
+    def counted(covers: Sequence[patterns._Cover]) -> None:
+        made.append(len(covers))
+        cover(covers)
+
+    monkeypatch.setattr(packer, "cover", counted)
 
     found = packer.improve(single, rounds=100, rng=np.random.default_rng(0))
 
@@ -213,3 +229,65 @@ def test_few_large_machines_are_emptied_at_once() -> None:
     sizes = {len(packer._trial(found, found.price, rng).some) for _ in range(20)}
 
     assert sizes == {2}
+
+
+def test_a_load_goes_to_a_machine_that_all_its_pods_may_use() -> None:
+    """One pod that may not use the cheap machine makes its load dear."""
+    ours = market(
+        [(4, (1, 1)), (4, (1, 1))], [(1.0, (4, 4)), (3.0, (4, 4))], fits=[[True, False], [True, True]]
+    )
+    packer = patterns._Packer(ours, dual_values(ours))
+
+    found = packer.priced(np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 1.0]]))
+
+    assert found.machine.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("few", "far", "covered"),
+    [
+        pytest.param(2, 9.0, True, id="few items"),
+        pytest.param(1, 9.0, False, id="more items whose plan is good enough"),
+        pytest.param(1, 0.0, True, id="more items whose plan is far from the program"),
+    ],
+)
+def test_when_the_program_is_not_followed(
+    few: int, far: float, monkeypatch: pytest.MonkeyPatch, *, covered: bool
+) -> None:
+    """Few items, and those whose plan is dear, are also packed without regard to the linear program."""
+    ours = market([(4, (1, 1)), (4, (2, 1))], [(1.0, (4, 4)), (1.9, (8, 8))])
+    asked: list[bool] = []
+    real = patterns._Packer.covered
+    monkeypatch.setattr(patterns, "_FEW_ITEMS", few)
+    monkeypatch.setattr(patterns, "_FAR", far)
+
+    def counted(packer: patterns._Packer) -> list[patterns.Packing]:
+        asked.append(True)
+        return real(packer)
+
+    monkeypatch.setattr(patterns._Packer, "covered", counted)
+
+    patterns.pack_by_price(ours, dual_values(ours), rounds=0, seed=0)
+
+    assert bool(asked) is covered
+
+
+def test_a_plan_that_is_just_good_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that costs exactly as much as is enough is good enough."""
+    ours = market([(4, (1, 1)), (4, (1, 1))], [(1.0, (4, 4))])
+    values = dual_values(ours)
+    monkeypatch.setattr(patterns, "_FEW_ITEMS", 1)
+    monkeypatch.setattr(patterns, "_FAR", 2.0 / float(values.pod @ ours.count))
+    monkeypatch.setattr(patterns._Packer, "covered", lambda _: pytest.fail("is packed again"))
+
+    assert patterns.pack_by_price(ours, values, rounds=0, seed=0).cost == 2.0
+
+
+def test_two_machines_may_become_one() -> None:
+    """Two machines are enough to be packed again."""
+    ours = market([(2, (2, 2))], [(1.0, (2, 2)), (1.5, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+
+    found = packer.improve(packer.priced(np.ones((2, 1))), rounds=20, rng=np.random.default_rng(0))
+
+    assert (found.cost, found.machine.tolist()) == (1.5, [1])

@@ -114,6 +114,7 @@ def test_what_is_not_only_about_money_stays(given: Problem) -> None:
     scheduler, _ = search(msgspec.structs.replace(given, options=Options(packing="greedy")))
 
     assert cheaper(scheduler) is scheduler
+    assert planner._movable(scheduler) == []
 
 
 def test_zones_are_kept_while_machines_change() -> None:

@@ -38,6 +38,9 @@ def machine(devices: int, price: float, **fields: Any) -> Any:
         ),
         pytest.param(6.0, "greedy", ["x4"], id="the greedy packing fills the large one"),
         pytest.param(1.5, "price", ["x4"], id="a large machine is cheaper than three small ones"),
+        pytest.param(
+            2.5, "price", ["x4"], id="a large machine is cheaper, though two small ones are as well"
+        ),
     ],
 )
 def test_machines_of_their_own(price_of_four: float, packing: Any, machines: list[str]) -> None:
@@ -154,7 +157,7 @@ def test_a_run_that_cannot_be_repeated(second: dict[str, str], fourth: dict[str,
 
 def test_a_machine_becomes_larger_where_that_costs_less_than_another() -> None:
     """A second pod makes a machine dearer by less than a machine of its own; a third one by more."""
-    types = [machine(1, 1.0), machine(2, 1.5), machine(4, 6.0)]
+    types = [machine(1, 0.10), machine(2, 0.15), machine(4, 0.60)]
     wants = [want(pod(f"web-{n}"), ONE) for n in range(3)]
 
     plan = solved(*wants, pools=[pool("default", *types)])

@@ -13,10 +13,12 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import planner
 from karpenter.core.scheduling.price.bound import Item
 from karpenter.core.scheduling.price.planner import DevicePriceScheduler, UnplacedPods, counted
+from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, pod, pool, problem, replicas
 
 if TYPE_CHECKING:
+    from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.price.planner import Part
 
 GIVEN = problem(
@@ -108,3 +110,53 @@ def test_a_claim_that_is_too_dear_is_not_asked_again() -> None:
     assert scheduler.lacks_devices(first, 3)
     assert not scheduler.lacks_devices(first, 2)
     assert not scheduler.lacks_devices(second, 3)
+
+
+def kept() -> Scheduler:
+    """Return a schedule with a pod on a node and two on machines of their own."""
+    given = problem(
+        replicas(pod("s", cpu="900m", ports=[80]), 3),
+        pools=[pool("p", instance_type("m", cpu=2), instance_type("n", cpu=4))],
+        nodes=[node("n", free={"cpu": "2"})],
+        options=Options(packing="greedy"),
+    )
+    return search(given)[0]
+
+
+def places(scheduler: Scheduler) -> list[tuple[int, int]]:
+    """Return where how many pods are."""
+    return [(each.bin, each.pod_count) for each in scheduler.placements]
+
+
+def test_what_is_kept_is_placed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every placement is repeated, with its devices asked for on its own node, unless its claim is gone."""
+    first = kept()
+    first.relaxed.add(1)
+    asked: list[int] = []
+
+    def has_devices(_pod_data: PodData, number: int, *_: object) -> bool:
+        asked.append(number)
+        return True
+
+    second = Scheduler(first.encoded)
+    monkeypatch.setattr(second, "has_devices", has_devices)
+
+    assert planner._replay(first, second, frozenset())
+    assert places(second) == places(first) == [(0, 1), (1, 1), (2, 1)]
+    assert asked == [0, 1, 2]
+    assert second.relaxed == {1}
+    third = Scheduler(first.encoded)
+    assert planner._replay(first, third, frozenset({0}))
+    assert places(third) == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+def test_devices_that_are_given_otherwise_keep_the_plan(
+    lacking: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a node or a claim no longer has the devices of a pod, nothing is packed again."""
+    first = kept()
+    second = Scheduler(first.encoded)
+    monkeypatch.setattr(second, "has_devices", lambda _pod_data, number, *_: number != lacking)
+
+    assert not planner._replay(first, second, frozenset())

@@ -569,9 +569,10 @@ class PatternSearch:
         most = np.minimum(most, self.cap[state.bin, item])
         with np.errstate(divide="ignore", invalid="ignore"):
             edge = np.abs(spare / pays)
-        low = np.where((spare < 0) & (pays > 0), np.ceil(edge * _BELOW), 0.0)
-        most = np.where((spare >= 0) & (pays < 0), np.minimum(most, np.floor(edge * _ABOVE)), most)
-        most = np.where((spare < 0) & (pays <= 0), -1.0, most)
+        lacks = spare < 0
+        low = np.where(lacks & (pays > 0), np.ceil(edge * _BELOW), 0.0)
+        most = np.where(~lacks & (pays < 0), np.minimum(most, np.floor(edge * _ABOVE)), most)
+        most = np.where(lacks & (pays <= 0), -1.0, most)
         times = np.maximum(most - low + 1, 0.0).astype(np.int64)
         source = np.repeat(np.arange(len(times)), times)
         count = low[source].astype(np.int64) + np.arange(len(source)) - (np.cumsum(times) - times)[source]
