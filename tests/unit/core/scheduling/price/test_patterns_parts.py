@@ -109,9 +109,10 @@ def test_equal_machines_are_bought_at_once(demand: float, holds: float, bought: 
     """A machine is bought about as often as the demand allows; few are bought whole."""
     cover = patterns._Cover(np.array([demand, 0.0]), np.ones(2), patterns._FILL_RULES[0])
 
-    cover.buy(np.array([holds, 0.0]))
+    cover.buy(np.array([holds, 0.0]), 0.5)
 
     assert len(cover.holds) == bought
+    assert cover.spent == bought * 0.5
     assert cover.left.tolist() == [demand - bought * holds, 0.0]
     assert cover.active.tolist() == ([0] if demand > bought * holds else [])
 
@@ -194,7 +195,7 @@ def test_trials_are_made_side_by_side(
     again = packer.improve(found, rounds=rounds, rng=np.random.default_rng(0))
 
     assert made == trials
-    assert again is found
+    assert again.holds.tolist() == found.holds.tolist()
 
 
 def test_a_trial_that_saves_money_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +227,7 @@ def test_few_large_machines_are_emptied_at_once() -> None:
     (found, *_) = packer.covered()
     rng = np.random.default_rng(0)
 
-    sizes = {len(packer._trial(found, found.price, rng).some) for _ in range(20)}
+    sizes = {len(packer._trial(list(found.holds), found.price, found.price, rng).some) for _ in range(20)}
 
     assert sizes == {2}
 

@@ -251,7 +251,9 @@ class _Packer:
         nodes of another.
         """
         value = value.astype(np.float32)
-        reach = np.concatenate([block @ value for block in self._fits])[self._users[machines]]
+        # BLAS may leave the flag of an invalid value behind where all values are finite.
+        with np.errstate(invalid="ignore", over="ignore"):
+            reach = np.concatenate([block @ value for block in self._fits])[self._users[machines]]
         order = np.lexsort((-reach, self._shape[machines]))
         shape = self._shape[machines[order]]
         first = order[np.append(True, shape[1:] != shape[:-1])]
