@@ -188,3 +188,9 @@ def test_what_happens_often_is_minor() -> None:
     assert events.disruption_blocked(claim(), "it is nominated").minor
     assert events.unconsolidatable(claim(), "nothing is cheaper").minor
     assert not events.terminating_on_interruption(claim(), "spot_interrupted").minor
+
+
+def test_names_beyond_the_first_are_counted() -> None:
+    """As many as are shown need no count."""
+    assert events.listing(["a", "b"], 2) == "a, b"
+    assert events.listing(["a", "b", "c"], 2) == "a, b and 1 other(s)"
