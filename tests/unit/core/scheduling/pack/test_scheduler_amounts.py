@@ -7,7 +7,8 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.greedy import place_together, room_for_many
+from karpenter.core.scheduling.pack.fill import room_for_many
+from karpenter.core.scheduling.pack.greedy import place_together
 from karpenter.core.scheduling.problem import Options
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -156,7 +157,7 @@ def test_how_many_pods_claims_have_room_for(used: list[int], want: list[int], ex
     scheduler = fresh(problem(pod("a"), pools=[pool("p", T8)]))
     state = scheduler.base(scheduler.templates[0])
     for each in used:
-        scheduler.claims.take(scheduler.claims.open(state), state, np.array([each, 0, 0]))
+        scheduler.claims.take(scheduler.claims.open(state), state, [each, 0, 0])
 
     found = room_for_many(scheduler, state, np.array([0, 1]), np.array(want))
 
