@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "bench_"
 HERE: Final = Path(__file__).parent
-LONG: Final = frozenset({"churn", "memory"})
+LONG: Final = frozenset({"churn", "memory", "quality"})
 """Suites that take a quarter of an hour or more: they run only when they are asked for by name."""
 
 
