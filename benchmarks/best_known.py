@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import highspy
 import numpy as np
@@ -55,7 +55,7 @@ class _Model(NamedTuple):
     owner: list[tuple[int, str]]
     """The kind of each item, and the zone if it is spread."""
 
-    count: list[int]
+    pods: list[int]
     skew: list[int]
     limit: float
 
@@ -110,7 +110,7 @@ def _model(given: Instance) -> _Model:
         kind = given.kinds[number]
         asked = {**kind.labels, **({ZONE: zone} if zone else {})}
         usable = [all(each.labels[key] == asked[key] for key in asked) for each in given.machines]
-        cap[:, item] = np.where(usable, np.minimum(cap[:, item], 1 if kind.alone else kind.count), 0)
+        cap[:, item] = np.where(usable, np.minimum(cap[:, item], 1 if kind.alone else kind.pods), 0)
     price = np.array([each.price for each in given.machines])
     once = np.array([each.once for each in given.machines])
     cores = np.array([each.cores for each in given.machines], np.float64)
@@ -123,7 +123,7 @@ def _model(given: Instance) -> _Model:
         cores[keep],
         once[keep],
         owner,
-        [each.count for each in given.kinds],
+        [each.pods for each in given.kinds],
         [each.skew for each in given.kinds],
         given.limit,
     )
@@ -192,7 +192,8 @@ def _values(model: _Model, pool: _Loads) -> NDArray[np.float64]:
     """Return what a pod of each item is worth in the linear program over patterns."""
     solver = _Program(model, pool, whole=False).solver
     solver.run()
-    return np.maximum(np.array(solver.getSolution().row_dual[: len(model.owner)]), 0.0)
+    found = np.array(solver.getSolution().row_dual[: len(model.owner)], np.float64)
+    return np.maximum(found, 0.0)
 
 
 def _filled(
@@ -230,12 +231,12 @@ class _Program:
     """The program that buys patterns: a row per item, then the limit, then the nodes that are there once."""
 
     def __init__(self, model: _Model, pool: _Loads, *, whole: bool) -> None:
-        self.solver: Any = highspy.Highs()
+        self.solver: Any = cast("Any", highspy).Highs()
         self._whole = whole
         for option, setting in (("output_flag", False), ("threads", 1), ("time_limit", _SECONDS)):
             self.solver.setOptionValue(option, setting)
         for number, zone in model.owner:
-            self._row(0.0 if zone else float(model.count[number]), highspy.kHighsInf)
+            self._row(0.0 if zone else float(model.pods[number]), highspy.kHighsInf)
         limited = self._row(-highspy.kHighsInf, model.limit / 1000) if np.isfinite(model.limit) else -1
         nodes = {
             machine: self._row(-highspy.kHighsInf, 1.0) for machine in np.flatnonzero(model.once).tolist()
@@ -267,7 +268,7 @@ class _Program:
 
     def _spread(self, model: _Model, number: int, skew: int) -> None:
         """Divide the pods of a kind over the zones, which may differ by `skew`."""
-        count = float(model.count[number])
+        count = float(model.pods[number])
         mine = [item for item, (kind, _) in enumerate(model.owner) if kind == number]
         parts = [self._column(0.0, count, {item: -1.0}) for item in mine]
         self.solver.addRow(count, count, len(parts), parts, [1.0] * len(parts))
@@ -295,7 +296,7 @@ def _without_surplus(model: _Model, found: _Loads) -> _Loads:
     """Return patterns without the pods that are there more than once; what is spread stays as it is."""
     holds = np.array(found.holds)
     for item, (number, zone) in enumerate(model.owner):
-        surplus = 0 if zone else int(holds[:, item].sum()) - model.count[number]
+        surplus = 0 if zone else int(holds[:, item].sum()) - model.pods[number]
         for row in range(len(holds)):
             less = min(surplus, int(holds[row, item]))
             holds[row, item] -= less
@@ -325,7 +326,7 @@ def _repacked(model: _Model, best: _Loads, rng: np.random.Generator) -> _Loads:
     spent = sum(model.cores[best.machine[number]] for number in rest if not model.once[best.machine[number]])
     part = model._replace(
         owner=[(item, "") for item in range(len(total))],
-        count=total.tolist(),
+        pods=total.tolist(),
         skew=[0] * len(total),
         limit=model.limit - spent,
         once=np.zeros_like(model.once),

@@ -48,7 +48,7 @@ class PodKind(NamedTuple):
     """Equal pods of one Deployment in plain figures; `want` is by `AXIS`."""
 
     name: str
-    count: int
+    pods: int
     want: tuple[int, ...]
     labels: dict[str, str]
     """The labels of nodes that the pods ask for."""
@@ -99,11 +99,11 @@ def instance(form: Form, number: int, *, fewest: int, most: int, spot: bool) -> 
     rng = random.Random(f"quality {form} {number}")  # noqa: S311  the same on every machine, no secret
     total, smallest = rng.randint(fewest, most), rng.choice(_SMALLEST)
     kinds: list[PodKind] = []
-    while total > sum(each.count for each in kinds):
-        count = min(total - sum(each.count for each in kinds), rng.choice(_REPLICAS[number % 2]))
+    while total > sum(each.pods for each in kinds):
+        count = min(total - sum(each.pods for each in kinds), rng.choice(_REPLICAS[number % 2]))
         kinds.append(_kind(rng, form, f"app-{len(kinds)}", count, smallest))
     nodes = _nodes(rng) if form == "running" or (form == "all" and number % 2) else []
-    cores = rng.choice((1.15, 1.3, 1.6)) * sum(each.count * each.want[0] for each in kinds)
+    cores = rng.choice((1.15, 1.3, 1.6)) * sum(each.pods * each.want[0] for each in kinds)
     limit = float(math.ceil(cores / 1000)) * 1000 if form == "limited" else math.inf
     pool = _pool(form, spot=spot, limit=limit)
     given = problem(
@@ -172,7 +172,7 @@ def _replicas(form: Form, kind: PodKind) -> tuple[Pod, ...]:
     example = pod(kind.name, cpu=f"{cores}m", memory=str(memory), app=kind.name, **rules)
     containers = (*example.spec.containers, *beside)
     spec = msgspec.structs.replace(example.spec, containers=containers)
-    return replicas(msgspec.structs.replace(example, spec=spec), kind.count)
+    return replicas(msgspec.structs.replace(example, spec=spec), kind.pods)
 
 
 def _nodes(rng: random.Random) -> list[Machine]:

@@ -443,7 +443,9 @@ class PatternSearch:
         for resource in range(self._want.shape[1]):
             want = self._want[:, resource]
             asked = np.flatnonzero(want > 0)
-            most[:, asked] = np.minimum(most[:, asked], room[:, resource, None] // want[asked])
+            # A quotient of whole numbers below 2**52 is rounded to a whole number only if it
+            # is one; dividing and rounding down takes a tenth of the time of ``//``.
+            most[:, asked] = np.minimum(most[:, asked], np.floor(room[:, resource, None] / want[asked]))
         return most
 
     def alone(self) -> FoundPatterns:
@@ -565,7 +567,8 @@ class PatternSearch:
         much each pod raises that bound.
         """
         want = self._want[item]
-        most = np.where(want > 0, state.room // np.maximum(want, 1.0), np.inf).min(axis=1, initial=np.inf)
+        most = np.where(want > 0, state.room / np.maximum(want, 1.0), np.inf).min(axis=1, initial=np.inf)
+        most = np.floor(most)
         most = np.minimum(most, self.cap[state.bin, item])
         with np.errstate(divide="ignore", invalid="ignore"):
             edge = np.abs(spare / pays)
@@ -589,8 +592,10 @@ class PatternSearch:
         room, holds = state.room.copy(), state.holds.copy()
         for item in np.argsort(-value, kind="stable").tolist():
             more = np.minimum(
-                np.where(self._want[item] > 0, room // np.maximum(self._want[item], 1.0), np.inf).min(
-                    axis=1, initial=np.inf
+                np.floor(
+                    np.where(self._want[item] > 0, room / np.maximum(self._want[item], 1.0), np.inf).min(
+                        axis=1, initial=np.inf
+                    )
                 ),
                 self.cap[state.bin, item] - holds[:, item],
             )
