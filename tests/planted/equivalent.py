@@ -256,8 +256,8 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
         _PRICE + "patterns.py",
         "_Packer.improve",
-        "again.cost < float(found.price[some].sum()) - 1e-9",
-        "(again.cost <= float(found.price[some].sum()) - 1e-09)",
+        "again.cost < float(price[some].sum()) - 1e-9",
+        "(again.cost <= float(price[some].sum()) - 1e-09)",
     ): (_MARGIN),
     (
         _PRICE + "planner.py",
@@ -303,10 +303,4 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "the pods of a node are on it by then, and a machine without pods is not opened"
     ),
     (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): (_NOTHING),
-    (
-        _PRICE + "linear.py",
-        "_efficient",
-        "times * market.price <= market.price[:, None] * (1 + _EQUAL)",
-        "(times * market.price < market.price[:, None] * (1 + _EQUAL))",
-    ): (_MARGIN),
 }

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karpenter.core.scheduling.pack.fill import distribute_evenly
+from karpenter.core.scheduling.pack.one_by_one import distribute_evenly
 
 
 def one_at_a_time(held: list[int], most: list[int], count: int) -> list[int]:

@@ -24,7 +24,6 @@ SMALL: Final = 80
 SHARE: Final = 0.75
 
 REASONS: Final = {
-    "karpenter.api.validation.pod_validation": "the core imports it and may not load the manifest reader",
     "karpenter.cloud.offerings": "offered to providers of others, as the guide says",
     "karpenter.cloud.aws.controllers": "upstream's controllers.go, which lists them",
     "karpenter.core.lifecycle.do_not_disrupt": "the annotation's own rules, which users look for by its name",

@@ -19,7 +19,6 @@ from karpenter.telemetry.metrics.table import (
     runtime,
     savings,
     scheduler,
-    shadow,
 )
 
 SOURCE = Path(karpenter.__file__).parent
@@ -33,7 +32,6 @@ TABLES = {
     "runtime": runtime,
     "savings": savings,
     "scheduler": scheduler,
-    "shadow": shadow,
 }
 ELSEWHERE = {"karpenter_build_info": "the registry sets it when it is made"}
 """Metrics that no code outside of telemetry feeds, and who does."""

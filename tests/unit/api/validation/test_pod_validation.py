@@ -7,7 +7,7 @@ import pytest
 from karpenter.api.labels import ALL_LABEL_RULES
 from karpenter.api.meta import convert
 from karpenter.api.pod import Pod
-from karpenter.api.validation.pod_validation import validate_pod
+from karpenter.api.validation.nodeclaim_validation import validate_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -55,7 +55,7 @@ from karpenter.core.state.statenode import state_nodes
 from karpenter.shadow.account import ShadowAction, ShadowStarted
 from karpenter.shadow.binding import bind_pods, controller_of, least_wanted
 from karpenter.shadow.perform import SCHEME, ShadowCloud, delete, node_of
-from karpenter.telemetry.metrics import shadow as declared
+from karpenter.telemetry.metrics import savings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -462,12 +462,12 @@ class ShadowCluster:
         for side in ("real", "shadow"):
             totals = self.account.real if side == "real" else self.account.shadow
             for metric, value in (
-                (declared.HOURLY, totals.hourly),
-                (declared.MACHINES, float(totals.machines)),
-                (declared.COST, totals.cost),
-                (declared.EVICTED, float(totals.evicted)),
-                (declared.PLACED, float(totals.placed)),
-                (declared.WAITED, totals.waited),
+                (savings.SHADOW_HOURLY, totals.hourly),
+                (savings.SHADOW_MACHINES, float(totals.machines)),
+                (savings.SHADOW_COST, totals.cost),
+                (savings.SHADOW_EVICTED, float(totals.evicted)),
+                (savings.SHADOW_PLACED, float(totals.placed)),
+                (savings.SHADOW_WAITED, totals.waited),
             ):
                 self._metrics[metric].set(value, side=side)
 

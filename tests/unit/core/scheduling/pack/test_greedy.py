@@ -12,7 +12,7 @@ from karpenter.core.model.hostportusage import HostPort
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.decode import DecodedPlan
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.fill import room_for_many
+from karpenter.core.scheduling.pack.one_by_one import room_for_many
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
     Preferences,

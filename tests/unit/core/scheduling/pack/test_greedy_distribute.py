@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.pack.fill import distribute_evenly
+from karpenter.core.scheduling.pack.one_by_one import distribute_evenly
 
 
 @pytest.mark.parametrize(

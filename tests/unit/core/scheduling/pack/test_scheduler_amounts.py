@@ -7,8 +7,8 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE
 from karpenter.core.scheduling.pack import greedy
-from karpenter.core.scheduling.pack.fill import room_for_many
 from karpenter.core.scheduling.pack.greedy import place_together
+from karpenter.core.scheduling.pack.one_by_one import room_for_many
 from karpenter.core.scheduling.problem import Options
 from karpenter_local.testing.builders import (
     affinity_term,

@@ -1,7 +1,8 @@
 """
 Validation of requirements on labels: operators and their values, restricted labels, and Kubernetes names.
 
-The same for pools, overlays and pods; what differs is an argument. Preferences of pods are not checked,
+The same for pools, overlays and pods; what differs is an argument. Of pods the node selector and the required
+node affinity are checked, and terms that select nodes by field are refused. Preferences are not checked,
 because a preference that makes no sense is simply never met. Names follow
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 """
@@ -12,9 +13,11 @@ from typing import Protocol
 
 from karpenter.api.labels import LabelRules
 from karpenter.api.nodeclaim import OPERATORS
+from karpenter.api.pod import NodeSelectorRequirement, NodeSelectorTerm, Pod
 from karpenter.api.schema import field
 from karpenter.api.schema.field import FieldProblem, forbidden, invalid, not_supported, required
 
+_TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*")
@@ -155,3 +158,34 @@ def _check_known_values(
     elif len(meant) < (_min_values(requirement) or 0):
         detail = f"minValues asks for more values than exist; known are {', '.join(sorted(known))}"
         yield invalid(place, list(requirement.values), detail)
+
+
+def validate_pod(pod: Pod, *, rules: LabelRules) -> tuple[FieldProblem, ...]:
+    """Return what keeps a pod from being considered at all."""
+    return (*_check_selector(pod, rules), *_check_affinity(pod, rules))
+
+
+def _check_selector(pod: Pod, rules: LabelRules) -> Iterator[FieldProblem]:
+    for key, value in pod.spec.node_selector.items():
+        requirement = NodeSelectorRequirement(key=key, operator="In", values=(value,))
+        place = field.key("spec.nodeSelector", key)
+        for problem in check_requirement(requirement, place, rules=rules):
+            yield FieldProblem(place, problem.reason, problem.message)
+
+
+def _check_affinity(pod: Pod, rules: LabelRules) -> Iterator[FieldProblem]:
+    for i, term in enumerate(_required_terms(pod)):
+        place = field.index(_TERMS, i)
+        if term.match_fields:
+            yield forbidden(field.child(place, "matchFields"), "nodes that do not exist yet have labels only")
+        yield from check_requirements(
+            term.match_expressions, field.child(place, "matchExpressions"), rules=rules
+        )
+
+
+def _required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return ()
+    required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    return required.node_selector_terms if required is not None else ()

@@ -31,7 +31,6 @@ from karpenter.telemetry.metrics.table import (
     runtime,
     savings,
     scheduler,
-    shadow,
 )
 
 __all__ = [
@@ -56,5 +55,4 @@ __all__ = [
     "runtime",
     "savings",
     "scheduler",
-    "shadow",
 ]

@@ -17,8 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from karpenter.core.scheduling.pack.fill import distribute_evenly, room_for_many
-from karpenter.core.scheduling.pack.one_by_one import ClaimSearch, OneByOne
+from karpenter.core.scheduling.pack.one_by_one import (
+    ClaimSearch,
+    OneByOne,
+    distribute_evenly,
+    room_for_many,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

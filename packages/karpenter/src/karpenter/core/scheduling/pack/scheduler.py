@@ -332,8 +332,7 @@ class ResourceRatio:
         self._rows = [axis.index(CPU), axis.index(MEMORY)]
         self._most = np.maximum(nodes.free[self._rows].max(axis=1, initial=1), 1)[:, None]
         self._usual = usual
-        every = np.arange(nodes.count)
-        self._surplus, self._keys = self._looked_at(every)
+        self._surplus, self._keys = self._looked_at(np.arange(nodes.count))
         self._order = np.sort(self._keys)
         nodes.changed.clear()
 
@@ -342,8 +341,7 @@ class ResourceRatio:
         if self._nodes.changed:
             self._put_right()
         fullest = self._order & _NUMBER
-        nodes = fullest[fine[fullest]]
-        surplus = self._surplus[nodes]
+        surplus = self._surplus[nodes := fullest[fine[fullest]]]
         wanted = self._usual * want[self._rows[0]] - want[self._rows[1]]
         worse = (np.abs(surplus - wanted) - np.abs(surplus)) / (abs(wanted) or 1.0)
         # There are five steps, from -2 to 2: small numbers, which are sorted by counting them.

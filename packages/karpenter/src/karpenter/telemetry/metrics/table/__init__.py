@@ -18,7 +18,6 @@ from karpenter.telemetry.metrics.table import (
     runtime,
     savings,
     scheduler,
-    shadow,
 )
 
 GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
@@ -31,7 +30,7 @@ GROUPS: tuple[tuple[str, tuple[MetricSpec[Instrument], ...]], ...] = (
     ("Costs and savings", savings.METRICS),
     ("Cloud provider", provider.METRICS),
     ("Conditions of objects", conditions.METRICS),
-    ("A shadow", shadow.METRICS),
+    ("A shadow", savings.SHADOW),
     ("The process", runtime.METRICS),
 )
 """Metrics by what they are about, in the order in which they are documented."""

@@ -113,3 +113,25 @@ METRICS: Final = (
     CONSOLIDATABLE_COST,
     COST_BOUND,
 )
+
+SHADOW_HOURLY: Final = gauge(
+    "karpenter_shadow_hourly_cost",
+    "Dollars an hour of the machines of NodePools, by side: real, or shadow.",
+    "side",
+)
+SHADOW_MACHINES: Final = gauge("karpenter_shadow_machines", "Machines of NodePools, by side.", "side")
+SHADOW_COST: Final = gauge("karpenter_shadow_cost", "Dollars since the shadow has started, by side.", "side")
+SHADOW_EVICTED: Final = gauge(
+    "karpenter_shadow_evicted_pods", "Pods evicted since the shadow has started, by side.", "side"
+)
+SHADOW_PLACED: Final = gauge(
+    "karpenter_shadow_placed_pods",
+    "Pods that came since the shadow has started and got a node, by side.",
+    "side",
+)
+SHADOW_WAITED: Final = gauge(
+    "karpenter_shadow_waited_seconds", "Seconds that those pods waited for their nodes, by side.", "side"
+)
+
+SHADOW: Final = (SHADOW_HOURLY, SHADOW_MACHINES, SHADOW_COST, SHADOW_EVICTED, SHADOW_PLACED, SHADOW_WAITED)
+"""What Karpenter does, and what a shadow beside it would have done instead."""
