@@ -150,8 +150,8 @@ _VALIDITY: Final = (
     ),
     PlantedBug(
         name="consolidateAfter is ignored",
-        find="    until = consolidatable_at(claim, pool)\n    return until is not None and now >= until",
-        put="    until = consolidatable_at(claim, pool)\n    return until is not None",
+        find="    until = consolidatable_at(claim, pool, now)\n    return until is not None and now >= until",
+        put="    until = consolidatable_at(claim, pool, now)\n    return until is not None",
         rules=("validity",),
     ),
     PlantedBug(

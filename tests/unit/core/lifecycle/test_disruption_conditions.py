@@ -60,6 +60,8 @@ def test_expires_at(expires: str, expected: object) -> None:
         pytest.param("1h", NOW - timedelta(hours=1), True, id="the wait is over"),
         pytest.param("1h", NOW - timedelta(minutes=59), False, id="still waiting"),
         pytest.param("1h", None, True, id="without pods the wait begins when the node is initialized"),
+        pytest.param("1h", NOW + timedelta(minutes=1), False, id="by a clock that is a little ahead"),
+        pytest.param("1h", NOW + timedelta(minutes=61), True, id="by a clock that was wrong"),
         pytest.param("Never", LONG_AGO, False, id="never"),
         pytest.param("soon", LONG_AGO, False, id="a text that is no duration never ends"),
     ],
@@ -75,7 +77,7 @@ def test_what_is_not_initialized_is_not_consolidatable() -> None:
     bare = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=()))
 
     assert not is_consolidatable(bare, pool(), NOW)
-    assert consolidatable_at(bare, pool()) is None
+    assert consolidatable_at(bare, pool(), NOW) is None
 
 
 def test_is_quiet() -> None:

@@ -339,3 +339,17 @@ def test_pod_events_are_written_once_in_ten_seconds() -> None:
     assert record_pod_event(recent, NOW) == ()
     assert isinstance(write, Amend)
     assert write.status == {"lastPodEventTime": at(NOW)}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "writes"),
+    [
+        pytest.param(60, 0, id="by a clock that is a little ahead"),
+        pytest.param(61, 1, id="by one that was wrong"),
+    ],
+)
+def test_a_pod_event_in_the_future(ahead: int, writes: int) -> None:
+    """A time that is still to come is replaced, unless clocks may differ by so much."""
+    found = complete(status={"providerID": ID, "lastPodEventTime": at(NOW + timedelta(seconds=ahead))})
+
+    assert len(record_pod_event(found, NOW)) == writes

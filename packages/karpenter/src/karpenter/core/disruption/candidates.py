@@ -224,7 +224,7 @@ def _quiet(claim: NodeClaim, pool: NodePool, now: datetime) -> str:
         return f"NodePool {pool.name} has consolidateAfter {pool.spec.disruption.consolidate_after}"
     if is_consolidatable(claim, pool, now):
         return ""
-    until = consolidatable_at(claim, pool)
+    until = consolidatable_at(claim, pool, now)
     wait = pool.spec.disruption.consolidate_after
     ends = f", which ends at {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
     return f"the node is not consolidatable yet: consolidateAfter of its pool is {wait}{ends}"

@@ -445,7 +445,7 @@ def _kept(name: str, candidate: Candidate | None, obstacle: Obstacle) -> KeptNod
 def _moments(view: ClusterView, now: datetime) -> Iterator[datetime]:
     for claim in view.claims.values():
         pool = view.pools.get(claim.metadata.labels.get(NODEPOOL, ""))
-        found = [expires_at(claim), consolidatable_at(claim, pool) if pool is not None else None]
+        found = [expires_at(claim), consolidatable_at(claim, pool, now) if pool is not None else None]
         if claim.metadata.creation_timestamp is not None:
             found.append(claim.metadata.creation_timestamp + INSTANCE_TYPE_DRIFT_AGE)
         yield from (moment for moment in found if moment is not None)

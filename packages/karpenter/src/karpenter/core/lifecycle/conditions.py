@@ -13,7 +13,7 @@ decided in the modules beside this one: registration, initialization, disruption
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,7 +26,6 @@ from karpenter.core.state.pod import is_reschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import timedelta
 
     from karpenter.api.meta import ObjectMeta, Resource
     from karpenter.api.nodeclaim import NodeClaim
@@ -39,6 +38,9 @@ READY: Final = "Ready"
 # The reason with which operatorpkg begins every condition of Karpenter's objects:
 # https://github.com/awslabs/operatorpkg/tree/main/status
 AWAITING_RECONCILIATION: Final = "AwaitingReconciliation"
+MOST_AHEAD: Final = timedelta(minutes=1)
+"""How far the clocks of replicas may differ; a time that is further ahead is of a clock that was wrong."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The conditions of a NodeClaim: https://karpenter.sh/docs/concepts/nodeclaims/

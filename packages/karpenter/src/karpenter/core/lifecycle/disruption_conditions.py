@@ -33,6 +33,7 @@ from karpenter.core.lifecycle.conditions import (
     DRIFTED,
     INITIALIZED,
     LAUNCHED,
+    MOST_AHEAD,
     claim_conditions,
     patch_object,
 )
@@ -75,12 +76,14 @@ def expires_at(claim: NodeClaim) -> datetime | None:
     return None if age is None or born is None else born + age
 
 
-def consolidatable_at(claim: NodeClaim, pool: NodePool) -> datetime | None:
+def consolidatable_at(claim: NodeClaim, pool: NodePool, now: datetime) -> datetime | None:
     """Return when consolidateAfter has passed since the last pod event; None when it never does."""
     wait = consolidate_after(pool)
     # A pod that comes or goes starts consolidateAfter anew; without pods it starts with initialization:
     # https://karpenter.sh/docs/concepts/nodepools/#specdisruption
-    last = claim.status.last_pod_event_time or status_condition_since(claim.status.conditions, "Initialized")
+    last = claim.status.last_pod_event_time
+    if last is None or last > now + MOST_AHEAD:
+        last = status_condition_since(claim.status.conditions, "Initialized")
     if wait is None or last is None:
         return None
     return last + wait
@@ -101,7 +104,7 @@ def is_consolidatable(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
         return False
     if not wait:
         return True
-    until = consolidatable_at(claim, pool)
+    until = consolidatable_at(claim, pool, now)
     return until is not None and now >= until
 
 
@@ -109,7 +112,7 @@ def within_consolidate_after(claim: NodeClaim | None, pool: NodePool | None, now
     """Whether consolidateAfter has not passed yet, so that consolidation moves no pods onto the node."""
     if claim is None or pool is None or not consolidate_after(pool):
         return False
-    until = consolidatable_at(claim, pool)
+    until = consolidatable_at(claim, pool, now)
     return until is not None and now < until
 
 
@@ -258,7 +261,7 @@ def disruption_conditions(
             condition_set = condition_set.set_true(CONSOLIDATABLE)
         else:
             condition_set = condition_set.clear(CONSOLIDATABLE)
-            until = consolidatable_at(claim, pool)
+            until = consolidatable_at(claim, pool, now)
             if (
                 condition_set.is_true(INITIALIZED)
                 and consolidate_after(pool) is not None

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from karpenter.core.effects import Amend
-from karpenter.core.lifecycle.conditions import render_time
+from karpenter.core.lifecycle.conditions import MOST_AHEAD, render_time
 from karpenter.core.state.pod import is_owned_by_daemonset, is_owned_by_node, is_terminal, is_terminating
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def pod_event_node(pod: Pod | None, before: Pod | None, started: datetime) -> st
 def record_pod_event(claim: NodeClaim, now: datetime) -> tuple[Effect, ...]:
     """Return the write of the last pod event time of a claim."""
     last = claim.status.last_pod_event_time
-    if last is not None and now - last < DEDUPE_TIMEOUT:
+    if last is not None and -MOST_AHEAD <= now - last < DEDUPE_TIMEOUT:
         return ()
     return (
         Amend(
