@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from karpenter.core.scheduling.encode.existingnode import Nodes
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
 from karpenter.core.scheduling.pack.nodeclaim import ClaimStates
-from karpenter.core.scheduling.pack.scheduler import Claims, Nodes
+from karpenter.core.scheduling.pack.scheduler import Claims
 from karpenter_local.testing.builders import RULES, instance_type, pool
 
 if TYPE_CHECKING:

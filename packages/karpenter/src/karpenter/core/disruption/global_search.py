@@ -49,7 +49,7 @@ _ROUNDING: Final = 1e-8
 """Dollars per hour that are no difference: rounding of a bound is less."""
 
 _WHOLE: Final = 0.05
-"""The share by which whole machines for the pods of one node cost more than parts of machines, at least."""
+"""The share by which whole machines for the pods of one node are taken to cost more than parts: no proof."""
 
 _MOST_PACKED: Final = 2
 """Sets in a row that are packed by price and are no better than the best so far, after which none is."""
@@ -134,7 +134,11 @@ class _Goal:
         self.least = _ROUNDING
 
     def most(self, going: Sequence[Candidate], launched: Iterable[str] | None = None) -> float:
-        """Return what the going of some machines is worth at most, where pods are `launched` for if known."""
+        """
+        Return what the going of some machines is worth at most.
+
+        `launched` are the pods for which machines must be launched, where that is known: then an estimate.
+        """
         # The best move that scored too little is told to users, so none may be left out.
         if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in going):
             return float("inf")

@@ -27,9 +27,13 @@ import msgspec
 import numpy as np
 
 from karpenter.core.model.hostportusage import first_conflict
-from karpenter.core.model.resources import CPU, MEMORY
 from karpenter.core.scheduling.dynamicresources.allocator import Allocator
-from karpenter.core.scheduling.encode.existingnode import NodeGroups, relevant_label_keys
+from karpenter.core.scheduling.encode.existingnode import (
+    NodeGroups,
+    Nodes,
+    ResourceRatio,
+    relevant_label_keys,
+)
 from karpenter.core.scheduling.encode.nodeclaimtemplate import amounts_of
 from karpenter.core.scheduling.pack.nodeclaim import ClaimState, ClaimStates, Narrowings, pool_limits
 from karpenter.core.scheduling.pack.reservationmanager import (
@@ -48,7 +52,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.model.hostportusage import HostPort
     from karpenter.core.scheduling.encode.encode import EncodedProblem
-    from karpenter.core.scheduling.encode.nodeclaimtemplate import Amounts, Bits, Template
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, Template
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
 
@@ -56,11 +60,6 @@ CLAIM_BITS: Final = 32
 """The bits of an entry of a queue that hold the number of the claim; the pods of the claim are above them."""
 
 _START: Final = 64
-_NUMBER_BITS: Final = 22
-_NUMBER: Final = (1 << _NUMBER_BITS) - 1
-"""The bits of a key that hold the number of a node; those above hold how full the node is."""
-
-_FULLNESS: Final = 2.0**40
 _PLENTY: Final = int(np.iinfo(np.int64).max)
 _MOST_REFUSALS: Final = 16
 _PASSED_OVER: Final = 32
@@ -68,48 +67,6 @@ _PASSED_OVER: Final = 32
 
 _FEW: Final = 4
 """Up to this many claims, writing them into the arrays one after the other is faster than all at once."""
-
-_RATIO_STEPS: Final = 2
-"""The steps in which a better or worse ratio is told apart, so that fullness decides among similar nodes."""
-
-
-class Nodes:
-    """The free room of existing nodes."""
-
-    def __init__(self, free: Amounts) -> None:
-        self.free = np.ascontiguousarray(free.T)
-        """``free[resource, node]``."""
-
-        self.count = free.shape[0]
-        self.changed: list[int] = []
-        """Nodes that have taken pods since their order was last put right."""
-
-    def with_room(self, want: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which nodes have room for one more pod; an overdrawn node has none."""
-        room = np.ones(self.count, bool)
-        for row, amount in zip(self.free, want, strict=True):
-            room &= row >= max(amount, 0)
-        return room
-
-    def fits(self, node: int, want: Sequence[int]) -> bool:
-        """Return whether one node has room for one more pod."""
-        column = self.free[:, node].tolist()
-        return all(left >= max(amount, 0) for left, amount in zip(column, want, strict=True))
-
-    def room_for(self, nodes: NDArray[np.int64], want: Sequence[int]) -> NDArray[np.int64]:
-        """Return how many pods like this each of `nodes` has room for."""
-        count = np.full(len(nodes), np.iinfo(np.int32).max, np.int64)
-        for row, amount in zip(self.free, want, strict=True):
-            left = row[nodes]
-            if amount > 0:
-                np.minimum(count, left // amount, out=count)
-            count[left < 0] = 0
-        return np.maximum(count, 0)
-
-    def take(self, node: int, want: NDArray[np.int64], count: int = 1) -> None:
-        """Put `count` pods on a node."""
-        self.free[:, node] -= want * count
-        self.changed.append(node)
 
 
 class Claims:
@@ -315,54 +272,6 @@ class PodPlacements:
     def __iter__(self) -> Iterator[PodPlacement]:
         """Yield the placements in the order in which they were made."""
         return map(PodPlacement, self._pod_data, self._bins, self._many)
-
-
-class ResourceRatio:
-    """
-    Orders existing nodes for a pod by the ratio of memory to cpu.
-
-    A node whose memory is used up while half of its cpu is free is paid for and takes no more pods. So pods
-    that request more memory per cpu than usual go to nodes with more free memory per cpu than usual, and
-    the other way round; among similar nodes to the fullest, since emptier ones may be consolidated.
-    """
-
-    def __init__(self, axis: Sequence[str], nodes: Nodes, usual: float) -> None:
-        """`usual` is the usual memory per cpu of pods."""
-        self._nodes = nodes
-        self._rows = [axis.index(CPU), axis.index(MEMORY)]
-        self._most = np.maximum(nodes.free[self._rows].max(axis=1, initial=1), 1)[:, None]
-        self._usual = usual
-        self._surplus, self._keys = self._looked_at(np.arange(nodes.count))
-        self._order = np.sort(self._keys)
-        nodes.changed.clear()
-
-    def ordered(self, fine: NDArray[np.bool_], want: Sequence[int]) -> NDArray[np.int64]:
-        """Return the nodes that are `fine`, the best for a pod first; of equals, in their order."""
-        if self._nodes.changed:
-            self._put_right()
-        fullest = self._order & _NUMBER
-        surplus = self._surplus[nodes := fullest[fine[fullest]]]
-        wanted = self._usual * want[self._rows[0]] - want[self._rows[1]]
-        worse = (np.abs(surplus - wanted) - np.abs(surplus)) / (abs(wanted) or 1.0)
-        # There are five steps, from -2 to 2: small numbers, which are sorted by counting them.
-        steps = np.round(worse * _RATIO_STEPS).astype(np.int8)
-        found: NDArray[np.int64] = nodes[np.argsort(steps, kind="stable")]
-        return found
-
-    def _put_right(self) -> None:
-        """Move the nodes that have taken pods since to where they belong."""
-        changed = np.unique(self._nodes.changed)
-        self._nodes.changed.clear()
-        kept = np.delete(self._order, np.searchsorted(self._order, self._keys[changed]))
-        self._surplus[changed], self._keys[changed] = self._looked_at(changed)
-        late = np.sort(self._keys[changed])
-        self._order = np.insert(kept, np.searchsorted(kept, late), late)
-
-    def _looked_at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return how much cpu nodes have beside their memory, and their keys: fullness, then number."""
-        room = self._nodes.free[self._rows][:, nodes]
-        fullness = np.floor((room / self._most).max(axis=0, initial=-1.0) * _FULLNESS).astype(np.int64)
-        return self._usual * room[0] - room[1], (fullness << _NUMBER_BITS) + nodes
 
 
 class NewClaim(msgspec.Struct, frozen=True):
