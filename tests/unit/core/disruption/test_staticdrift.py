@@ -35,6 +35,7 @@ def static(replicas: int, limit: int | None, **disruption: Any) -> NodePool:
         pytest.param(3, "", 0, id="a limit leaves room for none"),
         pytest.param(None, "replaced", 0, id="the next wait until what is replaced has begun to go"),
         pytest.param(4, "deleted", 0, id="what goes takes room until it is gone"),
+        pytest.param(4, "launching", 0, id="what goes takes room before it has a machine"),
         pytest.param(5, "deleted", 1, id="what goes takes its own room only"),
         pytest.param(None, "deleted", 2, id="without a limit the next follow"),
     ],
@@ -42,7 +43,12 @@ def static(replicas: int, limit: int | None, **disruption: Any) -> NodePool:
 def test_as_many_are_exchanged_as_there_may_be_machines(limit: int | None, going: str, expected: int) -> None:
     """A replacement comes before what it replaces goes, and both count against the limit on nodes."""
     machines = [machine(f"old-{number}", conditions=(DRIFTED,)) for number in range(3)]
-    if going:
+    if going == "launching":
+        _, claim = machine("new")
+        leaving = msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
+        bare = msgspec.structs.replace(claim.status, provider_id="", node_name="")
+        machines.append([msgspec.structs.replace(claim, metadata=leaving, status=bare)])
+    elif going:
         machines.append(machine("new"))
     if going == "deleted":
         node, claim = machines[0]

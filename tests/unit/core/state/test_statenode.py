@@ -166,22 +166,6 @@ def test_leaving(found: StateNode, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        pytest.param(OURS, False, id="it stays"),
-        pytest.param(
-            StateNode(node=node(), claim=claim(), marked=True), True, id="it was decided that it goes"
-        ),
-        pytest.param(StateNode(claim=claim(meta=GONE), marked=True), False, id="its claim is deleted by now"),
-        pytest.param(StateNode(node=node(), marked=True), False, id="it has no claim"),
-    ],
-)
-def test_being_replaced(found: StateNode, expected: bool) -> None:
-    """Between the decision and the deletion of its claim a machine waits for what replaces it."""
-    assert found.is_being_replaced is expected
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
         pytest.param(AWAITED, False, id="no node"),
         pytest.param(OURS, False, id="nothing is said"),
         pytest.param(

@@ -457,30 +457,6 @@ def test_pods_that_stay_apart_are_told_of_different_claims(told: list[str], wron
 
 
 @pytest.mark.parametrize(
-    ("waits", "wrong"),
-    [
-        pytest.param(0.1, ["it is spread over zones, and the zone may be any of []"], id="at once"),
-        pytest.param(2.0, [], id="later, when its machine is foreseen"),
-    ],
-)
-def test_a_claim_of_any_zone_for_a_pod_that_is_spread(waits: float, wrong: list[str]) -> None:
-    """A claim that was created for a pod names the zone in which the pod is to be counted."""
-
-    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
-        operator(cluster)
-        made = claim(cluster, "a")
-        made.metadata.labels.pop("topology.kubernetes.io/zone")
-        bare = msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, provider_id=""))
-        cluster.mirror.claims["a"] = bare
-        wrote(cluster, judge, None, bare)
-        pod(cluster, "web", phase="Pending", spread=SPREAD)
-        await asyncio.sleep(waits)
-        nominated(judge, "web", "nodeclaim/a")
-
-    assert [text.partition(", and ")[2] for text in found(PlacementInvariant, scene)] == wrong
-
-
-@pytest.mark.parametrize(
     ("asks", "offers", "wrong"),
     [
         pytest.param({}, {}, [], id="a pod that goes anywhere"),

@@ -62,6 +62,9 @@ class SimulatedKwok:
         self._simulated = simulated
         self._cloud = simulated.sandbox.kwok
         self._failing: tuple[float, Random] | None = None
+        self._drifted: set[str] = set()
+        """The machines that drifted; one that is gone has drifted still, as far as the operator knows."""
+
         self._on_call: Callable[[CloudCall], None] = lambda _: None
         self._cloud.control.follow(self._fault_of)
 
@@ -84,7 +87,7 @@ class SimulatedKwok:
 
     def is_drifted(self, provider_id: str) -> bool:
         """Say whether a machine is not what its class asks for any longer."""
-        return any(each.drift for each in self._cloud.cloud if each.machine.provider_id == provider_id)
+        return provider_id in self._drifted
 
     def follow(self, on_call: Callable[[CloudCall], None]) -> None:
         """Tell of every launch and termination that an operator asks for."""
@@ -153,6 +156,7 @@ class SimulatedKwok:
         match fault:
             case Drift():
                 control.drift(chosen)
+                self._drifted.add(chosen)
             case LoseMachine(announced=True):
                 self._simulated.taken.setdefault(chosen, self._simulated.clock.monotonic())
                 control.interrupt(chosen)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from karpenter.api.labels import HOSTNAME, ZONE
-from karpenter.api.nodeclaim import NodeClaim
 from karpenter_local.sandbox.operators import LEASE, LEASE_NAMESPACE, LEASE_TERMS, REPLICA
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
     from karpenter.kube.rest import Request, Response
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import CloudCall, ViolationLog
-    from karpenter_local.simulation.mirror import ObjectWrite
 
 _OVER: Final = frozenset({"Succeeded", "Failed"})
 _UNDER_WAY: Final = 0.1
@@ -51,9 +50,6 @@ LAUNCH_PATIENCE: Final = 1800.0
 _PLACE: Final = re.compile(r"(nodeclaim|node)/([a-z0-9]+(?:[.-]+[a-z0-9]+)*)")
 _TOGETHER: Final = 30.0
 """Seconds for which a nomination is remembered."""
-
-_AT_ONCE: Final = 0.5
-"""Seconds after which a nomination is not of the decision that created the claim."""
 
 _WINDOW: Final = 10.0
 _MANY: Final = 300
@@ -147,14 +143,6 @@ class PlacementInvariant(Invariant):
         self._nominated: dict[str, dict[str, float]] = {}
         """When each pod was told to go to which claims, by key."""
 
-        self._created: dict[str, float] = {}
-        """When each claim was created."""
-
-    def on_write(self, write: ObjectWrite) -> None:
-        """Note when claims are created."""
-        if write.before is None and isinstance(write.after, NodeClaim):
-            self._created[write.after.name] = self.now
-
     def on_call(self, request: Request, response: Response) -> None:
         """Look at the Events that tell of nominations."""
         if not request.path.endswith("/events") or not response.ok or b'"Nominated"' not in request.body:
@@ -187,11 +175,8 @@ class PlacementInvariant(Invariant):
         for taint in claim.spec.taints:
             if taint.effect != "PreferNoSchedule" and not tolerates(pod, taint.key, taint.effect):
                 yield f"it does not tolerate the taint {taint.key}"
-        # A claim that is not launched yet may take pods of later decisions, which foresee its machine: the
-        # cheapest that it allows. Only of those that it was created for the zone is known.
-        foreseen = not claim.status.provider_id and self.now - self._created.get(claim.name, 0.0) > _AT_ONCE
         for spread in pod.spec.topology_spread_constraints:
-            if spread.topology_key == ZONE and not foreseen and len(offered.get(ZONE, ())) != 1:
+            if spread.topology_key == ZONE and len(offered.get(ZONE, ())) != 1:
                 yield f"it is spread over zones, and the zone may be any of {sorted(offered.get(ZONE, ()))}"
         if _stays_apart(pod):
             yield from (f"pod {each} of its kind is there" for each in self._beside(pod, claim, node, by))

@@ -14,7 +14,6 @@ an argument; the grammar of schedules is in :mod:`karpenter.base.cron`.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -193,10 +192,7 @@ class Headroom:
 
     def __init__(self, nodes: Iterable[StateNode], view: ClusterView, reason: str, now: datetime) -> None:
         self.reason = reason
-        nodes = tuple(nodes)
         size, leaving = budget_usage(nodes)
-        self._going = Counter(node.pool for node in nodes if node.is_deleting)
-        self._replaced = Counter(node.pool for node in nodes if node.is_being_replaced)
         self._left: dict[str, int] = {}
         self._binding: dict[str, str] = {}
         for name, pool in view.pools.items():
@@ -225,14 +221,6 @@ class Headroom:
                 left[candidate.pool.name] -= 1
                 found.append(candidate)
         return found
-
-    def going(self, pool: str) -> int:
-        """Return how many machines of a pool are on their way out and still there."""
-        return self._going[pool]
-
-    def replaced(self, pool: str) -> int:
-        """Return how many of those wait for what replaces them."""
-        return self._replaced[pool]
 
     def obstacle(self, candidate: Candidate) -> str:
         """Return what a budget says about a candidate that it holds."""

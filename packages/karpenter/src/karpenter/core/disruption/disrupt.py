@@ -55,6 +55,7 @@ from karpenter.core.lifecycle.disruption_conditions import (
     within_consolidate_after,
 )
 from karpenter.core.lifecycle.expiration import expire
+from karpenter.core.provisioning.static import count_claims
 from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.pod import do_not_disrupt_until, is_reschedulable
@@ -321,7 +322,10 @@ class _Pass:
         self._note_budget(drifted, headroom)
         return replace_static_drifted(
             drifted,
-            Counter(node.pool for node in self._nodes if not node.is_deleting),
+            {
+                pool: count_claims(pool, self._view.claims.values(), self._view.marked)
+                for pool in {each.pool.name for each in drifted}
+            },
             headroom,
             self._obstacles,
             template_node=lambda each: cheapest_node(each, self._catalog),

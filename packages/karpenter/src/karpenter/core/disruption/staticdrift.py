@@ -1,8 +1,8 @@
 """
 Static drift: drifted nodes of static NodePools are replaced one for one.
 
-As many at a time as the budget and the limit on nodes allow. A replacement comes first, so nodes that are
-on their way out count against that limit until they are gone.
+As many at a time as the budget and the limit on nodes allow. A replacement comes first, so claims that are
+on their way out count against that limit until they are gone, with or without a machine.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.command import Command, Obstacles
     from karpenter.core.model.catalog import Catalog
+    from karpenter.core.provisioning.static import ClaimCounts
     from karpenter.core.scheduling.problem import NewNode
 
 _UNLIMITED: Final = 10**9
@@ -36,7 +37,7 @@ _ANY_TAINT: Final = Toleration(operator="Exists")
 
 def replace_static_drifted(
     candidates: Sequence[Candidate],
-    sizes: Mapping[str, int],
+    counts: Mapping[str, ClaimCounts],
     headroom: Headroom,
     obstacles: Obstacles,
     *,
@@ -46,22 +47,21 @@ def replace_static_drifted(
     """
     Return a command for every drifted node of a static NodePool that can be replaced now.
 
-    `sizes` counts the nodes of each NodePool that stay. What keeps the others is noted; once `stop` says so,
-    what was found by then counts.
+    `counts` tells how many claims each of their NodePools has. What keeps the others is noted; once `stop`
+    says so, what was found by then counts.
     """
     commands: list[Command] = []
     room: dict[str, int] = {}
     for candidate in sorted(candidates, key=drift_order):
         pool, name = candidate.pool, candidate.name
-        staying, wanted = sizes.get(pool.name, 0), pool.spec.replicas or 0
+        there, wanted = counts[pool.name], pool.spec.replicas or 0
         # Scaling down comes first: a node that is surplus needs no replacement.
-        if staying + headroom.replaced(pool.name) > wanted:
+        if there.active + there.pending > wanted:
             message = f"NodePool {pool.name} has more machines than its {wanted} replicas: those go first"
             obstacles[name] = (DisruptionCode.STATIC_CAPACITY, message)
             continue
         limit = parse_resources(pool.spec.limits).get(NODES)
-        there = staying + headroom.going(pool.name)
-        left = room.setdefault(pool.name, _UNLIMITED if limit is None else limit - there)
+        left = room.setdefault(pool.name, _UNLIMITED if limit is None else limit - there.all)
         if left <= 0:
             message = (
                 f"its replacement would come first, and NodePool {pool.name} may have {limit} nodes at most"

@@ -141,9 +141,10 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
     """
     Return the cluster with the machine that each claim without one will most likely get.
 
-    That is the cheapest of those that the claim allows. If another is launched, pods that do not fit there
-    lose their nominations and are decided about again. None where it cannot be foreseen: there are many
-    claims, or one uses a reservation, of which it is not known how much is left.
+    That is the cheapest of those that the claim allows, and has the labels that all of them have: a pod that
+    asks for a zone is not sent to a claim whose zone is open. If another is launched, pods that do not fit
+    there lose their nominations and are decided about again. None where it cannot be foreseen: there are
+    many claims, or one uses a reservation, of which it is not known how much is left.
     """
     unlaunched = [each for each in view.claims.values() if is_unlaunched(each)]
     if not unlaunched:
@@ -156,7 +157,7 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
             return None
         if not sold or sold[0].offering.reservation_id:
             return None
-        found[claim.name] = _foreseen(claim, sold[0])
+        found[claim.name] = _foreseen(claim, sold)
     return msgspec.structs.replace(view, claims={**view.claims, **found}) if found else None
 
 
@@ -165,10 +166,13 @@ def is_unlaunched(claim: NodeClaim) -> bool:
     return not claim.status.provider_id and claim.metadata.deletion_timestamp is None
 
 
-def _foreseen(claim: NodeClaim, choice: Choice) -> NodeClaim:
-    """Return a claim as the launch of a machine would leave it."""
-    kind, offering = choice.kind, choice.offering
-    labels = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.metadata.labels}
+def _foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
+    """Return a claim as the launch of the first of these would leave it, with the labels of all of them."""
+    kind = sold[0].kind
+    shared = _labels(sold[0]).items()
+    for each in sold[1:]:
+        shared &= _labels(each).items()
+    labels = {**dict(shared), **claim.metadata.labels}
     return msgspec.structs.replace(
         claim,
         metadata=msgspec.structs.replace(claim.metadata, labels=labels),
@@ -179,6 +183,10 @@ def _foreseen(claim: NodeClaim, choice: Choice) -> NodeClaim:
             allocatable=dict(render_resources(kind.allocatable)),
         ),
     )
+
+
+def _labels(choice: Choice) -> dict[str, str]:
+    return {**choice.kind.requirements.labels(), **choice.offering.requirements.labels()}
 
 
 def nomination_period(batch_max: timedelta) -> timedelta:

@@ -79,11 +79,6 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @property
-    def is_being_replaced(self) -> bool:
-        """Whether it is marked for deletion and its NodeClaim waits for replacements."""
-        return self.marked and self.claim is not None and self.claim.metadata.deletion_timestamp is None
-
-    @property
     def is_ready(self) -> bool:
         """Whether the kubelet reports Ready."""
         conditions = self.node.status.conditions if self.node is not None else ()
