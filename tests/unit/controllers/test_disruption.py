@@ -24,7 +24,7 @@ from karpenter.core.effects import DeleteObject
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
-from karpenter.kube.errors import Unreachable
+from karpenter.kube.errors import Conflict, Status, Unreachable
 from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics
 from karpenter.telemetry.metrics import disruption as declared
@@ -460,6 +460,23 @@ def test_a_node_that_was_tainted_by_an_unknown_command_is_untainted() -> None:
         assert amended
 
     asyncio.run(main())
+
+
+async def test_nothing_is_decided_while_the_mark_of_an_unknown_command_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim that changed meanwhile is looked at again after a second, before another may be disrupted."""
+    node, claim = machine("marked", conditions=(Condition(type="DisruptionReason", status="True"),))
+    harness = Harness(machine("empty"), node, claim)
+    refused = Conflict(Status(code=409), request=Request(method="PATCH", path="/"))
+
+    async def perform(_effects: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(harness.performer, "perform", perform)
+
+    assert await harness.disruption.look() == 1.0
+    assert harness.asked == []
 
 
 async def test_drifted_machines_that_were_not_reached_are_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,8 @@ class DisruptionController:
             self._log_unsynced()
             return UNSYNCED
         self._unsynced_since = self._logged_at = None
-        await self._untaint()
+        if not await self._untaint():
+            return UNSYNCED
         await self._observe()
         context = self._at(self._clock.now())
         if self.memory.is_fruitless(context.fingerprint, self._clock.now()):
@@ -193,15 +194,16 @@ class DisruptionController:
             unlaunched = listing(sorted(self._store.unlaunched))
             log.warning("state.not_synced", seconds=round(now - since), unlaunched=unlaunched)
 
-    async def _untaint(self) -> None:
-        """Untaint nodes that no command in progress is about, as after a restart."""
+    async def _untaint(self) -> bool:
+        """Untaint nodes that no command in progress is about, as after a restart; return whether all are."""
         view = self._store.view()
         claims = self._queue.claims
         machines = (*nodes_and_pools(view), claims)
         if machines == self._untainted:
-            return
+            return True
         found = tainted_without_command(view, claims)
         self._untainted = () if found else machines
+        done = True
         for node in found:
             log.info(
                 "node.untainted",
@@ -212,7 +214,8 @@ class DisruptionController:
             try:
                 await self._performer.perform(untaint(node, self._clock.now()))
             except Conflict:
-                continue  # it changed meanwhile; the next look sees how
+                done = False  # it changed meanwhile; the next look sees how
+        return done
 
     async def _observe(self) -> None:
         """Bring the memory up to date with what has become of earlier commands."""

@@ -140,8 +140,8 @@ class PlacementInvariant(Invariant):
 
     def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
         super().__init__(simulated, violations)
-        self._nominated: dict[str, dict[str, float]] = {}
-        """When each pod was told to go to which claims, by key."""
+        self._nominated: dict[str, dict[str, tuple[float, str]]] = {}
+        """When each pod was told to go to which claims, and by which replica, by key."""
 
     def on_call(self, request: Request, response: Response) -> None:
         """Look at the Events that tell of nominations."""
@@ -163,7 +163,7 @@ class PlacementInvariant(Invariant):
             return
         for problem in self._problems(pod, claim, node, REPLICA.get()):
             self.violated(f"pod {key} is nominated for {place[0]}, and {problem}")
-        self._nominated.setdefault(key, {})[claim.name] = self.now
+        self._nominated.setdefault(key, {})[claim.name] = (self.now, REPLICA.get())
 
     def _problems(self, pod: Pod, claim: NodeClaim, node: Node | None, by: str) -> Iterator[str]:
         offered = {each.key: set(each.values) for each in claim.spec.requirements if each.operator == "In"}
@@ -194,8 +194,11 @@ class PlacementInvariant(Invariant):
                 known = self.history.is_known(by, "pods", self.history.since("bound", key))
                 if node is not None and other.spec.node_name == node.name and known and not is_over(other):
                     yield key
-            elif told.keys() == {claim.name} and self.now - told[claim.name] < _TOGETHER:
-                yield key
+            elif told.keys() == {claim.name}:
+                at, teller = told[claim.name]
+                # A replica that leads since then knows nothing of nominations, and decides again.
+                if teller == by and self.now - at < _TOGETHER:
+                    yield key
 
 
 def _stays_apart(pod: Pod) -> bool:
