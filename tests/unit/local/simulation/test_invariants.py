@@ -211,6 +211,20 @@ def test_limits_are_kept(cores: int, wrong: list[str]) -> None:
     assert found(LimitInvariant, scene) == wrong
 
 
+def test_a_disruption_that_is_given_up_may_leave_a_pool_above_its_limit() -> None:
+    """Its room was free for others from the moment at which it was decided that its machine goes."""
+
+    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster, cores=4)
+        machine(cluster, "a")
+        machine(cluster, "b")
+        claim(cluster, "b")
+        before = claim(cluster, "a", reason="Drifted")
+        invariant.on_write(ObjectWrite(before, claim(cluster, "a")))
+
+    assert found(LimitInvariant, scene) == []
+
+
 @pytest.mark.parametrize(
     ("allowed", "wrong"),
     [

@@ -32,6 +32,7 @@ from karpenter_local.simulation.invariants.invariant import (
     is_true,
     owner_of,
     pool_name,
+    reason_of,
 )
 
 if TYPE_CHECKING:
@@ -165,6 +166,9 @@ class LimitInvariant(Invariant):
         self._excused: set[str] = set()
         """Pools that grew while two operators led, and have not been within their limits since."""
 
+        self._given_up: dict[str, float] = {}
+        """When a disruption in each pool was last given up: its room may be in use by then."""
+
     def on_write(self, write: ObjectWrite) -> None:
         """Count whenever a claim comes or is launched."""
         after = write.after
@@ -173,12 +177,16 @@ class LimitInvariant(Invariant):
         if self.simulated.is_contested:
             self._excused.add(pool_name(after))
             return
+        if isinstance(write.before, NodeClaim) and reason_of(write.before) and not reason_of(after):
+            self._given_up[pool_name(after)] = self.now
         pool = self.mirror.pools.get(after.metadata.labels.get(NODEPOOL, ""))
         if pool is None or "cpu" not in pool.spec.limits:
             return
         used, allowed = cores_of_pool(self.simulated, pool.name), cores(pool.spec.limits)
         if used <= allowed:
             self._excused.discard(pool.name)
+        elif self.now - self._given_up.get(pool.name, -_MINUTE) < _MINUTE:
+            self._excused.add(pool.name)
         elif pool.name not in self._excused:
             self.violated(f"pool {pool.name} has {used / 1000:g} cores and may have {allowed / 1000:g}")
 
