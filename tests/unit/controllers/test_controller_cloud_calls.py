@@ -16,9 +16,9 @@ from karpenter.controllers.interruption import InterruptionReconciler
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.cluster import node_class
 from karpenter_local.testing.builders import instance_type
-from karpenter_local.virtual import VirtualClock, run_virtual
+from karpenter_local.virtual import START, VirtualClock, run_virtual
 from tests.unit.controllers.harness import Shell
-from tests.unit.core.lifecycle.objects import ID, NOW, complete, node, pool
+from tests.unit.core.lifecycle.objects import ID, NOW, claim, complete, launched, node, pool
 
 if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
@@ -134,6 +134,23 @@ def test_news_that_cannot_be_acted_on_are_not_acknowledged() -> None:
 
     assert herald.acknowledged == ["2"]
     assert herald.told == []
+
+
+def test_an_interruption_before_the_provider_id_is_written_is_not_lost() -> None:
+    """It is not acknowledged while a claim has no machine, and acted on once that claim has got this one."""
+    early = Interruption(provider_id=ID, kind="spot_interrupted", id="1", at=START)
+    shell, herald = Shell(claim()), Herald((early,))
+    heard(shell, herald)
+
+    assert herald.acknowledged == []
+    assert shell.performer.kinds == []
+
+    herald.told.append((early,))
+    shell.put(launched())
+    heard(shell, herald)
+
+    assert "DeleteObject" in shell.performer.kinds
+    assert herald.acknowledged == ["1"]
 
 
 def test_patience() -> None:

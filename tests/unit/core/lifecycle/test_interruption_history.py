@@ -1,4 +1,4 @@
-"""How often spot machines were interrupted lately."""
+"""How often spot machines were interrupted lately, and messages about machines of no claim."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from karpenter.core.lifecycle.interruption import BANDS, HALF_LIFE, InterruptionHistory
+from karpenter.core.lifecycle.interruption import BANDS, HALF_LIFE, InterruptionHistory, may_get_claim
+from tests.unit.core.lifecycle.objects import claim, launched
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLACE = ("m5.large", "zone-1")
@@ -48,3 +49,23 @@ def test_there_is_a_worst_band() -> None:
         history = history.after(*PLACE, running=1, now=NOW)
 
     assert history.bands(NOW) == {PLACE: BANDS[-1]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "has_claim_without_machine", "held"),
+    [
+        pytest.param(timedelta(0), True, True, id="a message of now, and a claim that is being launched"),
+        pytest.param(timedelta(0), False, False, id="every claim has its machine"),
+        pytest.param(timedelta(seconds=-119), True, True, id="a message that is nearly two minutes old"),
+        pytest.param(timedelta(seconds=-120), True, False, id="one that is two minutes old"),
+        pytest.param(timedelta(seconds=119), True, True, id="a clock that is behind"),
+        pytest.param(timedelta(days=3650), True, False, id="a time far ahead"),
+    ],
+)
+def test_a_machine_may_get_its_claim_soon(
+    sent: timedelta, has_claim_without_machine: bool, held: bool
+) -> None:
+    """A message is looked at again for two minutes, while there is a claim without a provider ID."""
+    claims = [launched(), *([claim(name="claim-2")] if has_claim_without_machine else [])]
+
+    assert may_get_claim(claims, at=NOW + sent, now=NOW) is held

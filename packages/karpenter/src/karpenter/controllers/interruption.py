@@ -9,7 +9,7 @@ import structlog
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, SPOT, ZONE
 from karpenter.cloud.errors import CloudError
-from karpenter.core.lifecycle.interruption import InterruptionHistory, handle_interruption
+from karpenter.core.lifecycle.interruption import InterruptionHistory, handle_interruption, may_get_claim
 from karpenter.kube.errors import KubeError
 
 if TYPE_CHECKING:
@@ -105,10 +105,14 @@ class InterruptionReconciler:
         log.info(
             "machine.interrupted", provider_id=message.provider_id, kind=message.kind, drains=message.drains
         )
-        for claim in self._store.claims_of(message.provider_id):
+        claims = self._store.claims_of(message.provider_id)
+        running = self._store.view().claims.values()
+        if not claims and may_get_claim(running, at=message.at, now=self._clock.now()):
+            return  # without acknowledgement it is returned again
+        for claim in claims:
             # A machine that is taken back is announced more than once: by a warning, and as it stops.
             if message.drains and claim.metadata.deletion_timestamp is None:
-                self._spot.note(claim, self._store.view().claims.values())
+                self._spot.note(claim, running)
             await self._performer.perform(
                 handle_interruption(
                     claim,

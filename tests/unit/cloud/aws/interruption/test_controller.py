@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodeclaim import NodeClaim, NodeClaimStatus
 from karpenter.cloud.aws.capacityreservation import CapacityReservationProvider
 from karpenter.cloud.aws.errors import AccessDenied, ResourceNotFound
 from karpenter.cloud.aws.interruption.controller import InstanceClaims, InterruptionQueue
@@ -158,6 +159,46 @@ def test_a_message_about_two_machines_is_deleted_after_the_second() -> None:
         return between, post.deleted()
 
     assert posted(message(of_health("i-1", "i-2")), claims=both, work=work) == ([], ["r-1"])
+
+
+def sent(body: dict[str, Any], ago: timedelta = timedelta(0)) -> dict[str, Any]:
+    """Return an event that was sent a while ago."""
+    return body | {"time": (NOW - ago).isoformat()}
+
+
+@pytest.mark.parametrize(
+    ("body", "deleted"),
+    [
+        pytest.param(sent(WARNED), [], id="a message of now is left in the queue"),
+        pytest.param(sent(WARNED, timedelta(minutes=3)), ["r-1"], id="an old one is deleted"),
+        pytest.param(WARNED | {"time": None}, ["r-1"], id="one without a time is deleted"),
+        pytest.param(of_state("running"), ["r-1"], id="one about no instance is deleted"),
+    ],
+)
+def test_a_message_about_an_instance_that_may_get_a_claim_is_received_again(
+    body: Any, deleted: list[str]
+) -> None:
+    """A claim without a provider ID may have launched the instance a moment ago."""
+    launching = msgspec.structs.replace(CLAIM, status=NodeClaimStatus())
+
+    async def work(post: Post) -> Any:
+        return await post.told(), post.deleted()
+
+    assert posted(message(body), claims=(launching,), work=work) == ((), deleted)
+
+
+def test_a_message_is_kept_while_one_of_its_instances_may_get_a_claim() -> None:
+    """What was done for one machine does not let the other be forgotten, whose claim is not known yet."""
+    launching = msgspec.structs.replace(launched("b", "i-2"), status=NodeClaimStatus())
+
+    async def work(post: Post) -> Any:
+        (first,) = await post.told()
+        await post.queue.acknowledge(first)
+        return first.provider_id, post.deleted()
+
+    found = posted(message(sent(of_health("i-1", "i-2"))), claims=(CLAIM, launching), work=work)
+
+    assert found == ("aws:///us-west-2a/i-1", [])
 
 
 def test_a_message_that_comes_twice_is_deleted_by_its_last_receipt() -> None:

@@ -2,7 +2,8 @@
 Interruption: what follows from a cloud's message that it will reclaim, stop or maintain a machine.
 
 Beside the effects for one machine it is remembered how often spot machines of a type in a zone are
-interrupted (:class:`InterruptionHistory`), which makes them dearer for later decisions.
+interrupted (:class:`InterruptionHistory`), which makes them dearer for later decisions. A message about a
+machine of no claim is looked at again while a claim may still get that machine (:func:`may_get_claim`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from karpenter.core.events import interruption, terminating_on_interruption
 from karpenter.core.lifecycle.conditions import delete_claim, render_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
@@ -37,6 +38,21 @@ BANDS: Final = (0.05, 0.1, 0.15, 0.2, 0.5, 1.0, 5.0)
 """Interruptions of one machine per month, at most."""
 
 _FORGOTTEN: Final = 0.01
+
+# A spot instance is gone two minutes after the warning, and garbage collection finds its claim then:
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+HELD: Final = timedelta(minutes=2)
+"""How long a message about a machine of no claim is looked at again."""
+
+
+def may_get_claim(claims: Iterable[NodeClaim], *, at: datetime, now: datetime) -> bool:
+    """
+    Return whether a machine of no claim, of which a message was sent at some time, may soon have one.
+
+    Between the launch of a machine and the write of its provider ID, no claim is known to be its own. Where
+    every claim has a provider ID the machine is that of another cluster.
+    """
+    return abs(now - at) < HELD and any(not claim.status.provider_id for claim in claims)
 
 
 def handle_interruption(

@@ -3,7 +3,7 @@ Turns messages of the interruption queue into interruptions of NodeClaims.
 
 A message is deleted once it was acted on; one that was not is received again from SQS. SQS delivers at least
 once and in any order, and nothing here depends on either. A message that cannot be read is deleted, and so is
-one about instances of other clusters.
+one about instances of other clusters; one about an instance that a claim may still get is left in the queue.
 
 :class:`InstanceClaims` finds NodeClaims by the ids of their instances.
 """
@@ -25,9 +25,11 @@ from karpenter.cloud.aws.metrics import LAST_MESSAGE, LAST_RECEIVE, QUEUED, RECE
 from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.cloudprovider import Interruption
 from karpenter.cloud.errors import CloudError, MachineNotFound
+from karpenter.core.lifecycle.interruption import may_get_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
@@ -48,7 +50,7 @@ class _Received(msgspec.Struct):
     receipt: str
     message: InterruptionMessage
     left: int
-    """How many of its interruptions are not acknowledged."""
+    """How many of its interruptions are not acknowledged, and of its instances may still get a claim."""
 
 
 class InterruptionQueue:
@@ -86,11 +88,12 @@ class InterruptionQueue:
             self._metrics.show(LAST_MESSAGE, "queue", [(at, {})])
         for received in arrived:
             interruptions = self._read(received, claims)
-            found += interruptions
             # The rules of EventBridge match all instances of the account, those of other clusters too:
             # https://karpenter.sh/docs/concepts/disruption/#interruption
-            if not interruptions:
+            if interruptions is None:
                 done.append(received["ReceiptHandle"])
+            else:
+                found += interruptions
         for error in await asyncio.gather(*map(self._sqs.delete, done), return_exceptions=True):
             if isinstance(error, CloudError):  # it will be received again, and deleted then
                 log.warning("interruption.not_deleted", error=str(error))
@@ -114,20 +117,26 @@ class InterruptionQueue:
             late = (self._clock.now() - held.message.at).total_seconds()
             self._metrics.observe(QUEUED, max(0.0, late))
 
-    def _read(self, received: ApiResponse, claims: InstanceClaims) -> list[Interruption]:
-        """Return the interruptions that a message announces; none when it can be deleted at once."""
+    def _read(self, received: ApiResponse, claims: InstanceClaims) -> list[Interruption] | None:
+        """Return the interruptions that a message announces; None when it can be deleted at once."""
         try:
             message = messages.read(received.get("Body", ""))
         except BadMessage as error:
             log.warning("interruption.unreadable", message=received.get("MessageId"), error=str(error))
-            return []
+            return None
         self._metrics.count(RECEIVED, message_type=message.kind)
         found = [claim for each in message.instances if (claim := claims.claim_of(each)) is not None]
         for claim in found:
             self._note(message.kind, claim)
+        unknown = len(message.instances) - len(found)
+        # A message without a time is not held: it would be for ever.
+        if message.at is None or not claims.may_get_claim(at=message.at, now=self._clock.now()):
+            unknown = 0
+        if not found and not unknown:
+            return None
         number = received["MessageId"]
         if found:
-            self._received[number] = _Received(received["ReceiptHandle"], message, len(found))
+            self._received[number] = _Received(received["ReceiptHandle"], message, len(found) + unknown)
         return [
             Interruption(
                 provider_id=claim.status.provider_id,
@@ -167,6 +176,10 @@ class InstanceClaims:
             by_instance = {found: each for each in claims.values() if (found := _instance_of(each))}
             self._claims = (claims, by_instance)
         return self._claims[1].get(instance)
+
+    def may_get_claim(self, *, at: datetime, now: datetime) -> bool:
+        """Return whether an instance of no claim may soon have one, by the time of a message about it."""
+        return may_get_claim(self._view().claims.values(), at=at, now=now)
 
     def nodes_of(self, claim: NodeClaim) -> tuple[Node, ...]:
         """Return the nodes with the provider id of a claim."""
