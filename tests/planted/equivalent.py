@@ -95,6 +95,9 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "(bound <= cost * (1 - TOLERANCE))",
     ): (_ROUNDING),
     ("scheduling/solve.py", "_room", "1", "(2)"): ("no pod requests less than nothing"),
+    ("disruption/deprovisioning.py", "scale_down", "len(active) <= wanted", "(len(active) < wanted)"): (
+        _QUICKER
+    ),
     (
         "disruption/simulate.py",
         "Simulator._least_on",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karpenter.api.nodepool import Budget
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.events import score_effects
 from karpenter.core.disruption.memory import unreadable_budgets
 from karpenter.core.effects import Announce, Count, Measure
@@ -105,3 +106,13 @@ def test_budgets_that_cannot_be_read_are_named() -> None:
 
     assert list(found) == ["held"]
     assert found["held"].startswith("Nothing is disrupted, because a budget cannot be read: budgets[1]: ")
+
+
+def test_a_saving_is_counted_for_pools_that_do_not_score_it() -> None:
+    """A node with too little on it counts as a move; an empty one moves nothing, and is not counted."""
+    view = cluster(pool(), machine("node-1"))
+    labels = {"decision": "approved", "nodepool": "default", "policy": "WhenEmptyOrUnderutilized"}
+    counted = (Count(metric="karpenter_consolidation_moves_total", labels=labels),)
+
+    for reason, expected in ((UNDERUTILIZED, counted), (EMPTY, ())):
+        assert score_effects([Command(reason=reason, candidates=("node-1",))], (), view) == expected

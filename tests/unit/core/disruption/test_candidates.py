@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from karpenter.api.node import Node
 from karpenter.core.disruption.events import kept_events
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
@@ -82,3 +83,11 @@ def test_a_pool_that_only_lets_empty_machines_go_says_so_before_time_is_up(after
     )
 
     assert held(decided(view)) == {"m": code}
+
+
+def test_a_node_of_others_hides_no_candidate() -> None:
+    """A node that no NodeClaim stands for is passed by, and what comes after it is looked at."""
+    foreign = [each for each in machine("aaa") if isinstance(each, Node)]
+    view = cluster(pool(), foreign, machine("idle"))
+
+    assert [each.candidates for each in decided(view).commands] == [("idle",)]

@@ -67,6 +67,16 @@ def test_claims_grow_old() -> None:
     assert next_moment(view, NOW) == NOW + timedelta(hours=2)
 
 
+def test_a_claim_may_drift_by_its_instance_type_after_an_hour() -> None:
+    """A claim that is fifty minutes old is looked at again in ten minutes."""
+    node, claim = machine("node-1")
+    claim = msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, creation_timestamp=NOW - 50 * MINUTE)
+    )
+
+    assert next_moment(cluster(pool(), node, claim), NOW) == NOW + 10 * MINUTE
+
+
 def test_a_claim_of_unknown_age_depends_on_nothing() -> None:
     """Without a birthday there is no moment to wait for."""
     node, claim = machine("node-1")

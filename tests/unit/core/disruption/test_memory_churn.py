@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from karpenter.core.disruption.command import EMPTY, Command
 from karpenter.core.disruption.memory import PastCommand, Payback, past_command, undoes
 from karpenter.core.disruption.settings import DisruptionSettings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
@@ -71,3 +72,8 @@ def test_what_was_done_is_remembered() -> None:
     assert past.added == {("small", "zone-1", "on-demand")}
     assert past.removed == frozenset()
     assert not undoes(command, [], [past], NOW, within=DisruptionSettings().no_return)
+
+
+def test_what_costs_nothing_pays_whatever_it_saves() -> None:
+    """A command without pods and without replacements has no price, which a saving of nothing earns back."""
+    assert Payback().earns(Command(reason=EMPTY, candidates=("m",)), ())

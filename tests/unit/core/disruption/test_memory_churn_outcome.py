@@ -151,4 +151,5 @@ def test_start_up_is_learned_from_what_was_seen() -> None:
     seen = [MINUTE, 9 * MINUTE, 3 * MINUTE]
 
     assert Payback().learned(seen, {}).start_up == 3 * MINUTE
+    assert Payback().learned([*seen, 5 * MINUTE, 7 * MINUTE], {}).start_up == 5 * MINUTE
     assert Payback().learned([], {}) == Payback()

@@ -69,6 +69,15 @@ def test_a_machine_is_opened_again() -> None:
     assert not is_tainted(StateNode(claim=launched()))
 
 
+def test_other_taints_stay_when_a_machine_is_opened_again() -> None:
+    """Only the taint of the disruption goes."""
+    other = {"key": "dedicated", "effect": "NoSchedule"}
+    (found,) = untaint(StateNode(node=node(spec={"taints": [TAINT, other]})), NOW)
+
+    assert isinstance(found, Amend)
+    assert found.changes["spec"]["taints"] == [other]
+
+
 def test_nodes_that_were_tainted_by_an_unknown_command_are_found() -> None:
     """Closed machines that stay and that no command is about are strays."""
     assert CLOSED.node is not None

@@ -179,3 +179,13 @@ def test_nodes_of_others_hide_none_of_ours() -> None:
 
     assert tainted(steer(view, NOW))
     assert tainted(steer(beside, NOW)) == tainted(steer(view, NOW))
+
+
+def test_those_on_the_emptiest_machine_come_first_whatever_they_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two pods only one is told: the one on the machine with fewer pods, though its name is the last."""
+    monkeypatch.setattr(steering, "MOST", 1)
+    view = cluster(pool(), machine("n1"), machine("n2"), pod("z-0", "n1"), pod("a-0", "n2"), pod("a-1", "n2"))
+
+    assert costs(steer(view, NOW)) == {"z-0": "-8"}

@@ -214,3 +214,11 @@ def test_every_machine_of_a_command_must_still_be_free_to_go() -> None:
     for name in command.candidates:
         assert why(again(command, view, market=sold, nominated=frozenset({name}))) == "budget"
     assert why(again(command, guarded, market=sold)) == "churn"
+
+
+def test_an_empty_machine_that_the_budget_keeps_is_named() -> None:
+    """The budget's obstacle is that of the first machine of the command, also where it is the only one."""
+    tight = view_of([pool(budgets=(Budget(nodes="0"),)), *machine("m")])
+    found = again(Command(reason=EMPTY, candidates=("m",)), tight)
+
+    assert why(found) == "budget"

@@ -186,9 +186,8 @@ class Consolidation:
         for score in found:
             refused = rejection(score, self._totals[score.pool])
             if refused is not None:
-                known = self.rejected.get(score.pool)
-                if known is None or known.score < score.score:
-                    self.rejected[score.pool] = score
+                known = self.rejected.get(score.pool, score)
+                self.rejected[score.pool] = max(known, score, key=lambda each: each.score)
                 return RefusedMove(*refused)
         return msgspec.structs.replace(command, scores=found) if found else command
 
