@@ -12,14 +12,17 @@ from karpenter.api.nodepool import Budget as Wire
 from karpenter.core.disruption.budgets import (
     BudgetError,
     DisruptionBudget,
+    Headroom,
     binding,
     budget_usage,
     headroom,
     parse_budget,
     read_budgets,
 )
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
-from tests.unit.core.disruption.clusters import LONG_AGO, NOW, cluster, decided, machine, pool
+from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, cluster, decided, machine, pool
 
 MORNING = datetime(2026, 1, 5, 10, tzinfo=UTC)
 EVENING = MORNING.replace(hour=17)
@@ -166,3 +169,21 @@ def test_a_machine_whose_instance_is_gone_uses_up_no_budget() -> None:
 
     assert budget_usage(state_nodes(view)) == ({"default": 1}, {})
     assert [each.candidates for each in decided(view).commands] == [("idle",)]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "words"),
+    [
+        pytest.param((Wire(nodes="0"),), "(0 nodes)", id="the tightest budget is named"),
+        pytest.param((), "(none)", id="without one, that there is none"),
+    ],
+)
+def test_a_budget_says_which_it_is(budgets: tuple[Wire, ...], words: str) -> None:
+    """The obstacle of a node names the budget that holds it."""
+    view = cluster(pool(budgets=budgets), machine("idle"))
+    nodes = state_nodes(view)
+    (found,) = find_candidates(nodes, view, MARKET, PdbLimits(view), NOW).candidates
+
+    assert Headroom(nodes, view, "Empty", NOW).obstacle(found) == (
+        f"the disruption budget of NodePool default {words} allows no more for Empty"
+    )

@@ -91,3 +91,13 @@ def test_a_node_of_others_hides_no_candidate() -> None:
     view = cluster(pool(), foreign, machine("idle"))
 
     assert [each.candidates for each in decided(view).commands] == [("idle",)]
+
+
+def test_empty_machines_save_what_they_cost() -> None:
+    """A machine with four cores and one with eight cost $0.20 and $0.40 an hour; a third has no price."""
+    view = cluster(pool(), machine("a"), machine("b", "large"), machine("c", zone="zone-9"))
+
+    (command,) = decided(view).commands
+
+    assert sorted(command.candidates) == ["a", "b", "c"]
+    assert (command.hourly_before, command.saving) == (pytest.approx(0.6), pytest.approx(0.6))

@@ -64,6 +64,13 @@ def test_an_old_command_may_be_undone() -> None:
     assert len(verdict.commands) == 1
 
 
+def test_a_command_may_be_undone_as_soon_as_the_time_is_over() -> None:
+    """What was done just ten minutes ago may be undone where ten minutes must pass."""
+    verdict = decided(SHRINKABLE, past=(_undoing(),), no_return=timedelta(minutes=10))
+
+    assert len(verdict.commands) == 1
+
+
 def test_what_was_done_is_remembered() -> None:
     """A command that was carried out is recognised when the next one would undo it."""
     (command,) = decided(SHRINKABLE).commands

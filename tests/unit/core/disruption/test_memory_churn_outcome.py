@@ -77,6 +77,11 @@ def _planned() -> ExpectedOutcome:
         pytest.param(("node-3", "node-3", "node-2"), 0.0, id="all of them went elsewhere"),
         pytest.param(("node-3",), 0.5, id="of a workload that shrank only the pods that are there count"),
         pytest.param(("nowhere", "nowhere", "node-2"), 0.0, id="pods that still wait have not landed"),
+        pytest.param(
+            ("node-2", "node-2", "node-3", "node-3"),
+            0.5,
+            id="of a workload that grew only as many as are missing",
+        ),
         pytest.param((), 1.0, id="a workload that is gone has not landed elsewhere"),
     ],
 )

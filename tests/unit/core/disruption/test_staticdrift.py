@@ -32,6 +32,7 @@ def static(replicas: int, limit: int | None, **disruption: Any) -> NodePool:
     [
         pytest.param(None, "", 3, id="without a limit all go at once"),
         pytest.param(4, "", 1, id="a limit leaves room for one replacement"),
+        pytest.param(5, "", 2, id="a limit leaves room for two"),
         pytest.param(3, "", 0, id="a limit leaves room for none"),
         pytest.param(None, "replaced", 0, id="the next wait until what is replaced has begun to go"),
         pytest.param(4, "deleted", 0, id="what goes takes room until it is gone"),
@@ -139,3 +140,11 @@ def test_what_holds_one_pool_of_a_fixed_size_does_not_hold_the_next() -> None:
         "c-0": "Budget",
         "d-0": "NoInstanceTypes",
     }
+
+
+def test_a_pool_of_no_machines_exchanges_none() -> None:
+    """The last machine of a pool with zero replicas is surplus, and goes without a replacement."""
+    verdict = decided(cluster(static(0, None), machine("old", conditions=(DRIFTED,))), static_capacity=True)
+
+    assert verdict.commands == ()
+    assert held(verdict) == {"old": "StaticCapacity"}

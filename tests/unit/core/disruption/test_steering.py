@@ -149,6 +149,23 @@ def test_nodes_of_others_and_machines_that_leave_are_left_alone() -> None:
     assert costs(steer(view, NOW)) == {}
 
 
+def test_a_node_that_stays_hides_none_that_may_empty() -> None:
+    """Nodes of a pool that is gone, of one that never consolidates and protected ones are passed by."""
+    frozen = pool("frozen", consolidate_after="Never")
+    before = cluster(machine("a", pool="gone"), machine("b", pool="frozen"), machine("c"), frozen)
+    view = pool_of_five()
+    both = msgspec.structs.replace(
+        view,
+        nodes={**before.nodes, **view.nodes},
+        claims={**before.claims, **view.claims},
+        pools={**before.pools, **view.pools},
+    )
+    both = with_node(both, "c", notes={DO_NOT_DISRUPT: "true"})
+
+    assert list(both.nodes)[:3] == ["a", "b", "c"]
+    assert steer(both, NOW) == steer(view, NOW)
+
+
 def test_only_so_many_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those on the emptiest machines come first."""
     monkeypatch.setattr(steering, "MOST", 3)

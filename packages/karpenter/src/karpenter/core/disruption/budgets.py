@@ -210,7 +210,7 @@ class Headroom:
 
     def allows(self, candidate: Candidate) -> bool:
         """Return whether one more machine of the candidate's pool may go."""
-        return self._left.get(candidate.pool.name, 0) > 0
+        return self._left[candidate.pool.name] > 0
 
     def take(self, candidate: Candidate) -> None:
         """Use up one."""
@@ -221,7 +221,7 @@ class Headroom:
         left = dict(self._left)
         found = []
         for candidate in candidates:
-            if left.get(candidate.pool.name, 0) > 0:
+            if left[candidate.pool.name] > 0:
                 left[candidate.pool.name] -= 1
                 found.append(candidate)
         return found

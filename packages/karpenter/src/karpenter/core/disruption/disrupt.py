@@ -225,7 +225,6 @@ class _Pass:
             fullest_first=self._settings.strategy == "global",
         )
         self._resting = memory.pools_at_rest(now)
-        self._failed = memory.claims_at_rest(now)
         self._obstacles: Obstacles = {}
         self._stop = context.stop or (lambda: False)
         self.unreached: frozenset[str] = frozenset()
@@ -306,7 +305,7 @@ class _Pass:
     def _may_be_replaced(self, candidate: Candidate) -> bool:
         """Whether the last replacement of a node has not failed a short while ago."""
         rest = self._memory.failed.get(candidate.claim.name)
-        if rest is None or candidate.claim.name not in self._failed:
+        if rest is None or self._now >= rest.until:
             return True
         message = f"its last replacement did not become ready; it is tried again at {rest.until:%H:%M:%S} UTC"
         self._obstacles.setdefault(candidate.name, (DisruptionCode.RESTING, message))
@@ -461,7 +460,7 @@ def _moments(view: ClusterView, now: datetime) -> Iterator[datetime]:
 
 
 def _turns(window: BudgetWindow, now: datetime) -> Iterator[datetime]:
-    """Yield when a window opens next, and when it closes if it is open."""
-    begun = window.schedule.next_after(now - window.duration)
-    closes = begun + window.duration + _TICK if begun is not None and begun <= now else None
-    yield from (moment for moment in (window.schedule.next_after(now), closes) if moment is not None)
+    """Yield when a window opens next, and when the one closes that is open, or is the next."""
+    opens, begun = window.schedule.next_after(now), window.schedule.next_after(now - window.duration)
+    closes = None if begun is None else begun + window.duration + _TICK
+    yield from (moment for moment in (opens, closes) if moment is not None)

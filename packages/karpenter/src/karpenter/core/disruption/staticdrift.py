@@ -53,7 +53,7 @@ def replace_static_drifted(
     room: dict[str, int] = {}
     for candidate in sorted(candidates, key=drift_order):
         pool, name = candidate.pool, candidate.name
-        staying, wanted = sizes.get(pool.name, 0), pool.spec.replicas or 0
+        staying, wanted = sizes[pool.name], pool.spec.replicas or 0
         # Scaling down comes first: a node that is surplus needs no replacement.
         if staying + headroom.replaced(pool.name) > wanted:
             message = f"NodePool {pool.name} has more machines than its {wanted} replicas: those go first"
