@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from karpenter.core.disruption.command import EMPTY, Command
+import msgspec
+import pytest
+
+from karpenter.api.meta import OwnerReference
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.memory import PastCommand, Payback, past_command, undoes
 from karpenter.core.disruption.settings import DisruptionSettings
-from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool, simulated
 
 SHRINKABLE = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
 
@@ -84,3 +88,30 @@ def test_what_was_done_is_remembered() -> None:
 def test_what_costs_nothing_pays_whatever_it_saves() -> None:
     """A command without pods and without replacements has no price, which a saving of nothing earns back."""
     assert Payback().earns(Command(reason=EMPTY, candidates=("m",)), ())
+
+
+@pytest.mark.parametrize(
+    ("controllers", "expected"),
+    [
+        pytest.param((True,), {"default/ReplicaSet/a"}, id="a controller"),
+        pytest.param((False,), {"default/ReplicaSet/a"}, id="the only owner"),
+        pytest.param((False, True), {"default/ReplicaSet/b"}, id="of several the controller"),
+        pytest.param((False, False), set(), id="several, and no controller"),
+    ],
+)
+def test_the_workload_of_a_pod_is_that_of_its_controller(
+    controllers: tuple[bool, ...], expected: set[str]
+) -> None:
+    """By it pods are recognised that come back under other names."""
+    owners = tuple(
+        OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=name, controller=controls)
+        for name, controls in zip("ab", controllers, strict=False)
+    )
+    found = pod("web-0", "node-1")
+    owned = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, owner_references=owners)
+    )
+    _, candidates = simulated(cluster(pool(), machine("node-1"), owned))
+    command = Command(reason=UNDERUTILIZED, candidates=("node-1",))
+
+    assert past_command(command, tuple(candidates.values()), NOW).workloads == expected

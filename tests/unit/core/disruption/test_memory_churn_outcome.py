@@ -82,6 +82,7 @@ def _planned() -> ExpectedOutcome:
             0.5,
             id="of a workload that grew only as many as are missing",
         ),
+        pytest.param(("node-2", "node-2", "node-2", "node-3"), 1.0, id="a replica more is no miss"),
         pytest.param((), 1.0, id="a workload that is gone has not landed elsewhere"),
     ],
 )
@@ -117,6 +118,7 @@ def test_pods_on_new_machines_are_expected_there() -> None:
         pytest.param(GRACE, True, False, id="pods have some time to come back"),
         pytest.param(GRACE + MOMENT, True, True, id="then it is judged"),
         pytest.param(GRACE + MOMENT, False, False, id="while a machine is being emptied it is not"),
+        pytest.param(JUDGED_AFTER, False, False, id="nor when the longest time is just over"),
         pytest.param(JUDGED_AFTER + MOMENT, False, True, id="but not for ever"),
     ],
 )

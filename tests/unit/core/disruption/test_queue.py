@@ -69,6 +69,19 @@ def test_a_machine_is_opened_again() -> None:
     assert not is_tainted(StateNode(claim=launched()))
 
 
+@pytest.mark.parametrize(
+    ("taint", "expected"),
+    [
+        pytest.param(TAINT, True, id="the taint of a disruption"),
+        pytest.param({**TAINT, "effect": "NoExecute"}, False, id="its key with another effect"),
+        pytest.param({**TAINT, "key": "dedicated"}, False, id="another key"),
+    ],
+)
+def test_which_taint_closes_a_machine(taint: dict[str, str], expected: bool) -> None:
+    """Key and effect are both Karpenter's own."""
+    assert is_tainted(StateNode(node=node(spec={"taints": [taint]}))) is expected
+
+
 def test_other_taints_stay_when_a_machine_is_opened_again() -> None:
     """Only the taint of the disruption goes."""
     other = {"key": "dedicated", "effect": "NoSchedule"}
