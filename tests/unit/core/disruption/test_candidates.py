@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from karpenter.api.node import Node
+from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.events import kept_events
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
+from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
 
@@ -101,3 +103,23 @@ def test_empty_machines_save_what_they_cost() -> None:
 
     assert sorted(command.candidates) == ["a", "b", "c"]
     assert (command.hourly_before, command.saving) == (pytest.approx(0.6), pytest.approx(0.6))
+
+
+@pytest.mark.parametrize(
+    ("price", "available", "hourly"),
+    [
+        pytest.param(0.2, True, 0.2, id="sold"),
+        pytest.param(0.2, False, 0.2, id="sold out"),
+        pytest.param(0.0, True, 0.0, id="sold for nothing"),
+        pytest.param(0.0, False, None, id="not sold, and without a price"),
+    ],
+)
+def test_a_machine_costs_what_its_offering_does(price: float, available: bool, hourly: float | None) -> None:
+    """Sold out or not, what runs is paid for."""
+    offerings = [
+        msgspec.structs.replace(each, price=price, available=available) for each in MARKET.types[1].offerings
+    ]
+    medium = msgspec.structs.replace(MARKET.types[1], offerings=tuple(offerings))
+    (node,) = state_nodes(cluster(pool(), machine("node-1", "medium")))
+
+    assert price_of(node, Catalog(types=(medium,))) == hourly

@@ -266,21 +266,19 @@ class _Pass:
         for node in self._nodes:
             if not node.is_managed or node.name in gone:
                 continue
-            held = self._survey.held.get(node.name)
-            candidate = by_name.get(node.name)
             if node.name in self._obstacles:
-                yield _kept(node.name, candidate, self._obstacles[node.name])
-            elif held is not None or candidate is None:
-                unknown = (DisruptionCode.UNKNOWN, "nothing is known about the node")
-                yield held or _kept(node.name, None, unknown)
+                yield _kept(by_name[node.name], self._obstacles[node.name])
+            elif node.name in self._survey.held:
+                yield self._survey.held[node.name]
             elif commands:
                 message = f"it is looked at again after what goes now ({commands[0].reason})"
-                yield _kept(node.name, candidate, (DisruptionCode.WAITING, message))
+                yield _kept(by_name[node.name], (DisruptionCode.WAITING, message))
             else:
                 # Each explanation is a simulation, and users are told at most every quarter of an hour.
                 closely = node.name not in lately and explained < self._settings.explain
                 explained += effort if closely else 0
-                yield _kept(node.name, candidate, self._explained(candidate, closely=closely))
+                candidate = by_name[node.name]
+                yield _kept(candidate, self._explained(candidate, closely=closely))
 
     def _headroom(self, reason: str) -> Headroom:
         return Headroom(self._nodes, self._view, reason, self._now)
@@ -435,10 +433,9 @@ class _Pass:
         )
 
 
-def _kept(name: str, candidate: Candidate | None, obstacle: Obstacle) -> KeptNode:
+def _kept(candidate: Candidate, obstacle: Obstacle) -> KeptNode:
     code, message = obstacle
-    price = candidate.price if candidate is not None else None
-    return KeptNode(node=name, code=code, message=message, hourly=price or 0.0)
+    return KeptNode(node=candidate.name, code=code, message=message, hourly=candidate.price or 0.0)
 
 
 def _moments(view: ClusterView, now: datetime) -> Iterator[datetime]:
