@@ -88,6 +88,7 @@ def test_an_event_names_its_own_machine_alone() -> None:
         return [each.message for each in effects if isinstance(each, Announce)]
 
     assert [command_text(alone, view) in each for each in told(alone)] == [True, True]
+    assert not any("part of" in each for each in told(alone))
     assert command_text(both, view) == (
         "Underutilized/0008: delete: nodepools=[default]: [a, b] (savings: $0.50)"
     )

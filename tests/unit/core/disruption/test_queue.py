@@ -110,6 +110,7 @@ def test_nodes_that_were_tainted_by_an_unknown_command_are_found() -> None:
         pytest.param((), 0, "ready", id="nothing to wait for"),
         pytest.param((complete(),), 60, "ready", id="all are complete"),
         pytest.param((complete(), launched()), 9, "waiting", id="one is on its way"),
+        pytest.param((launched(),), 10, "waiting", id="one has taken as long as it may"),
         pytest.param((launched(),), 11, "late", id="one takes too long"),
         pytest.param((launched(), None), 0, "lost", id="one is gone"),
     ],

@@ -201,11 +201,10 @@ class Headroom:
         self._binding: dict[str, str] = {}
         for name, pool in view.pools.items():
             budgets = read_budgets(pool.spec.disruption.budgets)
-            count = size.get(name, 0)
             self._left[name] = headroom(
-                budgets, reason=reason, pool_size=count, disrupting=leaving.get(name, 0), now=now
+                budgets, reason=reason, pool_size=size[name], disrupting=leaving[name], now=now
             )
-            tightest = binding(budgets, reason=reason, pool_size=count, now=now)
+            tightest = binding(budgets, reason=reason, pool_size=size[name], now=now)
             self._binding[name] = str(tightest) if tightest is not None else "none"
 
     def allows(self, candidate: Candidate) -> bool:
@@ -241,19 +240,18 @@ class Headroom:
         return f"the disruption budget of NodePool {pool} ({budget}) allows no more for {self.reason}"
 
 
-def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+def budget_usage(nodes: Iterable[StateNode]) -> tuple[Counter[str], Counter[str]]:
     """Return how many machines each pool has, and how many of them use up its budgets already."""
-    size: dict[str, int] = {}
-    leaving: dict[str, int] = {}
+    size, leaving = Counter[str](), Counter[str]()
     for node in nodes:
         # Nodes that start, or whose machine is gone, are neither in the total nor among the disrupted:
         # https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
         if not node.pool or not node.is_initialized or _is_gone(node):
             continue
-        size[node.pool] = size.get(node.pool, 0) + 1
+        size[node.pool] += 1
         # Nodes that are not ready use up budgets too, so that disruption does not add to an outage.
         if node.is_deleting or not node.is_ready:
-            leaving[node.pool] = leaving.get(node.pool, 0) + 1
+            leaving[node.pool] += 1
     return size, leaving
 
 
