@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.meta import OwnerReference
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
-from karpenter.core.disruption.memory import PastCommand, Payback, past_command, undoes
+from karpenter.core.disruption.memory import DisruptionMemory, PastCommand, Payback, past_command, undoes
 from karpenter.core.disruption.settings import DisruptionSettings
 from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool, simulated
 
@@ -115,3 +115,12 @@ def test_the_workload_of_a_pod_is_that_of_its_controller(
     command = Command(reason=UNDERUTILIZED, candidates=("node-1",))
 
     assert past_command(command, tuple(candidates.values()), NOW).workloads == expected
+
+
+def test_commands_are_remembered_for_as_long_as_they_must_not_be_undone() -> None:
+    """What was done ten minutes ago is forgotten where ten minutes count, and kept where eleven do."""
+    command, ago = Command(reason=UNDERUTILIZED, candidates=("m",)), timedelta(minutes=10)
+    memory = DisruptionMemory(past=(_undoing(),))
+
+    assert len(memory.after(command, (), NOW, kept_for=ago).past) == 1
+    assert len(memory.after(command, (), NOW, kept_for=ago + timedelta(minutes=1)).past) == 2
