@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import faulthandler
 import functools
 import gc
 import hashlib
@@ -35,6 +36,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -350,9 +352,14 @@ class MutationRun:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         _end_when_idle()
         compiled = compile(mutant.text, str(mutant.path), "exec", dont_inherit=True)
-        codes = {code.co_qualname: code for code in _codes_in(compiled)}
-        for function in self._functions[mutant.module, mutant.function]:
-            function.__code__ = codes[mutant.function]
+        codes = list(_codes_in(compiled))
+        names = Counter(code.co_qualname for code in codes)
+        inside = f"{mutant.function}.<locals>."  # made when modules were loaded
+        for code in codes:
+            name = code.co_qualname
+            if name == mutant.function or (name.startswith(inside) and names[name] == 1):
+                for function in self._functions.get((mutant.module, name), ()):
+                    function.__code__ = code
         for cache in self._caches:
             cache.cache_clear()
         for item, following in _in_turn(tuple(tests)):
@@ -390,6 +397,7 @@ def _files_naming(module: str) -> tuple[str, ...]:
 
 
 def _be_quiet() -> None:
+    faulthandler.disable()
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
