@@ -87,7 +87,7 @@ _BUDGETS: Final = (
     ),
     PlantedBug(
         name="the caller of budgets forgets running disruptions",
-        find="disrupting=leaving.get(name, 0), now=now",
+        find="disrupting=leaving[name], now=now",
         put="disrupting=0, now=now",
         rules=("budgets",),
     ),

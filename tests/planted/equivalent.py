@@ -95,6 +95,10 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "(bound <= cost * (1 - TOLERANCE))",
     ): (_ROUNDING),
     ("scheduling/solve.py", "_room", "1", "(2)"): ("no pod requests less than nothing"),
+    ("disruption/deprovisioning.py", "scale_down", "len(active) <= wanted", "(len(active) < wanted)"): (
+        _QUICKER
+    ),
+    ("disruption/staticdrift.py", "cheapest_node", "False", "(True)"): ("a proof of the price is not read"),
     (
         "disruption/simulate.py",
         "Simulator._least_on",
@@ -188,6 +192,18 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "pays > 0",
         "(pays >= 0)",
     ): ("where something lacks and nothing is paid there is no number of pods, from whatever it begins"),
+    (_PRICE + "divided.py", "_divisions", "1", "(2)"): (
+        "so many in the emptiest of all domains are more pods than there are"
+    ),
+    (_PRICE + "columns.py", "PatternSearch._relaxed", "1", "(2)"): (
+        "any number below zero says that nothing fills the machine"
+    ),
+    (
+        _PRICE + "planner.py",
+        "cheaper_with_devices",
+        "placement.pod_data.pod_class.devices and placement.bin >= first.nodes.count",
+        "(placement.pod_data.pod_class.devices or placement.bin >= first.nodes.count)",
+    ): ("without devices on new nodes the second schedule is the first, and costs as much"),
     (
         _PRICE + "divided.py",
         "_needing_more",

@@ -1,7 +1,7 @@
 """
 Mutation testing of the core: ``make mutants``.
 
-    python -m tests.planted.mutants [--seconds N] [--count N] [--seed N] [--jobs N] [--only EXPRESSION]
+    python -m tests.planted.mutants [--seconds N] [--count N] [--seed N] [--jobs N] [--only PATTERN] [--near]
 
 A mutant is the core with one small change: a comparison turned around, ``and`` for ``or``, a ``not`` left
 out, a number one higher. Mutants are taken at random. A mutant that no test fails survives; it is either a
@@ -9,10 +9,11 @@ test that is missing, or a change that makes no difference. Those of the second 
 in :mod:`tests.planted.equivalent`, each with its reason, and are not taken.
 
 One process collects the tests once. It first learns which tests execute which lines, and how long each takes;
-that is kept in ``build/mutants`` until the core or the file of a test changes. Then it forks for every
-mutant: the child compiles the changed function into the modules that are loaded already, and runs the tests
-that execute the changed line, the fastest first, until one fails. Where none does, a new process runs the
-files of tests that name the module, because some call it when they are loaded, for a table of cases.
+that is kept in ``build/mutants`` for every file of tests, until it or a module that it executes changes. Then
+it forks for every mutant: the child compiles the changed function into the modules that are loaded already,
+and runs the tests of its folder that execute the changed line, the fastest first, until one fails. Where none
+does, all other tests that execute it follow, and then a new process runs the files of tests that name the
+module, because some call it when they are loaded, for a table of cases.
 
 Prints the survivors and the share that was killed; exits 1 when that is less than 97 of 100.
 """
@@ -21,9 +22,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import faulthandler
 import functools
 import gc
 import hashlib
+import math
 import os
 import random
 import re
@@ -33,9 +36,10 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import coverage
 import msgspec
@@ -61,8 +65,8 @@ _ENOUGH: Final = 20.0
 _SLOWER: Final = 10
 """How many times longer than usual a test may run, and three seconds: it may not end."""
 
-_WALL: Final = 900.0
-"""Seconds after which a mutant is killed in any case: it may wait for what never comes."""
+_IDLE: Final = 20
+"""Seconds without a tenth of processor time after which a mutant is killed: it waits for what never comes."""
 
 _COLD: Final = 120
 """Processor seconds of a new process that loads everything anew."""
@@ -127,7 +131,7 @@ class Mutant(NamedTuple):
     @property
     def text(self) -> str:
         """The whole module with the change."""
-        raw = self.path.read_bytes()
+        raw = _source(self.path)
         return (raw[: self.place[0]] + self.after.encode() + raw[self.place[1] :]).decode()
 
     @property
@@ -136,9 +140,15 @@ class Mutant(NamedTuple):
         return (self.module, self.function, self.before, self.after) in EQUIVALENT
 
 
+@functools.cache
+def _source(path: Path) -> bytes:
+    """Return a module as it was when the command began, and is loaded."""
+    return path.read_bytes()
+
+
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """Yield every mutant of a module."""
-    text = path.read_text("utf-8")
+    text = _source(path).decode()
     starts = [0]
     for each in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(each.encode()))
@@ -227,43 +237,53 @@ def _has_opposite(test: ast.expr) -> bool:
 
 
 class Executed(msgspec.Struct, frozen=True):
-    """What is known of the tests: how long each takes, and which of them execute a line of a module."""
+    """What is known of a file of tests: how long each takes, and which of them execute a line of a module."""
 
-    files: dict[str, str]
-    """The digest of each file of tests."""
+    digests: dict[str, str]
+    """Those of the file itself and of the modules of the core that it executes."""
 
     tests: list[tuple[str, float]]
     lines: dict[str, dict[int, str]]
     """A bit for every test, as a hexadecimal number: there are thousands of both."""
 
-    def of(self, mutant: Mutant) -> dict[str, float]:
-        """Return the tests of a mutant: those of its module's name first, then those that take the least."""
-        lines = self.lines.get(mutant.module, {})
-        folder = (UNIT / mutant.path.relative_to(CORE).parent).relative_to(ROOT)
-        bits = functools.reduce(int.__or__, (int(lines.get(line, "0"), 16) for line in mutant.lines), 0)
-        found = [test for number, test in enumerate(self.tests) if bits >> number & 1]
-        own = f"{folder}/test_{mutant.path.stem}"
-        return dict(sorted(found, key=lambda test: (not test[0].startswith(own), test[1], test[0])))
+    @property
+    def holds(self) -> bool:
+        """Whether neither the file nor what it executes has changed since."""
+        return all(_digest(ROOT / path) == digest for path, digest in self.digests.items())
 
-    def with_more(self, more: Executed) -> Executed:
-        """Return what is known together with what more tests execute."""
-        lines = {module: dict(known) for module, known in self.lines.items()}
-        for module, found in more.lines.items():
-            known = lines.setdefault(module, {})
-            for line, bits in found.items():
-                known[line] = f"{int(known.get(line, '0'), 16) | int(bits, 16) << len(self.tests):x}"
-        return Executed(self.files | more.files, [*self.tests, *more.tests], lines)
+    def of(self, mutant: Mutant) -> list[tuple[str, float]]:
+        """Return the tests that execute a mutant."""
+        lines = self.lines.get(mutant.module, {})
+        bits = functools.reduce(int.__or__, (int(lines.get(line, "0"), 16) for line in mutant.lines), 0)
+        return [test for number, test in enumerate(self.tests) if bits >> number & 1]
+
+
+def in_order(mutant: Mutant, tests: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return tests in the order in which they are run: those of the module's name, then the fastest."""
+    own = f"{_folder(mutant)}/test_{mutant.path.stem}"
+    return dict(sorted(tests, key=lambda test: (not test[0].startswith(own), test[1], test[0])))
+
+
+def _folder(mutant: Mutant) -> str:
+    """Return the folder of the tests of a module."""
+    return str((UNIT / mutant.path.relative_to(CORE).parent).relative_to(ROOT))
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
 
 
 class MutationRun:
     """A plugin of pytest that takes mutants where the tests would be run."""
 
-    def __init__(self, mutants: Sequence[Mutant], *, seconds: float, jobs: int) -> None:
+    def __init__(self, mutants: Sequence[Mutant], *, seconds: float, jobs: int, near: bool) -> None:
         self.killed = 0
         self.survived: list[Mutant] = []
         self._mutants = mutants
         self._seconds = seconds
         self._jobs = jobs
+        self._near = near
         self._functions: dict[tuple[str, str], list[FunctionType]] = {}
         self._caches: list[functools._lru_cache_wrapper[object]] = []
 
@@ -274,33 +294,45 @@ class MutationRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Learn what the tests execute, then take one mutant after the other until the time is up."""
+        """Take one mutant after the other until the time is up: first by the tests of its folder alone."""
         if session.testsfailed:
             return True
-        items = {item.nodeid: item for item in session.items}
-        executed = _executed(session, self._jobs)
         _find_functions(self._functions, self._caches)
         gc.collect()
         gc.freeze()  # so that a collection in a child does not copy what was there before
-        ends, left = time.monotonic() + self._seconds, iter(self._mutants)
-        running: dict[int, tuple[Mutant, float]] = {}
+        files: dict[str, list[pytest.Item]] = {}
+        for item in session.items:
+            files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        tests = SuiteFiles(session, files, self._jobs)
+        left = []
+        for mutant, killed in self._run(tests, self._mutants, near=True):
+            if killed or self._near:
+                self._count(mutant, killed=killed)
+            else:
+                left.append(mutant)
+        self._seconds = math.inf
+        for mutant, killed in self._run(tests, left, near=False):
+            self._count(mutant, killed=killed)
+        return True
+
+    def _run(
+        self, tests: SuiteFiles, mutants: Sequence[Mutant], *, near: bool
+    ) -> Iterator[tuple[Mutant, bool]]:
+        """Run tests on mutants, each in a child; yield whether it was killed."""
+        tests.learn({_folder(mutant) for mutant in mutants} if near or not mutants else {""})
+        ends, left = time.monotonic() + self._seconds, iter(mutants)
+        running: dict[int, Mutant] = {}
         while True:
             while len(running) < self._jobs and time.monotonic() < ends and (mutant := next(left, None)):
-                tests = {items[test]: each for test, each in executed.of(mutant).items() if test in items}
+                some = tests.of(mutant, near=near)
                 if not (pid := os.fork()):
-                    os._exit(self._try(session, mutant, tests))
-                running[pid] = (mutant, time.monotonic() + _WALL)
+                    os._exit(self._try(tests.session, mutant, some, loads=not near))
+                running[pid] = mutant
             if not running:
-                return True
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid:
-                shutil.rmtree(_directory(pid), ignore_errors=True)
-                self._count(running.pop(pid)[0], killed=status != 0)
-                continue
-            for child, (_, latest) in running.items():
-                if time.monotonic() > latest:
-                    os.kill(child, signal.SIGKILL)
-            time.sleep(0.01)
+                return
+            pid, status = os.wait()
+            shutil.rmtree(_directory(pid), ignore_errors=True)
+            yield running.pop(pid), status != 0
 
     def _count(self, mutant: Mutant, *, killed: bool) -> None:
         self.killed += killed
@@ -311,15 +343,23 @@ class MutationRun:
         if whole % _TELL == 0:
             print(f"{self.killed} of {whole} killed", file=sys.stderr, flush=True)  # noqa: T201  likewise
 
-    def _try(self, session: pytest.Session, mutant: Mutant, tests: Mapping[pytest.Item, float]) -> int:
+    def _try(
+        self, session: pytest.Session, mutant: Mutant, tests: Mapping[pytest.Item, float], *, loads: bool
+    ) -> int:
         """Run tests on a mutant, in a child; return 0 if it survives."""
         _be_quiet()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        _end_when_idle()
         compiled = compile(mutant.text, str(mutant.path), "exec", dont_inherit=True)
-        codes = {code.co_qualname: code for code in _codes_in(compiled)}
-        for function in self._functions[mutant.module, mutant.function]:
-            function.__code__ = codes[mutant.function]
+        codes = list(_codes_in(compiled))
+        names = Counter(code.co_qualname for code in codes)
+        inside = f"{mutant.function}.<locals>."  # made when modules were loaded
+        for code in codes:
+            name = code.co_qualname
+            if name == mutant.function or (name.startswith(inside) and names[name] == 1):
+                for function in self._functions.get((mutant.module, name), ()):
+                    function.__code__ = code
         for cache in self._caches:
             cache.cache_clear()
         for item, following in _in_turn(tuple(tests)):
@@ -329,7 +369,7 @@ class MutationRun:
             if _fails(session, item, following):
                 return 1
         files = _files_naming(mutant.module)
-        if files:
+        if loads and files:
             signal.setitimer(signal.ITIMER_PROF, _COLD)
             directory = _directory(os.getpid())
             directory.mkdir()
@@ -357,9 +397,23 @@ def _files_naming(module: str) -> tuple[str, ...]:
 
 
 def _be_quiet() -> None:
+    faulthandler.disable()
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
+
+
+def _end_when_idle() -> None:
+    used = 0.0
+
+    def look(*_: object) -> None:
+        nonlocal used
+        if time.process_time() - used < 1 / 10:
+            os._exit(1)
+        used = time.process_time()
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _IDLE, _IDLE)
 
 
 def _in_turn(items: Sequence[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.Item | None]]:
@@ -391,39 +445,65 @@ def _find_functions(
             functions.setdefault((module, each.__code__.co_qualname), []).append(each)
 
 
-def _executed(session: pytest.Session, jobs: int) -> Executed:
-    """Return what the tests execute; those whose files have not changed since are not run again."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(CORE.rglob("*.py"))))
-    kept = _KEPT / f"{digest.hexdigest()[:16]}.json"
-    known = msgspec.json.decode(kept.read_bytes(), type=Executed) if kept.exists() else Executed({}, [], {})
-    files = {
-        path: hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:16]
-        for path in {_file_of(item) for item in session.items}
-    }
-    changed = [item for item in session.items if known.files.get(_file_of(item)) != files[_file_of(item)]]
-    if not changed:
-        return known
-    _KEPT.mkdir(parents=True, exist_ok=True)
-    parts = [_KEPT / f"part-{number}" for number in range(jobs)]
-    children = [_fork_recorder(session, changed[number::jobs], part) for number, part in enumerate(parts)]
-    if sum(os.waitpid(child, 0)[1] for child in children):
+class SuiteFiles:
+    """The files of tests, and what is known of them."""
+
+    def __init__(
+        self, session: pytest.Session, items: Mapping[str, Sequence[pytest.Item]], jobs: int
+    ) -> None:
+        self.session = session
+        self._items = items
+        self._by_id = {item.nodeid: item for some in items.values() for item in some}
+        self._jobs = jobs
+        self._known: dict[str, Executed] = {}
+
+    def learn(self, folders: Iterable[str]) -> None:
+        """Run the tests in some folders whose files, or what they execute, changed since the last run."""
+        _KEPT.mkdir(parents=True, exist_ok=True)
+        begins = tuple(folders)
+        wanted = [file for file in self._items if file.startswith(begins) and file not in self._known]
+        running: set[int] = set()
+        for number, file in enumerate(wanted):
+            kept = _kept(file)
+            if kept.exists() and (known := msgspec.json.decode(kept.read_bytes(), type=Executed)).holds:
+                self._known[file] = known
+                continue
+            if number % _TELL == 0:
+                print(f"learning what {len(wanted) - number} files of tests execute", file=sys.stderr)  # noqa: T201
+            if len(running) == self._jobs:
+                running.remove(_after_success(os.waitpid(-1, 0)))
+            if not (pid := os.fork()):
+                _record(self.session, self._items[file], kept)
+            running.add(pid)
+        while running:
+            running.remove(_after_success(os.waitpid(-1, 0)))
+        for file in wanted:
+            if file not in self._known:
+                self._known[file] = msgspec.json.decode(_kept(file).read_bytes(), type=Executed)
+
+    def of(self, mutant: Mutant, *, near: bool) -> dict[pytest.Item, float]:
+        """Return the tests of a mutant: those in the folder of its tests, or all others."""
+        found = [
+            test
+            for file, known in self._known.items()
+            if file.startswith(_folder(mutant)) == near
+            for test in known.of(mutant)
+        ]
+        return {self._by_id[test]: seconds for test, seconds in in_order(mutant, found).items()}
+
+
+def _kept(file: str) -> Path:
+    return _KEPT / (file.replace("/", ".") + ".json")
+
+
+def _after_success(ended: tuple[int, int]) -> int:
+    if ended[1]:
         raise pytest.UsageError("tests fail though nothing was changed")
-    for part in parts:
-        known = known.with_more(msgspec.json.decode(part.read_bytes(), type=Executed))
-    for older in _KEPT.iterdir():
-        older.unlink()
-    known = Executed(files, known.tests, known.lines)
-    kept.write_bytes(msgspec.json.encode(known))
-    return known
+    return ended[0]
 
 
-def _file_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
-
-
-def _fork_recorder(session: pytest.Session, items: Sequence[pytest.Item], to: Path) -> int:
-    if pid := os.fork():
-        return pid
+def _record(session: pytest.Session, items: Sequence[pytest.Item], to: Path) -> NoReturn:
+    """Write what the tests of a file execute, in a child."""
     _be_quiet()
     measured = coverage.Coverage(data_file=None, include=[f"{CORE}/*"], config_file=False)
     tests: list[tuple[str, float]] = []
@@ -444,7 +524,9 @@ def _fork_recorder(session: pytest.Session, items: Sequence[pytest.Item], to: Pa
         }
         for name in data.measured_files()
     }
-    to.write_bytes(msgspec.json.encode(Executed({}, tests, lines)))
+    paths = [ROOT / items[0].nodeid.partition("::")[0], *map(Path, data.measured_files())]
+    digests = {str(path.relative_to(ROOT)): _digest(path) for path in paths}
+    to.write_bytes(msgspec.json.encode(Executed(digests, tests, lines)))
     os._exit(0)
 
 
@@ -455,6 +537,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=10_000, help="how many are taken at most")
     parser.add_argument("--seed", type=int, default=1, help="which mutants are taken")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
+    parser.add_argument("--near", action="store_true", help="ask only the tests in the folder of the module")
     parser.add_argument("--only", default="", help="only modules whose path matches this expression")
     given = parser.parse_args(arguments)
     modules = [
@@ -463,15 +546,18 @@ def main(arguments: Sequence[str]) -> int:
     mutants = [mutant for path in modules for mutant in mutants_of(path) if not mutant.is_equivalent]
     random.Random(given.seed).shuffle(mutants)  # noqa: S311  a sample, not secrets
     os.chdir(ROOT)
-    run = MutationRun(mutants[: given.count], seconds=given.seconds, jobs=given.jobs)
+    began = time.monotonic()
+    run = MutationRun(mutants[: given.count], seconds=given.seconds, jobs=given.jobs, near=given.near)
     options = ["-s", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=mutants"]
-    code = pytest.main([*_OPTIONS, *options, *SUITES], plugins=[run])
+    suites = sorted({_folder(mutant) for mutant in mutants}) if given.near else SUITES
+    code = pytest.main([*_OPTIONS, *options, *suites], plugins=[run])
     whole = run.killed + len(run.survived)
     if not whole:
         print(f"error: no mutant was taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command
         return 1
     sampled = f"of {len(mutants)} in {len(modules)} modules"
-    print(f"{run.killed} of {whole} mutants killed, {run.share:.1%}; {sampled}")  # noqa: T201  a command
+    took = f"{(time.monotonic() - began) / whole:.1f} s each"
+    print(f"{run.killed} of {whole} mutants killed, {run.share:.1%}; {sampled}; {took}")  # noqa: T201  a command
     return 0 if run.share >= SHARE else 1
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,11 +14,8 @@ from tests.planted.__main__ import Hunted, line, part_of
 from tests.planted.bugs import BUGS
 from tests.planted.equivalent import EQUIVALENT
 from tests.planted.hunt import Finding
-from tests.planted.mutants import CORE, Executed, mutants_of
+from tests.planted.mutants import CORE, Executed, in_order, mutants_of
 from tests.planted.plant import ROOT, PlantedBug, PlantError, environment, place_of, plant, with_bug
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANY = 40
 
@@ -117,10 +115,18 @@ def test_a_mutant_has_the_tests_that_execute_it() -> None:
         [(slow, 2.0), (quick, 1.0), (own, 3.0), ("tests/c", 0.1)],
         {mutant.module: {mutant.lines.start: "7"}},
     )
-    more = known.with_more(Executed({}, [("tests/d", 0.5)], {mutant.module: {mutant.lines.start: "1"}}))
 
-    assert list(known.of(mutant)) == [own, quick, slow]
-    assert list(more.of(mutant)) == [own, "tests/d", quick, slow]
+    assert list(in_order(mutant, known.of(mutant))) == [own, quick, slow]
+
+
+def test_what_is_known_of_a_file_of_tests_holds_until_it_or_its_modules_change() -> None:
+    """Digests of files that are not there, or are others, do not hold."""
+    here = str(Path(__file__).relative_to(ROOT))
+    digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+
+    assert Executed({here: digest}, [], {}).holds
+    assert not Executed({here: digest, "tests/planted/gone.py": "0"}, [], {}).holds
+    assert not Executed({here: "0"}, [], {}).holds
 
 
 def test_the_soak_covers_every_seed_once() -> None:

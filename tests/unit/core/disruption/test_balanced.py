@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+import pytest
+
 from karpenter.api.nodepool import Budget
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.events import score_effects
 from karpenter.core.disruption.memory import unreadable_budgets
 from karpenter.core.effects import Announce, Count, Measure
-from tests.unit.core.disruption.clusters import cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.core.disruption.disrupt import DisruptionDecision
@@ -105,3 +109,34 @@ def test_budgets_that_cannot_be_read_are_named() -> None:
 
     assert list(found) == ["held"]
     assert found["held"].startswith("Nothing is disrupted, because a budget cannot be read: budgets[1]: ")
+
+
+def test_a_saving_is_counted_for_pools_that_do_not_score_it() -> None:
+    """A node with too little on it counts as a move; an empty one moves nothing, and is not counted."""
+    view = cluster(pool(), machine("node-1"))
+    labels = {"decision": "approved", "nodepool": "default", "policy": "WhenEmptyOrUnderutilized"}
+    counted = (Count(metric="karpenter_consolidation_moves_total", labels=labels),)
+
+    for reason, expected in ((UNDERUTILIZED, counted), (EMPTY, ())):
+        assert score_effects([Command(reason=reason, candidates=("node-1",))], (), view) == expected
+
+
+def test_the_shares_of_a_move_are_of_the_nodes_that_stay() -> None:
+    """Of $1.00 an hour $0.80 is saved, and of 2 nodes with 13 pods 1 with 1 pod goes; a third node leaves."""
+    node, claim = machine("out", "xlarge")
+    leaving = msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
+    view = cluster(
+        pool(consolidation_policy="Balanced"),
+        [node, msgspec.structs.replace(claim, metadata=leaving)],
+        machine("node-1", "xlarge"),
+        machine("node-2", "medium"),
+        pod("web-0", "node-1", cpu="1"),
+        *(pod(f"api-{number}", "node-2", cpu="250m") for number in range(12)),
+    )
+
+    (command,) = decided(view, explain=0).commands
+
+    assert command.candidates == ("node-1",)
+    (found,) = command.scores
+    assert (found.saving, found.disruption) == (pytest.approx(0.8), pytest.approx(2 / 15))
+    assert found.score == pytest.approx(6.0)

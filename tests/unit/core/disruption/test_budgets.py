@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget as Wire
 from karpenter.core.disruption.budgets import (
     BudgetError,
     DisruptionBudget,
+    Headroom,
     binding,
+    budget_usage,
     headroom,
     parse_budget,
     read_budgets,
 )
+from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.state.pdb import PdbLimits
+from karpenter.core.state.statenode import state_nodes
+from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, NOW, cluster, decided, machine, pool
 
 MORNING = datetime(2026, 1, 5, 10, tzinfo=UTC)
 EVENING = MORNING.replace(hour=17)
@@ -149,3 +157,33 @@ def test_a_budget_that_is_not_understood_says_why() -> None:
 def test_text(budget: Wire, text: str) -> None:
     """A budget says itself."""
     assert str(read_budgets([budget])[0]) == text
+
+
+def test_a_machine_whose_instance_is_gone_uses_up_no_budget() -> None:
+    """Its claim waits for its finalizer only; the next may go, and the share is of those that are there."""
+    ending = Condition(type="InstanceTerminating", status="True", last_transition_time=LONG_AGO)
+    node, claim = machine("gone", conditions=(ending,))
+    leaving = msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
+    gone = [node, msgspec.structs.replace(claim, metadata=leaving)]
+    view = cluster(pool(budgets=(Wire(nodes="1"),)), gone, machine("idle"))
+
+    assert budget_usage(state_nodes(view)) == ({"default": 1}, {})
+    assert [each.candidates for each in decided(view).commands] == [("idle",)]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "words"),
+    [
+        pytest.param((Wire(nodes="0"),), "(0 nodes)", id="the tightest budget is named"),
+        pytest.param((), "(none)", id="without one, that there is none"),
+    ],
+)
+def test_a_budget_says_which_it_is(budgets: tuple[Wire, ...], words: str) -> None:
+    """The obstacle of a node names the budget that holds it."""
+    view = cluster(pool(budgets=budgets), machine("idle"))
+    nodes = state_nodes(view)
+    (found,) = find_candidates(nodes, view, MARKET, PdbLimits(view), NOW).candidates
+
+    assert Headroom(nodes, view, "Empty", NOW).obstacle(found) == (
+        f"the disruption budget of NodePool default {words} allows no more for Empty"
+    )

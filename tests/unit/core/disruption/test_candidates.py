@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from karpenter.api.node import Node
+from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.events import kept_events
 from karpenter.core.effects import Announce
 from karpenter.core.model.catalog import EMPTY, Catalog, combine
+from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, held, machine, pod, pool
 
 
@@ -82,3 +85,41 @@ def test_a_pool_that_only_lets_empty_machines_go_says_so_before_time_is_up(after
     )
 
     assert held(decided(view)) == {"m": code}
+
+
+def test_a_node_of_others_hides_no_candidate() -> None:
+    """A node that no NodeClaim stands for is passed by, and what comes after it is looked at."""
+    foreign = [each for each in machine("aaa") if isinstance(each, Node)]
+    view = cluster(pool(), foreign, machine("idle"))
+
+    assert [each.candidates for each in decided(view).commands] == [("idle",)]
+
+
+def test_empty_machines_save_what_they_cost() -> None:
+    """A machine with four cores and one with eight cost $0.20 and $0.40 an hour; a third has no price."""
+    view = cluster(pool(), machine("a"), machine("b", "large"), machine("c", zone="zone-9"))
+
+    (command,) = decided(view).commands
+
+    assert sorted(command.candidates) == ["a", "b", "c"]
+    assert (command.hourly_before, command.saving) == (pytest.approx(0.6), pytest.approx(0.6))
+
+
+@pytest.mark.parametrize(
+    ("price", "available", "hourly"),
+    [
+        pytest.param(0.2, True, 0.2, id="sold"),
+        pytest.param(0.2, False, 0.2, id="sold out"),
+        pytest.param(0.0, True, 0.0, id="sold for nothing"),
+        pytest.param(0.0, False, None, id="not sold, and without a price"),
+    ],
+)
+def test_a_machine_costs_what_its_offering_does(price: float, available: bool, hourly: float | None) -> None:
+    """Sold out or not, what runs is paid for."""
+    offerings = [
+        msgspec.structs.replace(each, price=price, available=available) for each in MARKET.types[1].offerings
+    ]
+    medium = msgspec.structs.replace(MARKET.types[1], offerings=tuple(offerings))
+    (node,) = state_nodes(cluster(pool(), machine("node-1", "medium")))
+
+    assert price_of(node, Catalog(types=(medium,))) == hourly

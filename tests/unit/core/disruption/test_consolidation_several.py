@@ -64,3 +64,12 @@ def test_one_machine_is_not_taken_before_several_were_asked_for(price: float, bo
     (command,) = decided(cluster(pool(), machine("node-1", "huge"), *PODS), market=sold).commands
 
     assert [node.purchase.instance_type for node in command.replacements] == bought
+
+
+def test_machines_without_a_price_are_no_saving() -> None:
+    """Nothing says that what costs nothing is cheaper: its price is not known."""
+    free = Catalog(types=(kind("free", 2, 0.0), *market(0, sold=("on-demand",)).types))
+    verdict = decided(cluster(pool(), machine("node-1", "huge"), *PODS), market=free)
+
+    assert verdict.commands == ()
+    assert held(verdict) == {"node-1": "NoSaving"}

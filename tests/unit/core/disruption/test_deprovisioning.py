@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
+from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL, POD_DELETION_COST
 from karpenter.core.disruption.deprovisioning import lifetime_left, scale_down
 from karpenter.core.effects import Count, DeleteObject
 from karpenter.core.state.cluster import view_of
@@ -138,3 +138,15 @@ def test_lifetime_left(age: str, born: str | None, expected: float) -> None:
     held = claim(spec={"expireAfter": age}, meta={"creationTimestamp": born})
 
     assert lifetime_left(held, NOW) == expected
+
+
+def test_an_empty_machine_goes_before_pods_that_want_to_go() -> None:
+    """What is empty goes first, also where the deletion cost of a pod is as low as it can be."""
+    willing = machine("a-willing", {"annotations": {POD_DELETION_COST: "-2147483647"}})
+
+    assert removed(1, willing, machine("b-empty")) == ["b-empty"]
+
+
+def test_a_protected_daemon_keeps_its_machine() -> None:
+    """A machine with nothing but a DaemonSet's pod is not empty where that pod must not be disrupted."""
+    assert removed(1, machine("a-guarded", DAEMON | PROTECTED), machine("b-busy", {})) == ["b-busy"]

@@ -231,3 +231,13 @@ def test_pods_of_a_drifted_node_may_go_where_it_is_too_early_to_consolidate() ->
 
     assert (command.reason, command.candidates, command.replacements) == ("Drifted", ("n1",), ())
     assert command.moves == {"default/a-0": "n2"}
+
+
+def test_with_the_global_strategy_pods_go_to_the_fullest_node() -> None:
+    """A pod of an emptied node goes where three run and not where one does, whatever the names are."""
+    few, many = [pod("b-0", "n2")], [pod(f"c-{at}", "n3") for at in range(3)]
+    view = cluster(pool(), machine("n1"), machine("n2"), machine("n3"), pod("a-0", "n1"), *few, *many)
+
+    command = next(each for each in decide(view, strategy="global").commands if each.candidates == ("n1",))
+
+    assert command.moves == {"default/a-0": "n3"}

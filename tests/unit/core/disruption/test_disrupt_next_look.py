@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MINUTE = timedelta(minutes=1)
 NIGHTLY = Budget(nodes="0", schedule="0 22 * * *", duration="8h")
+NOON = Budget(nodes="0", schedule="0 12 * * *", duration="8h")
 NOONISH = Budget(nodes="0", schedule="30 11 * * *", duration="1h")
 
 
@@ -29,6 +30,9 @@ NOONISH = Budget(nodes="0", schedule="30 11 * * *", duration="1h")
         pytest.param({"budgets": (NIGHTLY,)}, None, NOW.replace(hour=22), id="a window opens"),
         pytest.param(
             {"budgets": (NOONISH,)}, None, NOW.replace(minute=30, second=1), id="an open window closes"
+        ),
+        pytest.param(
+            {"budgets": (NOON,)}, None, NOW.replace(hour=20, second=1), id="a window that opens now closes"
         ),
         pytest.param({"consolidate_after": "10m"}, NOW - MINUTE, NOW + 9 * MINUTE, id="a quiet time ends"),
         pytest.param({"consolidate_after": "10m"}, NOW - 20 * MINUTE, None, id="a quiet time is over"),
@@ -65,6 +69,16 @@ def test_claims_grow_old() -> None:
     view = cluster(machine("node-1", expires="50h"))
 
     assert next_moment(view, NOW) == NOW + timedelta(hours=2)
+
+
+def test_a_claim_may_drift_by_its_instance_type_after_an_hour() -> None:
+    """A claim that is fifty minutes old is looked at again in ten minutes."""
+    node, claim = machine("node-1")
+    claim = msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, creation_timestamp=NOW - 50 * MINUTE)
+    )
+
+    assert next_moment(cluster(pool(), node, claim), NOW) == NOW + 10 * MINUTE
 
 
 def test_a_claim_of_unknown_age_depends_on_nothing() -> None:

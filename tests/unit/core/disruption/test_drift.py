@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
+from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.meta import Condition
 from karpenter.api.nodepool import Budget
-from tests.unit.core.disruption.clusters import LONG_AGO, MARKET, cluster, decided, held, machine, pod, pool
+from karpenter.core.disruption.disrupt import disrupt
+from karpenter.core.disruption.memory import DisruptionMemory, RestPeriod
+from tests.unit.core.disruption.clusters import (
+    LONG_AGO,
+    MARKET,
+    NOW,
+    cluster,
+    decided,
+    facts,
+    held,
+    machine,
+    pod,
+    pool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +57,37 @@ def test_a_replacement_is_the_cheapest_that_fits(size: str) -> None:
     assert command.reason == "Drifted"
     assert node.purchase.price == min(each.price for each in sold)
     assert command.hourly_after <= command.hourly_before
+
+
+def test_the_node_that_drifted_first_goes_first() -> None:
+    """By how long it has drifted, and not by name; an empty one goes before both."""
+    later = msgspec.structs.replace(SWAPPED, last_transition_time=LONG_AGO + timedelta(hours=1))
+    full = [pod("a-1", "a"), pod("b-1", "b")]
+    both = [machine("a", conditions=(later,)), machine("b", conditions=(SWAPPED,)), *full]
+
+    assert [each.candidates for each in decided(cluster(pool(), *both)).commands] == [("b",)]
+    empty = machine("c", conditions=(later,))
+    (command,) = decided(cluster(pool(consolidate_after="Never"), *both, empty)).commands
+    assert (command.reason, command.candidates) == ("Drifted", ("c",))
+
+
+@pytest.mark.parametrize(("grace", "goes"), [("1h", True), (None, False)])
+def test_a_drifted_node_with_a_grace_period_goes_whatever_its_pods_say(grace: str | None, goes: bool) -> None:
+    """Its pods are drained in the end; without a grace period a protected pod keeps it."""
+    kept = pod("web-1", "old", annotations={DO_NOT_DISRUPT: "true"})
+    view = cluster(pool(), machine("old", conditions=(SWAPPED,), grace=grace), kept)
+
+    assert [each.candidates for each in decided(view).commands] == ([("old",)] if goes else [])
+
+
+def test_a_node_whose_replacement_failed_is_tried_again_when_its_rest_is_over() -> None:
+    """Until then it stays and says when; at that moment it is replaced."""
+    view = cluster(pool(), machine("old", conditions=(SWAPPED,)), pod("web-1", "old"))
+    for until, goes in ((NOW, True), (NOW + timedelta(seconds=1), False)):
+        memory = DisruptionMemory(failed={"old": RestPeriod(timedelta(minutes=5), until)})
+        found = disrupt(view, MARKET, memory, now=NOW, context=facts({}))
+        assert [each.reason for each in found.commands if each.reason == "Drifted"] == ["Drifted"] * goes
+        assert held(found) == ({} if goes else {"old": "Resting"})
 
 
 def test_a_look_that_takes_too_long_ends_with_what_is_known() -> None:

@@ -62,6 +62,21 @@ def test_machines_are_told_what_holds_them(
     assert found == ({(reason, "Node"), (reason, "NodeClaim")} if reason else set())
 
 
+def test_what_is_not_told_of_one_machine_hides_no_other() -> None:
+    """A node that is gone, one that waits and one that a budget keeps come before one that has an Event."""
+    view = cluster(pool(consolidate_after="1h"), *(machine(name) for name in "abcd"))
+    codes = {"gone": "NoSaving", "a": "Waiting", "b": "Budget", "c": "ConsolidateAfter", "d": "NoSaving"}
+    kept = [KeptNode(node=name, code=DisruptionCode(code), message=code) for name, code in codes.items()]
+
+    told = [each for each in kept_events(kept, view) if isinstance(each, Announce)]
+
+    assert [(each.about.kind, each.about.name, each.reason) for each in told] == [
+        ("Node", "d", "Unconsolidatable"),
+        ("NodeClaim", "d", "Unconsolidatable"),
+        ("NodePool", "default", "DisruptionBlocked"),
+    ]
+
+
 def test_an_event_names_its_own_machine_alone() -> None:
     """Hundreds may go together; each is told of itself, and of how many it is one."""
     view = cluster(pool(), machine("a"), machine("b"))
@@ -72,14 +87,15 @@ def test_an_event_names_its_own_machine_alone() -> None:
         effects = candidate_events(command, view)
         return [each.message for each in effects if isinstance(each, Announce)]
 
-    assert all(command_text(alone, view) in each for each in told(alone))
+    assert [command_text(alone, view) in each for each in told(alone)] == [True, True]
+    assert not any("part of" in each for each in told(alone))
     assert command_text(both, view) == (
         "Underutilized/0008: delete: nodepools=[default]: [a, b] (savings: $0.50)"
     )
     text = (
         "Underutilized/0008: delete: nodepools=[default]: [b] (savings: $0.50), part of 2-node consolidation"
     )
-    assert all(text in each for each in told(both)[2:])
+    assert [text in each for each in told(both)] == [False, False, True, True]
     assert "nodepools=[]" in command_text(both, cluster(pool()))
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from karpenter.core.disruption.memory import PastCommand, Payback, past_command, undoes
+import msgspec
+import pytest
+
+from karpenter.api.meta import OwnerReference
+from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command
+from karpenter.core.disruption.memory import DisruptionMemory, PastCommand, Payback, past_command, undoes
 from karpenter.core.disruption.settings import DisruptionSettings
-from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import NOW, cluster, decided, held, machine, pod, pool, simulated
 
 SHRINKABLE = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))
 
@@ -63,6 +68,13 @@ def test_an_old_command_may_be_undone() -> None:
     assert len(verdict.commands) == 1
 
 
+def test_a_command_may_be_undone_as_soon_as_the_time_is_over() -> None:
+    """What was done just ten minutes ago may be undone where ten minutes must pass."""
+    verdict = decided(SHRINKABLE, past=(_undoing(),), no_return=timedelta(minutes=10))
+
+    assert len(verdict.commands) == 1
+
+
 def test_what_was_done_is_remembered() -> None:
     """A command that was carried out is recognised when the next one would undo it."""
     (command,) = decided(SHRINKABLE).commands
@@ -71,3 +83,44 @@ def test_what_was_done_is_remembered() -> None:
     assert past.added == {("small", "zone-1", "on-demand")}
     assert past.removed == frozenset()
     assert not undoes(command, [], [past], NOW, within=DisruptionSettings().no_return)
+
+
+def test_what_costs_nothing_pays_whatever_it_saves() -> None:
+    """A command without pods and without replacements has no price, which a saving of nothing earns back."""
+    assert Payback().earns(Command(reason=EMPTY, candidates=("m",)), ())
+
+
+@pytest.mark.parametrize(
+    ("controllers", "expected"),
+    [
+        pytest.param((True,), {"default/ReplicaSet/a"}, id="a controller"),
+        pytest.param((False,), {"default/ReplicaSet/a"}, id="the only owner"),
+        pytest.param((False, True), {"default/ReplicaSet/b"}, id="of several the controller"),
+        pytest.param((False, False), set(), id="several, and no controller"),
+    ],
+)
+def test_the_workload_of_a_pod_is_that_of_its_controller(
+    controllers: tuple[bool, ...], expected: set[str]
+) -> None:
+    """By it pods are recognised that come back under other names."""
+    owners = tuple(
+        OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=name, controller=controls)
+        for name, controls in zip("ab", controllers, strict=False)
+    )
+    found = pod("web-0", "node-1")
+    owned = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, owner_references=owners)
+    )
+    _, candidates = simulated(cluster(pool(), machine("node-1"), owned))
+    command = Command(reason=UNDERUTILIZED, candidates=("node-1",))
+
+    assert past_command(command, tuple(candidates.values()), NOW).workloads == expected
+
+
+def test_commands_are_remembered_for_as_long_as_they_must_not_be_undone() -> None:
+    """What was done ten minutes ago is forgotten where ten minutes count, and kept where eleven do."""
+    command, ago = Command(reason=UNDERUTILIZED, candidates=("m",)), timedelta(minutes=10)
+    memory = DisruptionMemory(past=(_undoing(),))
+
+    assert len(memory.after(command, (), NOW, kept_for=ago).past) == 1
+    assert len(memory.after(command, (), NOW, kept_for=ago + timedelta(minutes=1)).past) == 2

@@ -91,6 +91,18 @@ def test_an_exchange_must_save_more_where_savings_are_short_lived() -> None:
     assert decided(halved, payback=short(SHORTEST, "other")).commands
 
 
+def test_a_single_pod_has_a_price_too() -> None:
+    """
+    One pod on a node for $0.20 costs that, and moving it half of that where savings are short-lived.
+
+    A node for $0.10 saves as much, and is paid beside the other while it starts: too little.
+    """
+    alone = cluster(pool(), machine("node-1"), pod("web-0", "node-1"))
+
+    assert decided(alone).commands
+    assert held(decided(alone, payback=short(SHORTEST))) == {"node-1": "NoPayback"}
+
+
 def test_room_is_given_up_only_where_it_is_dear_if_machines_empty_by_themselves() -> None:
     """A machine that costs as much per pod as the others is waited for; one with fewer pods goes."""
     here = [pod(f"here-{at}", "node-1") for at in range(3)]

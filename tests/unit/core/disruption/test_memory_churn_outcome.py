@@ -77,6 +77,12 @@ def _planned() -> ExpectedOutcome:
         pytest.param(("node-3", "node-3", "node-2"), 0.0, id="all of them went elsewhere"),
         pytest.param(("node-3",), 0.5, id="of a workload that shrank only the pods that are there count"),
         pytest.param(("nowhere", "nowhere", "node-2"), 0.0, id="pods that still wait have not landed"),
+        pytest.param(
+            ("node-2", "node-2", "node-3", "node-3"),
+            0.5,
+            id="of a workload that grew only as many as are missing",
+        ),
+        pytest.param(("node-2", "node-2", "node-2", "node-3"), 1.0, id="a replica more is no miss"),
         pytest.param((), 1.0, id="a workload that is gone has not landed elsewhere"),
     ],
 )
@@ -112,6 +118,7 @@ def test_pods_on_new_machines_are_expected_there() -> None:
         pytest.param(GRACE, True, False, id="pods have some time to come back"),
         pytest.param(GRACE + MOMENT, True, True, id="then it is judged"),
         pytest.param(GRACE + MOMENT, False, False, id="while a machine is being emptied it is not"),
+        pytest.param(JUDGED_AFTER, False, False, id="nor when the longest time is just over"),
         pytest.param(JUDGED_AFTER + MOMENT, False, True, id="but not for ever"),
     ],
 )
@@ -151,4 +158,5 @@ def test_start_up_is_learned_from_what_was_seen() -> None:
     seen = [MINUTE, 9 * MINUTE, 3 * MINUTE]
 
     assert Payback().learned(seen, {}).start_up == 3 * MINUTE
+    assert Payback().learned([*seen, 5 * MINUTE, 7 * MINUTE], {}).start_up == 5 * MINUTE
     assert Payback().learned([], {}) == Payback()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import CAPACITY_TYPE, NODE_PRICE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
+from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODE_PRICE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
 from karpenter.api.meta import ObjectMeta
+from karpenter.api.nodepool import PoolRequirement
 from karpenter.core.disruption.cost import price_of
+from karpenter.core.disruption.prices import types_for_variety
 from karpenter.core.model.catalog import VolumePrice
 from karpenter.core.model.pricing import Commitment, NodeVolume, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
@@ -144,3 +146,17 @@ def test_prices_of_a_pool_decide_about_its_machines() -> None:
     assert not decided(cluster(pool(), *machines, *pods)).commands
     assert decided(cluster(dear, *machines, *pods)).commands
     assert CAPACITY_TYPE in state_nodes(cluster(*machines))[0].labels
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_the_fewest_types_that_keep_the_choice_a_pool_asks_for(least: int) -> None:
+    """A NodePool that wants so many instance types keeps just as many of the cheapest."""
+    found = pool()
+    wish = PoolRequirement(key=INSTANCE_TYPE, operator="Exists", min_values=least)
+    template = msgspec.structs.replace(
+        found.spec.template, spec=msgspec.structs.replace(found.spec.template.spec, requirements=(wish,))
+    )
+    choosy = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, template=template))
+    (command,) = decided(cluster(choosy, machine("node-1", "xlarge"), pod("web-0", "node-1"))).commands
+
+    assert [types_for_variety(node) for node in command.replacements] == [least]

@@ -69,6 +69,28 @@ def test_a_machine_is_opened_again() -> None:
     assert not is_tainted(StateNode(claim=launched()))
 
 
+@pytest.mark.parametrize(
+    ("taint", "expected"),
+    [
+        pytest.param(TAINT, True, id="the taint of a disruption"),
+        pytest.param({**TAINT, "effect": "NoExecute"}, False, id="its key with another effect"),
+        pytest.param({**TAINT, "key": "dedicated"}, False, id="another key"),
+    ],
+)
+def test_which_taint_closes_a_machine(taint: dict[str, str], expected: bool) -> None:
+    """Key and effect are both Karpenter's own."""
+    assert is_tainted(StateNode(node=node(spec={"taints": [taint]}))) is expected
+
+
+def test_other_taints_stay_when_a_machine_is_opened_again() -> None:
+    """Only the taint of the disruption goes."""
+    other = {"key": "dedicated", "effect": "NoSchedule"}
+    (found,) = untaint(StateNode(node=node(spec={"taints": [TAINT, other]})), NOW)
+
+    assert isinstance(found, Amend)
+    assert found.changes["spec"]["taints"] == [other]
+
+
 def test_nodes_that_were_tainted_by_an_unknown_command_are_found() -> None:
     """Closed machines that stay and that no command is about are strays."""
     assert CLOSED.node is not None
@@ -88,6 +110,7 @@ def test_nodes_that_were_tainted_by_an_unknown_command_are_found() -> None:
         pytest.param((), 0, "ready", id="nothing to wait for"),
         pytest.param((complete(),), 60, "ready", id="all are complete"),
         pytest.param((complete(), launched()), 9, "waiting", id="one is on its way"),
+        pytest.param((launched(),), 10, "waiting", id="one has taken as long as it may"),
         pytest.param((launched(),), 11, "late", id="one takes too long"),
         pytest.param((launched(), None), 0, "lost", id="one is gone"),
     ],

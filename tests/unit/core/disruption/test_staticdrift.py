@@ -32,6 +32,7 @@ def static(replicas: int, limit: int | None, **disruption: Any) -> NodePool:
     [
         pytest.param(None, "", 3, id="without a limit all go at once"),
         pytest.param(4, "", 1, id="a limit leaves room for one replacement"),
+        pytest.param(5, "", 2, id="a limit leaves room for two"),
         pytest.param(3, "", 0, id="a limit leaves room for none"),
         pytest.param(None, "replaced", 0, id="the next wait until what is replaced has begun to go"),
         pytest.param(4, "deleted", 0, id="what goes takes room until it is gone"),
@@ -109,3 +110,47 @@ def test_a_budget_holds_the_machines_of_a_pool_of_a_fixed_size() -> None:
     assert held(one) == {"old-1": "Waiting", "old-2": "Waiting"}
     assert none.commands == ()
     assert set(held(none).values()) == {"Budget"}
+
+
+def named(name: str, replicas: int, limit: int | None = None, **more: Any) -> NodePool:
+    """Return a pool of a fixed size with a name."""
+    found = static(replicas, limit, **more)
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, name=name))
+
+
+def test_what_holds_one_pool_of_a_fixed_size_does_not_hold_the_next() -> None:
+    """A surplus, a limit, a budget or an empty market keeps the machines of one pool only."""
+    unsold = named("d", 1)
+    unsold = msgspec.structs.replace(
+        unsold,
+        spec=msgspec.structs.replace(
+            unsold.spec,
+            template=pool(ways=("reserved",)).spec.template,
+        ),
+    )
+    names = {"a": 2, "b": 1, "c": 1, "d": 1, "e": 1}
+    machines = [
+        machine(f"{name}-{number}", pool=name, conditions=(DRIFTED,))
+        for name, count in names.items()
+        for number in range(count)
+    ]
+    pools = [named("a", 1), named("b", 1, 1), named("c", 1, budgets=(Budget(nodes="0"),)), unsold]
+
+    verdict = decided(cluster(*pools, named("e", 1), *machines), static_capacity=True)
+
+    assert [each.candidates for each in verdict.commands] == [("e-0",)]
+    assert held(verdict) == {
+        "a-0": "StaticCapacity",
+        "a-1": "StaticCapacity",
+        "b-0": "NodeLimit",
+        "c-0": "Budget",
+        "d-0": "NoInstanceTypes",
+    }
+
+
+def test_a_pool_of_no_machines_exchanges_none() -> None:
+    """The last machine of a pool with zero replicas is surplus, and goes without a replacement."""
+    verdict = decided(cluster(static(0, None), machine("old", conditions=(DRIFTED,))), static_capacity=True)
+
+    assert verdict.commands == ()
+    assert held(verdict) == {"old": "StaticCapacity"}

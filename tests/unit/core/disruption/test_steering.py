@@ -139,6 +139,17 @@ def test_machines_that_must_stay_are_not_let_go() -> None:
         assert costs(steer(cluster(other, machine("node-1"), beside), NOW)) == {"beside": None}
 
 
+def test_a_write_says_what_it_is_for() -> None:
+    """A cost that is set lets a machine empty; one that is taken back belongs to a machine that may not."""
+    view = pool_of_five()
+    kept = cluster(pool(consolidate_after="Never"), machine("node-1"), pod("a", "node-1", annotations=OURS))
+
+    assert {each.because for each in steer(view, NOW) if each.kind == "Pod"} == {
+        "so its machine may empty first"
+    }
+    assert [each.because for each in steer(kept, NOW)] == ["its machine may not empty any more"]
+
+
 def test_nodes_of_others_and_machines_that_leave_are_left_alone() -> None:
     """Nothing is written about what is not ours or will soon not be there."""
     foreign = [each for each in machine("foreign") if isinstance(each, Node)]
@@ -147,6 +158,36 @@ def test_nodes_of_others_and_machines_that_leave_are_left_alone() -> None:
 
     assert tainted(steer(view, NOW)) == {}
     assert costs(steer(view, NOW)) == {}
+
+
+def test_a_node_that_stays_hides_none_that_may_empty() -> None:
+    """Nodes of a pool that is gone, of one that never consolidates and protected ones are passed by."""
+    frozen = pool("frozen", consolidate_after="Never")
+    before = cluster(machine("a", pool="gone"), machine("b", pool="frozen"), machine("c"), frozen)
+    view = pool_of_five()
+    both = msgspec.structs.replace(
+        view,
+        nodes={**before.nodes, **view.nodes},
+        claims={**before.claims, **view.claims},
+        pools={**before.pools, **view.pools},
+    )
+    both = with_node(both, "c", notes={DO_NOT_DISRUPT: "true"})
+
+    assert list(both.nodes)[:3] == ["a", "b", "c"]
+    assert steer(both, NOW) == steer(view, NOW)
+
+
+def test_a_taint_of_ours_stays_where_nothing_is_written() -> None:
+    """A node that leaves keeps it, and so does one of others; a claim without a node has none."""
+    soft = msgspec.convert(SOFT, Taint)
+    foreign = [each for each in machine("foreign") if isinstance(each, Node)]
+    starting = [each for each in machine("starting") if not isinstance(each, Node)]
+    view = cluster(pool(), foreign, starting, machine("going"), machine("ours"))
+    for name in ("foreign", "going", "ours"):
+        view = with_node(view, name, taints=(soft,))
+    view = msgspec.structs.replace(view, marked=frozenset({"going"}))
+
+    assert tainted(unsteer(view)) == {"ours": []}
 
 
 def test_only_so_many_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,3 +220,13 @@ def test_nodes_of_others_hide_none_of_ours() -> None:
 
     assert tainted(steer(view, NOW))
     assert tainted(steer(beside, NOW)) == tainted(steer(view, NOW))
+
+
+def test_those_on_the_emptiest_machine_come_first_whatever_they_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two pods only one is told: the one on the machine with fewer pods, though its name is the last."""
+    monkeypatch.setattr(steering, "MOST", 1)
+    view = cluster(pool(), machine("n1"), machine("n2"), pod("z-0", "n1"), pod("a-0", "n2"), pod("a-1", "n2"))
+
+    assert costs(steer(view, NOW)) == {"z-0": "-8"}

@@ -93,6 +93,7 @@ def keys(view: ClusterView) -> frozenset[str]:
         pytest.param(deployment(type="Recreate"), False, id="pods are recreated"),
         pytest.param(deployment(paused=True), False, id="it is paused"),
         pytest.param(deployment(0), False, id="it wants no pods"),
+        pytest.param(deployment(0, max_surge=1), False, id="it wants no pods, and may add one"),
         pytest.param(deployment(status={"available_replicas": 0}), False, id="a rollout is under way"),
         pytest.param(
             deployment(status={"observed_generation": 2}), False, id="the last change was not observed yet"

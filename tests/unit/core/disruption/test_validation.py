@@ -8,6 +8,7 @@ import msgspec
 
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.nodepool import Budget
+from karpenter.api.pod import Container, ResourceRequirements
 from karpenter.core.disruption.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
 from karpenter.core.disruption.memory import DisruptionMemory
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
@@ -17,6 +18,7 @@ from tests.unit.core.disruption.clusters import MARKET, NOW, decided, facts, kin
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
+    from karpenter.api.pod import Pod
     from karpenter.core.disruption.validation import Validation
     from karpenter.core.state.cluster import ClusterView
 
@@ -214,3 +216,45 @@ def test_every_machine_of_a_command_must_still_be_free_to_go() -> None:
     for name in command.candidates:
         assert why(again(command, view, market=sold, nominated=frozenset({name}))) == "budget"
     assert why(again(command, guarded, market=sold)) == "churn"
+
+
+def test_an_empty_machine_that_the_budget_keeps_is_named() -> None:
+    """The budget's obstacle is that of the first machine of the command, also where it is the only one."""
+    tight = view_of([pool(budgets=(Budget(nodes="0"),)), *machine("m")])
+    found = again(Command(reason=EMPTY, candidates=("m",)), tight)
+
+    assert why(found) == "budget"
+
+
+def needing(name: str, node: str, cpu: str, memory: str, **meta: Any) -> Pod:
+    """Return a pod with requests of its own."""
+    found = pod(name, node, **meta)
+    box = Container(name="main", resources=ResourceRequirements(requests={"cpu": cpu, "memory": memory}))
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=(box,)))
+
+
+def test_the_second_look_fills_nodes_in_the_order_of_the_first() -> None:
+    """
+    Two cores are free on two nodes, 2 GiB beside them on one and nearly 8 GiB on the other.
+
+    The fullest first, the pod of 2 cores takes the one, and the pod of 4 GiB has the other; in order of
+    names there would be no room left for the second.
+    """
+    kept = {"annotations": {DO_NOT_DISRUPT: "true"}}
+    view = view_of(
+        [
+            pool(),
+            *machine("a"),
+            *machine("b"),
+            *machine("c"),
+            needing("x-1", "a", "2", "256Mi"),
+            needing("x-2", "a", "1", "4Gi"),
+            needing("y-1", "b", "2", "256Mi", **kept),
+            needing("z-1", "c", "2", "6Gi", **kept),
+        ]
+    )
+    (command,) = decided(view, strategy="global").commands
+
+    assert command.moves == {"default/x-1": "c", "default/x-2": "b"}
+    assert isinstance(again(command, view, strategy="global"), ValidCommand)
+    assert why(again(command, view, strategy="classic")) == "scheduling"

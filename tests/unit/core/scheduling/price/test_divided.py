@@ -134,6 +134,16 @@ def test_a_spread_that_counts_other_classes_divides_nothing() -> None:
     assert divided._own_spread(data, Counter({group: 2})) is None
 
 
+def test_the_second_spread_divides_where_the_first_counts_other_classes() -> None:
+    """Of two spreads over zones the one that counts the class alone is found, in whichever place it is."""
+    scheduler = scheduler_of(spreads=[spread(ZONE, app="a"), spread(ZONE, app="a", skew=2)])
+    data = scheduler.pod_data[0]
+    first, second = (demand.group for demand in data[0].demands.domains)
+
+    assert divided._own_spread(data, Counter({first: 2, second: 1})) is second
+    assert divided._own_spread(data, Counter({first: 1, second: 2})) is first
+
+
 def test_a_class_is_one_item_in_each_zone() -> None:
     """Five pods over three zones: a zone has two at most, and a third of all as long as nothing is known."""
     scheduler = scheduler_of(5, spreads=[spread(ZONE, app="a", min_domains=3)])

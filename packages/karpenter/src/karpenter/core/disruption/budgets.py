@@ -14,6 +14,7 @@ an argument; the grammar of schedules is in :mod:`karpenter.base.cron`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -197,16 +198,15 @@ class Headroom:
         self._binding: dict[str, str] = {}
         for name, pool in view.pools.items():
             budgets = read_budgets(pool.spec.disruption.budgets)
-            count = size.get(name, 0)
             self._left[name] = headroom(
-                budgets, reason=reason, pool_size=count, disrupting=leaving.get(name, 0), now=now
+                budgets, reason=reason, pool_size=size[name], disrupting=leaving[name], now=now
             )
-            tightest = binding(budgets, reason=reason, pool_size=count, now=now)
+            tightest = binding(budgets, reason=reason, pool_size=size[name], now=now)
             self._binding[name] = str(tightest) if tightest is not None else "none"
 
     def allows(self, candidate: Candidate) -> bool:
         """Return whether one more machine of the candidate's pool may go."""
-        return self._left.get(candidate.pool.name, 0) > 0
+        return self._left[candidate.pool.name] > 0
 
     def take(self, candidate: Candidate) -> None:
         """Use up one."""
@@ -217,7 +217,7 @@ class Headroom:
         left = dict(self._left)
         found = []
         for candidate in candidates:
-            if left.get(candidate.pool.name, 0) > 0:
+            if left[candidate.pool.name] > 0:
                 left[candidate.pool.name] -= 1
                 found.append(candidate)
         return found
@@ -229,19 +229,18 @@ class Headroom:
         return f"the disruption budget of NodePool {pool} ({budget}) allows no more for {self.reason}"
 
 
-def budget_usage(nodes: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+def budget_usage(nodes: Iterable[StateNode]) -> tuple[Counter[str], Counter[str]]:
     """Return how many machines each pool has, and how many of them use up its budgets already."""
-    size: dict[str, int] = {}
-    leaving: dict[str, int] = {}
+    size, leaving = Counter[str](), Counter[str]()
     for node in nodes:
         # Nodes that start, or whose machine is gone, are neither in the total nor among the disrupted:
         # https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets
         if not node.pool or not node.is_initialized or _is_gone(node):
             continue
-        size[node.pool] = size.get(node.pool, 0) + 1
+        size[node.pool] += 1
         # Nodes that are not ready use up budgets too, so that disruption does not add to an outage.
         if node.is_deleting or not node.is_ready:
-            leaving[node.pool] = leaving.get(node.pool, 0) + 1
+            leaving[node.pool] += 1
     return size, leaving
 
 

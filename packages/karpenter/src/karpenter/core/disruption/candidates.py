@@ -132,8 +132,11 @@ def find_candidates(
             held[node.name] = KeptNode(node=node.name, code=code, message=message, hourly=price or 0.0)
             # A claim with a grace period drains in the end, whatever its pods say, so drift may take it:
             # https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod
-            has_grace = node.claim is not None and node.claim.spec.termination_grace_period is not None
-            if found is not None and obstacle is None and has_grace:
+            if (
+                found is not None
+                and obstacle is None
+                and found.claim.spec.termination_grace_period is not None
+            ):
                 eventual.append(found)
         else:
             candidates.append(found)

@@ -95,12 +95,9 @@ class Consolidation:
         found = self._answer(candidates, by_price=afresh).found
         if afresh or not self._may_be_cheaper(candidates, found):
             return found
-        several = self._answer(candidates, by_price=True).found
-        if isinstance(several, RefusedMove) or (
-            isinstance(found, Command) and found.saving >= several.saving
-        ):
-            return found
-        return several
+        both = (found, self._answer(candidates, by_price=True).found)
+        commands = [each for each in both if isinstance(each, Command)]
+        return max(commands, key=lambda each: each.saving, default=found)  # of equal ones the first
 
     def decide_greedily(
         self, candidates: Sequence[Candidate]
@@ -186,9 +183,8 @@ class Consolidation:
         for score in found:
             refused = rejection(score, self._totals[score.pool])
             if refused is not None:
-                known = self.rejected.get(score.pool)
-                if known is None or known.score < score.score:
-                    self.rejected[score.pool] = score
+                known = self.rejected.get(score.pool, score)
+                self.rejected[score.pool] = max(known, score, key=lambda each: each.score)
                 return RefusedMove(*refused)
         return msgspec.structs.replace(command, scores=found) if found else command
 

@@ -226,7 +226,6 @@ class _Pass:
             fullest_first=self._settings.strategy == "global",
         )
         self._resting = memory.pools_at_rest(now)
-        self._failed = memory.claims_at_rest(now)
         self._obstacles: Obstacles = {}
         self._stop = context.stop or (lambda: False)
         self.unreached: frozenset[str] = frozenset()
@@ -268,21 +267,19 @@ class _Pass:
         for node in self._nodes:
             if not node.is_managed or node.name in gone:
                 continue
-            held = self._survey.held.get(node.name)
-            candidate = by_name.get(node.name)
             if node.name in self._obstacles:
-                yield _kept(node.name, candidate, self._obstacles[node.name])
-            elif held is not None or candidate is None:
-                unknown = (DisruptionCode.UNKNOWN, "nothing is known about the node")
-                yield held or _kept(node.name, None, unknown)
+                yield _kept(by_name[node.name], self._obstacles[node.name])
+            elif node.name in self._survey.held:
+                yield self._survey.held[node.name]
             elif commands:
                 message = f"it is looked at again after what goes now ({commands[0].reason})"
-                yield _kept(node.name, candidate, (DisruptionCode.WAITING, message))
+                yield _kept(by_name[node.name], (DisruptionCode.WAITING, message))
             else:
                 # Each explanation is a simulation, and users are told at most every quarter of an hour.
                 closely = node.name not in lately and explained < self._settings.explain
                 explained += effort if closely else 0
-                yield _kept(node.name, candidate, self._explained(candidate, closely=closely))
+                candidate = by_name[node.name]
+                yield _kept(candidate, self._explained(candidate, closely=closely))
 
     def _headroom(self, reason: str) -> Headroom:
         return Headroom(self._nodes, self._view, reason, self._now)
@@ -307,7 +304,7 @@ class _Pass:
     def _may_be_replaced(self, candidate: Candidate) -> bool:
         """Whether the last replacement of a node has not failed a short while ago."""
         rest = self._memory.failed.get(candidate.claim.name)
-        if rest is None or candidate.claim.name not in self._failed:
+        if rest is None or self._now >= rest.until:
             return True
         message = f"its last replacement did not become ready; it is tried again at {rest.until:%H:%M:%S} UTC"
         self._obstacles.setdefault(candidate.name, (DisruptionCode.RESTING, message))
@@ -440,10 +437,9 @@ class _Pass:
         )
 
 
-def _kept(name: str, candidate: Candidate | None, obstacle: Obstacle) -> KeptNode:
+def _kept(candidate: Candidate, obstacle: Obstacle) -> KeptNode:
     code, message = obstacle
-    price = candidate.price if candidate is not None else None
-    return KeptNode(node=name, code=code, message=message, hourly=price or 0.0)
+    return KeptNode(node=candidate.name, code=code, message=message, hourly=candidate.price or 0.0)
 
 
 def _moments(view: ClusterView, now: datetime) -> Iterator[datetime]:
@@ -465,7 +461,7 @@ def _moments(view: ClusterView, now: datetime) -> Iterator[datetime]:
 
 
 def _turns(window: BudgetWindow, now: datetime) -> Iterator[datetime]:
-    """Yield when a window opens next, and when it closes if it is open."""
-    begun = window.schedule.next_after(now - window.duration)
-    closes = begun + window.duration + _TICK if begun is not None and begun <= now else None
-    yield from (moment for moment in (window.schedule.next_after(now), closes) if moment is not None)
+    """Yield when a window opens next, and when the one closes that is open, or is the next."""
+    opens, begun = window.schedule.next_after(now), window.schedule.next_after(now - window.duration)
+    closes = None if begun is None else begun + window.duration + _TICK
+    yield from (moment for moment in (opens, closes) if moment is not None)

@@ -62,7 +62,7 @@ def types_for_variety(node: NewNode) -> int:
             for key, least in template.min_values.items()
         )
 
-    return next(count for count in range(len(names) + 1) if is_enough(count))
+    return next((count for count in range(len(names)) if is_enough(count)), len(names))
 
 
 def _worst(table: PoolOfferingTable, bits: Bits) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ Only annotations of our own are changed: a deletion cost that another controller
 from __future__ import annotations
 
 from heapq import nsmallest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from karpenter.api.labels import (
@@ -106,16 +107,16 @@ def _told(view: ClusterView, bands: Mapping[str, int], now: datetime) -> list[Am
     """Return the writes that tell workloads which pods to give up first, the most useful first."""
     found: list[tuple[int, str, Pod, str | None]] = []
     for node in state_nodes(view):
-        band = bands.get(node.name)
+        band = bands.get(node.name, 0)  # of a node that is to empty it is below zero
         for pod in node.pods if not node.is_deleting else ():
             if not _is_chosen_by_cost(pod) or not is_reschedulable(pod) or do_not_disrupt_reason(pod, now):
                 continue
             notes = pod.metadata.annotations
             cost, ours = notes.get(POD_DELETION_COST), notes.get(DELETION_COST_SET)
-            told = None if band is None else str(band)
+            told = str(band) if band else None
             if cost == ours and cost != told:
-                found.append((band or 0, pod.key, pod, told))
-    return [_cost(pod, told) for *_, pod, told in nsmallest(MOST, found, key=lambda each: each[:2])]
+                found.append((band, pod.key, pod, told))
+    return [_cost(pod, told) for *_, pod, told in nsmallest(MOST, found, key=itemgetter(0, 1))]
 
 
 def _is_chosen_by_cost(pod: Pod) -> bool:

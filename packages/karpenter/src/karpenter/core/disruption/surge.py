@@ -100,19 +100,18 @@ def adds_first(deployment: Deployment) -> bool:
     spec, status = deployment.spec, deployment.status
     rolling = spec.strategy.rolling_update
     wanted = _replicas(deployment)
-    more = _share(
-        _USUAL if rolling is None or rolling.max_surge is None else rolling.max_surge, wanted, up=True
-    )
+    surge = rolling.max_surge if rolling is not None else None
     fewer = rolling.max_unavailable if rolling is not None else None
-    less = _share(_USUAL if fewer is None else fewer, wanted, up=False)
     # In a rollout the status says nothing about the pods that a restart would add.
     settled = status.updated_replicas == status.available_replicas == status.replicas == wanted
     return (
         spec.strategy.type in {"", "RollingUpdate"}
         and not spec.paused
         and wanted > 0
-        and more > 0
-        and not less
+        # A share of surge is rounded up, and one of pods that may be unavailable down:
+        # https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable
+        and _share(_USUAL if surge is None else surge, wanted) > 0
+        and _share(_USUAL if fewer is None else fewer, wanted) < 1
         and settled
         # The status may be older than the spec until the Deployment controller has seen it.
         and status.observed_generation >= deployment.metadata.generation
@@ -134,12 +133,9 @@ def _replicas(deployment: Deployment) -> int:
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
-def _share(value: IntOrString, total: int, *, up: bool) -> int:
+def _share(value: IntOrString, total: int) -> float:
     """Return a count, or a percentage of `total`; nothing when it is neither."""
     match = _SHARE.fullmatch(str(value))
     if match is None:
-        return 0
-    number = int(match[1])
-    if not match[2]:
-        return number
-    return -(-number * total // 100) if up else number * total // 100
+        return 0.0
+    return int(match[1]) * total / 100 if match[2] else int(match[1])

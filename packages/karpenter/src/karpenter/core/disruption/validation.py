@@ -148,10 +148,9 @@ class _Check:
         self._command, self._view, self._catalog, self._now = command, view, catalog, now
         self._context, self._simulated = context, simulated
         self._nodes, self._pdbs = state_nodes(view), PdbLimits(view)
-        # A command that was simulated is about its own nodes alone; the simulation needs to know all of them.
         wanted = frozenset(command.candidates)
         self._survey = find_candidates(
-            self._nodes if simulated is None else [node for node in self._nodes if node.name in wanted],
+            [node for node in self._nodes if node.name in wanted],
             view,
             overlaid_catalog(view, catalog, context.policy.at(now)),
             self._pdbs,

@@ -96,7 +96,7 @@ def _divisions(split: DomainSplit, order: Sequence[int]) -> Iterator[list[int]]:
     """Yield for each count that the emptiest domain may have a division that fills domains in some order."""
     total, domains = split.count + sum(split.already), len(split.items)
     first = max(0, -(-total // domains) - split.max_skew, max(split.already) - split.max_skew)
-    for level in range(1) if split.from_zero else range(first, total // domains + 1):
+    for level in (0,) if split.from_zero else range(first, total // domains + 1):
         counts = [0 if split.from_zero else max(0, level - already) for already in split.already]
         rest = split.count - sum(counts)
         for domain in order:

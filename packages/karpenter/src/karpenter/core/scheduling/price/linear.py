@@ -106,7 +106,7 @@ def _efficient(market: Market) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
     total = market.count @ market.want
     # So many of another have at least its room and cost no more if the other has more of each for its price.
-    room = (market.room[:, total > 0] / np.maximum(market.price, 1e-300)[:, None]).T.copy()
+    room = (market.room[:, total > 0] / np.maximum(market.price, 1e-200)[:, None]).T.copy()
     words = packed(market.fits).T
     kept = np.arange(len(market.price))
     # What replaces a machine that is replaced itself replaces both, so that few are compared at a time.
