@@ -21,6 +21,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import LabelSelector, ObjectMeta
 from karpenter.api.node import Taint
 from karpenter.api.nodepool import Budget, PoolRequirement
+from karpenter.cloud.offerings import mark_unavailable
 from karpenter.core.disruption import preferred
 from karpenter.core.disruption.command import UNDERUTILIZED
 from karpenter.core.disruption.disrupt import RELOOK, SAMPLE, disrupt
@@ -34,7 +35,7 @@ from karpenter.core.disruption.memory import (
     observe,
 )
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
-from karpenter.core.model.catalog import Catalog
+from karpenter.core.model.catalog import Catalog, OfferingName
 from karpenter.core.model.pricing import Commitment, PricePolicy, annotated_preference
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from tests.unit.core.disruption.clusters import (
@@ -88,14 +89,15 @@ def fallen_back(*parts: Resource | list[Resource], **more: Any) -> ClusterView:
     )
 
 
-def sold_out(kinds: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    """Return instance types of which none is to be had."""
-    return tuple(
-        msgspec.structs.replace(
-            each, offerings=tuple(msgspec.structs.replace(o, available=False) for o in each.offerings)
-        )
+def sold_out(kinds: tuple[InstanceType, ...], ways: tuple[str, ...] = BOTH) -> tuple[InstanceType, ...]:
+    """Return instance types of which none is to be had, as a cloud marks them after a failed launch."""
+    names = frozenset(
+        OfferingName.of(each, offering)
         for each in kinds
+        for offering in each.offerings
+        if offering.capacity_type in ways
     )
+    return mark_unavailable(Catalog(types=kinds), names).types
 
 
 def market(best: tuple[InstanceType, ...] = MARKET.types) -> Catalog:
@@ -206,9 +208,10 @@ def test_what_is_known_of_stock_stays_while_something_else_goes() -> None:
     assert found.memory.returnable == first.memory.returnable
 
 
-def test_a_pool_without_stock_keeps_pods_where_they_are() -> None:
+@pytest.mark.parametrize("ways", [BOTH, (ON_DEMAND,)], ids=["all is sold out", "on-demand is sold out"])
+def test_a_pool_without_stock_keeps_pods_where_they_are(ways: tuple[str, ...]) -> None:
     """While the preferred NodePool is sold out a node stays, and says why."""
-    found = decided(fallen_back(), market=market(sold_out(MARKET.types)), **ON)
+    found = decided(fallen_back(), market=market(sold_out(MARKET.types, ways)), **ON)
 
     assert held(found) == {"node-1": "CannotReturn"}
     assert told(found).startswith(

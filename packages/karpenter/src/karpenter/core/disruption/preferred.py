@@ -40,7 +40,15 @@ if TYPE_CHECKING:
 MOST_ASKED: Final = 200
 """About so many nodes one decision asks whether their pods could go back; it goes on from there."""
 
-_OUT_OF_STOCK: Final = frozenset({"NoOfferingAvailable", "LimitReached", "ReservationExhausted"})
+_OUT_OF_STOCK: Final = frozenset(
+    {
+        "LimitReached",
+        "NoInstanceTypeMatches",
+        "NoInstanceTypes",
+        "NoOfferingAvailable",
+        "ReservationExhausted",
+    }
+)
 """What passes. A NodePool that does not suit a pod at all has not lost it by a stock-out."""
 
 
