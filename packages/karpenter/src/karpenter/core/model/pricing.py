@@ -313,10 +313,20 @@ def _rated(kind: str, offering: Offering, rates: Mapping[tuple[str, str], float]
     return msgspec.structs.replace(offering, interruption_rate=rate)
 
 
-def without_commitments(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    """Return instance types at the price that they have once commitments are used up."""
+def without_commitments(
+    types: tuple[InstanceType, ...], left: tuple[tuple[Commitment, float], ...] = ()
+) -> tuple[InstanceType, ...]:
+    """Return instance types at the price that they have once so much is `left` of commitments."""
+
+    def priced(name: str, offering: Offering) -> Offering:
+        listed = part(offering.parts, LIST)
+        still = _first_with(left, name, offering.zone, listed) is not None
+        return offering if still else _uncovered(offering)
+
     return tuple(
-        _replaced(kind, tuple(_uncovered(each) for each in kind.offerings)) if _is_covered(kind) else kind
+        _replaced(kind, tuple(priced(kind.name, each) for each in kind.offerings))
+        if _is_covered(kind)
+        else kind
         for kind in types
     )
 
