@@ -33,6 +33,7 @@ def test_traits() -> None:
     assert passing == {"NoInstanceTypes", "OutOfTime", "Waiting"}
     assert simulated == {
         "CannotMove",
+        "CannotReturn",
         "NoPayback",
         "NoSaving",
         "NotBalanced",
@@ -40,5 +41,5 @@ def test_traits() -> None:
         "SpotToSpotDisabled",
         "WouldUndo",
     }
-    assert quiet == {"CapacityBuffer", "OutOfTime", "StaticCapacity", "Waiting"}
+    assert quiet == {"CapacityBuffer", "OutOfTime", "ReturnPending", "StaticCapacity", "Waiting"}
     assert not DisruptionCode.CANNOT_MOVE.is_about_savings

@@ -199,6 +199,33 @@ def test_commitments_pay_for_as_many_machines_as_they_have() -> None:
     assert plan.because.keys() == {key for node in plan.new_nodes for key in node.pods}
 
 
+def test_what_is_left_of_other_commitments_is_used_too() -> None:
+    """Pods beyond the first commitment go to what another one pays for, and only then to the market."""
+    plan_for = Commitment(kind="SavingsPlan", name="sp", family="m5", hourly=0.3, rate=0.5)
+    zonal = Commitment(kind="ReservedInstance", name="az", instance_type="x1.large", zone="zone-2", count=1)
+    left = ((RESERVED, 2.0), (zonal, 1.0), (plan_for, 0.3))
+    types = whole_prices((CHEAP, OTHER, DEAR), Additions(covered=left))
+    plan = solve_with_commitments(asked(*types, nodes=9), left)
+    paid = [node.purchase for node in plan.new_nodes if node.purchase.price < 0.001]
+
+    assert Counter(bought.instance_type for bought in paid) == {"c5.large": 2, "m5.large": 3, "x1.large": 1}
+    assert {bought.zone for bought in paid if bought.instance_type == "x1.large"} == {"zone-2"}
+    assert ways(plan) == {ON_DEMAND: 6, SPOT: 3}
+    assert plan.cost.hourly == pytest.approx(0.3, abs=1e-4)
+    assert len({node.name for node in plan.new_nodes}) == 9
+
+
+def test_commitments_are_looked_at_so_many_times() -> None:
+    """With one round what is left of the second commitment is not used."""
+    other = Commitment(kind="ReservedInstance", name="ri-2", instance_type="m5.large", count=2)
+    left = ((RESERVED, 2.0), (other, 2.0))
+    types = whole_prices((CHEAP, OTHER), Additions(covered=left))
+    one, two = (solve_with_commitments(asked(*types, nodes=6), left, rounds) for rounds in (1, 2))
+
+    assert ways(one) == {ON_DEMAND: 2, SPOT: 4}
+    assert ways(two) == {ON_DEMAND: 4, SPOT: 2}
+
+
 def test_commitments_that_are_enough_pay_for_everything() -> None:
     """Where nothing is beyond them, one plan is all."""
     plan = solve_with_commitments(covered(CHEAP, left=9.0), ((RESERVED, 9.0),))

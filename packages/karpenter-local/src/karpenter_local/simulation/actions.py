@@ -48,6 +48,12 @@ class AddPool(Action, frozen=True):
     startup: int = 0
     """Seconds for which a startup taint stays on its nodes; 0 for none."""
 
+    weight: int = 0
+    """Which pool is tried first: that of the highest weight."""
+
+    zone: str = ""
+    """The zone of its machines; empty for any."""
+
     kept: ClassVar[bool] = True
 
     def __str__(self) -> str:
@@ -55,6 +61,8 @@ class AddPool(Action, frozen=True):
         limit = f", at most {self.cpu_limit} cores" if self.cpu_limit else ""
         limit += f", always {self.replicas} machines" if self.replicas is not None else ""
         limit += f", at most {self.node_limit} machines" if self.node_limit else ""
+        limit += f", weight {self.weight}" if self.weight else ""
+        limit += f", in {self.zone}" if self.zone else ""
         grace = f", grace {self.grace}" if self.grace else ""
         grace += f", startup taint for {self.startup} s" if self.startup else ""
         budgets = " and ".join(self.budgets) or "none"

@@ -201,6 +201,7 @@ def pool_body(action: AddPool, node_class: Mapping[str, str]) -> Plain:
         "kubernetes.io/os": ["linux"],
         "kubernetes.io/arch": ["amd64"],
         "karpenter.sh/capacity-type": [*action.capacity_types],
+        **({"topology.kubernetes.io/zone": [action.zone]} if action.zone else {}),
     }
     template: Plain = {
         "nodeClassRef": dict(node_class),
@@ -229,6 +230,8 @@ def pool_body(action: AddPool, node_class: Mapping[str, str]) -> Plain:
         spec["limits"] = {"nodes": str(action.node_limit)}
     if action.replicas is not None:
         spec["replicas"] = action.replicas
+    if action.weight:
+        spec["weight"] = action.weight
     return {"metadata": {"name": action.name}, "spec": spec}
 
 

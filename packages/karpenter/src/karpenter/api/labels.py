@@ -75,6 +75,9 @@ NODE_PRICE = "karpenter.sh/node-price"
 VCPU_PRICE = "karpenter.sh/vcpu-price"
 """On NodePools: the same for each vCPU."""
 
+PREFERRED_POOL_PRICE = "karpenter.sh/preferred-pool-price"
+"""On NodePools: what moving pods back to it is worth, as a share of the price of the node that they leave."""
+
 ON_DEMAND_FLOOR = "karpenter.sh/on-demand-floor"
 """On NodePools and pods: how many nodes, or replicas, are kept on demand; a number, or a share in percent."""
 

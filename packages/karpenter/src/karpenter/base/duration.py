@@ -6,6 +6,8 @@ than a microsecond, the rest rounds away from zero, so that a positive duration 
 
 Which durations a field allows is not known here: a field that forbids fractions, signs or
 seconds says so in its own schema.
+
+Truth values are read as Go's flags and environment variables spell them, too.
 """
 
 from __future__ import annotations
@@ -40,6 +42,9 @@ _NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _UNIT: Final = "|".join(_UNITS)
 _GRAMMAR: Final = re.compile(rf"[+-]?(?:0|(?:{_NUMBER}(?:{_UNIT}))+)")
 _PART: Final = re.compile(rf"([0-9]*)\.?([0-9]*)({_UNIT})")
+# What Go's strconv.ParseBool takes, and nothing else: https://pkg.go.dev/strconv#ParseBool
+_ON: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_OFF: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 class DurationError(ValueError):
@@ -127,3 +132,17 @@ def _decimal(number: int, places: int) -> str:
     """Return number / 10^places without trailing zeros."""
     whole, part = divmod(number, 10**places)
     return f"{whole}.{part:0{places}d}".rstrip("0").rstrip(".") if part else str(whole)
+
+
+def parse_switch(text: str) -> bool:
+    """
+    Return the truth value that a text stands for.
+
+    The spellings are those of https://pkg.go.dev/strconv#ParseBool
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    if text in _ON or text in _OFF:
+        return text in _ON
+    raise ValueError(f"{text!r} is not true or false")

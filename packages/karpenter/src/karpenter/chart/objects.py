@@ -162,6 +162,7 @@ _STATED: Final = {
     "VCPU_PRICE": "vcpuPrice",
     "INTERRUPTION_PRICE": "interruptionPrice",
     "SPOT_CONCENTRATION_PRICE": "spotConcentrationPrice",
+    "PREFERRED_POOL_PRICE": "preferredPoolPrice",
     "SURGE_BEFORE_EVICT": "surgeBeforeEvict",
     "STEER_SCALE_DOWN": "steerScaleDown",
     "FLIGHT_RECORD_SIZE": "flightRecordSize",

@@ -312,6 +312,11 @@ _SETTINGS: Final = (
         "0.5",
         "Share by which the next spot machine counts as dearer once all are of one type and zone. Ours.",
     ),
+    ChartValue(
+        "settings.preferredPoolPrice",
+        "0",
+        "Share of a node's price that moving its pods back to a NodePool of higher weight is worth. Ours.",
+    ),
     ChartValue("settings.surgeBeforeEvict", False, "Let successors of single replicas start first. Ours."),
     ChartValue(
         "settings.steerScaleDown", False, "Let workloads shrink on the emptiest machines first. Ours."

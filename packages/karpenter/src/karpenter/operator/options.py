@@ -23,8 +23,7 @@ import msgspec
 from karpenter.api.manifests import read_document
 from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.base.duration import DurationError, parse_duration
-from karpenter.base.switches import parse_switch
+from karpenter.base.duration import DurationError, parse_duration, parse_switch
 from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings
@@ -380,6 +379,14 @@ SETTINGS: Final = (
         ours=True,
     ),
     Setting(
+        "preferred-pool-price",
+        "0",
+        "share of a node's price that moving its pods back to a NodePool of higher weight is worth, per"
+        " hour; 0 leaves them where they are",
+        _number(0.0),
+        ours=True,
+    ),
+    Setting(
         "surge-before-evict",
         "false",
         "start the replacements of single replicas, and of pods that may not be evicted, before eviction",
@@ -495,6 +502,7 @@ def disruption_context(settings: Settings) -> DisruptionContext:
             strategy=settings.consolidation_strategy,
             spot_to_spot=settings.gate("SpotToSpotConsolidation"),
             static_capacity=settings.gate("StaticCapacity"),
+            preferred_price=settings.preferred_pool_price,
             surge=settings.surge_before_evict,
             payback=Payback(
                 within=settings.consolidation_payback,

@@ -187,6 +187,7 @@ def _command(command: Command) -> dict[str, Any]:
         "hourly_before": command.hourly_before,
         "hourly_after": command.hourly_after,
         "pods_moved": command.pods_moved,
+        **({"preferred": command.preferred} if command.preferred else {}),
     }
 
 

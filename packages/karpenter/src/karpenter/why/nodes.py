@@ -77,6 +77,10 @@ def node_sentence(is_managed: bool, command: Command | None, kept: KeptNode | No
         return "It stays: it has no NodeClaim, so Karpenter neither bought it nor removes it."
     if command is not None:
         saved = (command.hourly_before - command.hourly_after) * HOURS_A_MONTH
+        if command.preferred:
+            cost = f"saves ${saved:,.2f}" if saved >= 0 else f"costs ${-saved:,.2f}"
+            back = f"its pods go back to NodePool {command.destinations}, which has a higher weight"
+            return f"It would go now ({command.reason}): {back}; that {cost} a month."
         return f"It would go now ({command.reason}), which saves ${saved:,.2f} a month."
     if kept is not None:
         return f"It stays: {kept.message}."

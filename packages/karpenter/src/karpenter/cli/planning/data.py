@@ -76,6 +76,7 @@ def disruption_data(decision: DisruptionDecision, names: Mapping[str, str]) -> d
                 "hourlyBefore": round(command.hourly_before, _DIGITS),
                 "hourlyAfter": round(command.hourly_after, _DIGITS),
                 "podsMoved": command.pods_moved,
+                **({"backTo": list(command.preferred)} if command.preferred else {}),
             }
             for command in decision.commands
         ],

@@ -8,6 +8,7 @@ every pending pod, expired claims are deleted, and nodes that pending pods fit o
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -127,7 +128,8 @@ def _disrupt(
         now=now,
         context=msgspec.structs.replace(
             context,
-            settings=msgspec.structs.replace(context.settings, prove=True),
+            # A plan has no past in which stock could have come and gone.
+            settings=msgspec.structs.replace(context.settings, prove=True, return_after=timedelta()),
             nominated=frozenset(
                 node.name
                 for node in state_nodes(view)

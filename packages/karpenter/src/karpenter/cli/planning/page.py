@@ -288,8 +288,12 @@ def show_disruption(decision: DisruptionDecision, console: Console) -> None:
         console.print(
             f"{counted(gone, 'machine')} → {new}, {money(before)} → {money(after)} an hour, "
             f"${before * HOURS_A_MONTH:,.2f} → ${after * HOURS_A_MONTH:,.2f} a month "
-            f"(${(before - after) * HOURS_A_MONTH:,.2f} saved), {counted(moved, 'pod')} moved."
+            f"(${abs(before - after) * HOURS_A_MONTH:,.2f} {'saved' if after <= before else 'more'}), "
+            f"{counted(moved, 'pod')} moved."
         )
+        back = sorted({each.destinations for each in decision.commands if each.preferred})
+        if back:
+            console.print(f"Pods go back to NodePool {', '.join(back)}, which has a higher weight.")
     else:
         console.print("No machine would go now.")
     if decision.bound is not None and decision.bound.nodes:
@@ -324,7 +328,7 @@ def _commands(decision: DisruptionDecision, width: int) -> RenderableType:
                 str(command.pods_moved),
                 money(command.hourly_before),
                 money(command.hourly_after),
-                f"${command.saving * HOURS_A_MONTH:,.2f}",
+                f"{'-' if command.saving < 0 else ''}${abs(command.saving) * HOURS_A_MONTH:,.2f}",
             ]
         )
     return fitted(columns, rows, width, title="Machines that would go")

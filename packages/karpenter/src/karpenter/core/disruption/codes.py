@@ -16,6 +16,7 @@ class DisruptionCode(StrEnum):
 
     BUDGET = "Budget"
     CANNOT_MOVE = "CannotMove"
+    CANNOT_RETURN = "CannotReturn"
     CAPACITY_BUFFER = "CapacityBuffer"
     CONSOLIDATE_AFTER = "ConsolidateAfter"
     DELETING = "Deleting"
@@ -35,6 +36,7 @@ class DisruptionCode(StrEnum):
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     POD_DO_NOT_DISRUPT = "PodDoNotDisrupt"
     RESTING = "Resting"
+    RETURN_PENDING = "ReturnPending"
     SPOT_TO_SPOT_DISABLED = "SpotToSpotDisabled"
     STATIC_CAPACITY = "StaticCapacity"
     UNPRICED = "Unpriced"
@@ -73,6 +75,7 @@ _PASSING = frozenset(
 _SIMULATED = frozenset(
     {
         DisruptionCode.CANNOT_MOVE,
+        DisruptionCode.CANNOT_RETURN,
         DisruptionCode.NO_PAYBACK,
         DisruptionCode.NO_SAVING,
         DisruptionCode.NOT_BALANCED,
@@ -94,6 +97,7 @@ _NOT_ANNOUNCED = frozenset(
     {
         DisruptionCode.CAPACITY_BUFFER,
         DisruptionCode.OUT_OF_TIME,
+        DisruptionCode.RETURN_PENDING,
         DisruptionCode.STATIC_CAPACITY,
         DisruptionCode.WAITING,
     }

@@ -51,6 +51,12 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     hourly_before: float = 0.0
     hourly_after: float = 0.0
     pods_moved: int = 0
+    preferred: tuple[str, ...] = ()
+    """NodePools of higher weight that its pods go back to, whatever that saves; empty for other commands."""
+
+    preference: float = 0.0
+    """What going back is worth per hour, besides the saving."""
+
     scores: tuple[MoveScore, ...] = ()
     """How the command scores, for each NodePool with the policy Balanced."""
 
@@ -68,6 +74,12 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         if self.reason == UNDERUTILIZED:
             return "single" if len(self.candidates) == 1 else "multi"
         return "empty" if self.reason == EMPTY else ""
+
+    @property
+    def destinations(self) -> str:
+        """The NodePools that its pods go back to, as words; empty for other commands."""
+        bought = {node.pool for node in self.replacements} if self.preferred else ()
+        return " and ".join(sorted(bought)) or " or ".join(self.preferred)
 
     @property
     def saving(self) -> float:

@@ -44,6 +44,13 @@ from karpenter.core.disruption.events import candidate_events, kept_events, scor
 from karpenter.core.disruption.global_search import consolidate_globally, least_cost
 from karpenter.core.disruption.memory import DisruptionMemory, undoes
 from karpenter.core.disruption.multinodeconsolidation import consolidate_classic
+from karpenter.core.disruption.preferred import (
+    ReturnRules,
+    ReturnSurvey,
+    pool_weights,
+    preferences,
+    return_to_preferred,
+)
 from karpenter.core.disruption.simulate import Simulator
 from karpenter.core.disruption.staticdrift import cheapest_node, note_static_gate, replace_static_drifted
 from karpenter.core.disruption.validation import PERIOD, WAIT
@@ -79,6 +86,9 @@ UNEXPLAINED: Final = "no saving was found"
 
 RELOOK: Final = timedelta(minutes=5)
 """Time after which a decision is made again though nothing has changed."""
+
+SAMPLE: Final = timedelta(minutes=1)
+"""Time after which it is looked again at nodes whose pods may soon go back to a preferred NodePool."""
 
 _MOST_REPLACEMENTS: Final = 100
 _WAITING_PODS: Final = 20
@@ -143,6 +153,8 @@ def disrupt(
         memory=msgspec.structs.replace(
             memory,
             commands=memory.commands + len(commands),
+            returnable=found.returns.returnable,
+            asked=found.returns.asked,
             overdue=found.unreached,
             explained={
                 **memory.lately_explained(now),
@@ -150,7 +162,9 @@ def disrupt(
             },
             fruitless=context.fingerprint if fruitless else None,
             # Everything else that changes a decision changes the fingerprint.
-            fruitless_until=min(next_moment(view, now) or now + RELOOK, now + RELOOK) if fruitless else None,
+            fruitless_until=min(next_moment(view, now) or now + RELOOK, now + found.relook)
+            if fruitless
+            else None,
         ),
         validate_after=WAIT if late else 0.0,
     )
@@ -230,6 +244,14 @@ class _Pass:
         self._stop = context.stop or (lambda: False)
         self.unreached: frozenset[str] = frozenset()
         """Drifted nodes that there was no time for."""
+
+        self.returns = ReturnSurvey(returnable=memory.returnable, asked=memory.asked)
+        """Nodes whose pods may go back to preferred NodePools."""
+
+    @property
+    def relook(self) -> timedelta:
+        """After which time to decide again though nothing has changed."""
+        return SAMPLE if self.returns.returnable else RELOOK
 
     @property
     def rejected(self) -> tuple[MoveScore, ...]:
@@ -366,7 +388,34 @@ class _Pass:
                 self._stop,
                 least=self._payback.least,
             )
-        return [command for command in found if self._is_worth_it(command)]
+        worthwhile = [command for command in found if self._is_worth_it(command)]
+        return worthwhile or self._preferred(ready, headroom)
+
+    def _preferred(self, ready: Sequence[Candidate], headroom: Headroom) -> list[Command]:
+        """Return what brings pods back to NodePools of higher weight, where that is asked for."""
+        wanted = preferences(self._view.pools, self._settings.preferred_price)
+        if wanted:
+            rules = ReturnRules(
+                preferences=wanted,
+                weights=pool_weights(self._view.pools),
+                payback=self._payback,
+                past=self._memory.past,
+                no_return=self._settings.no_return,
+                after=self._settings.return_after,
+                by_price=self._settings.strategy == "global",
+                now=self._now,
+            )
+            self.returns = return_to_preferred(
+                ready,
+                self._simulator,
+                headroom,
+                rules,
+                self._stop,
+                known=self._memory.returnable,
+                asked=self._memory.asked,
+            )
+            self._obstacles |= self.returns.obstacles
+        return list(self.returns.commands)
 
     def _may_be_consolidated(self, candidate: Candidate) -> bool:
         obstacle = consolidation_obstacle(candidate, self._resting)

@@ -181,9 +181,10 @@ def _text(command: Command, pools: Iterable[str]) -> str:
     names = ", ".join(command.candidates)
     arrow = f" -> [{len(command.replacements)} replacement(s)]" if command.replacements else ""
     owners = ",".join(sorted(set(pools)))
+    back = f", back to NodePool {command.destinations}" if command.preferred else ""
     return (
         f"{command.reason}/{command.number:04d}: {command.decision}: nodepools=[{owners}]: [{names}]{arrow}"
-        f" (savings: ${command.saving:.2f})"
+        f" (savings: ${command.saving:.2f}){back}"
     )
 
 

@@ -61,6 +61,9 @@ _ENOUGH: Final = 5
 _MEMORY: Final = timedelta(days=2)
 _HOUR: Final = timedelta(hours=1)
 
+RETURN_HOLD: Final = timedelta(hours=4)
+"""How long pods that went back to a preferred NodePool and fell back again stay where they are."""
+
 GRACE: Final = timedelta(minutes=2)
 """How long pods may take to run again once their nodes are gone."""
 
@@ -187,7 +190,8 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether a command earns its price back in time."""
         if not self.within:
             return True
-        return command.saving * (self.within / _HOUR) >= self.price(command, candidates)
+        earned = (command.saving + command.preference) * (self.within / _HOUR)
+        return earned >= self.price(command, candidates)
 
 
 class PastCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,12 +201,18 @@ class PastCommand(msgspec.Struct, frozen=True, kw_only=True):
     removed: Machines
     added: Machines
     workloads: frozenset[str]
+    returned: frozenset[str] = frozenset()
+    """Claims whose pods went back to a preferred NodePool."""
 
 
 def past_command(command: Command, candidates: Sequence[Candidate], now: datetime) -> PastCommand:
     """Return what is worth remembering of a command."""
     return PastCommand(
-        when=now, removed=_removed(candidates), added=_added(command), workloads=_workloads(candidates)
+        when=now,
+        removed=_removed(candidates),
+        added=_added(command),
+        workloads=_workloads(candidates),
+        returned=frozenset(each.claim.name for each in candidates if command.preferred),
     )
 
 
@@ -222,6 +232,27 @@ def undoes(
         and bool(removed & each.added)
         and bool(workloads & each.workloads)
         for each in past
+    )
+
+
+def returned_at(candidate: Candidate, past: Iterable[PastCommand], now: datetime) -> datetime | None:
+    """
+    Return when pods of a node's workloads last went back to a preferred NodePool, before the node was there.
+
+    So they have fallen back since. None where that was never, or is forgotten by now.
+    """
+    since, mine = candidate.claim.metadata.creation_timestamp, _workloads([candidate])
+    return max(
+        (
+            each.when
+            for each in past
+            if each.returned
+            and now - each.when < RETURN_HOLD
+            and since is not None
+            and each.when < since
+            and not mine.isdisjoint(each.workloads)
+        ),
+        default=None,
     )
 
 
@@ -376,6 +407,12 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
     failed: Mapping[str, RestPeriod] = {}
     """Claims whose replacements failed, by name, and until when they are not replaced."""
 
+    returnable: Mapping[str, datetime] = {}
+    """Nodes whose pods could go back to a preferred NodePool, and since when."""
+
+    asked: str = ""
+    """The last node that was asked about going back, where there was no time for all."""
+
     overdue: frozenset[str] = frozenset()
     """Drifted nodes that the last decision had no time for."""
 
@@ -424,9 +461,10 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
         self, command: Command, candidates: Sequence[Candidate], now: datetime, *, kept_for: timedelta
     ) -> DisruptionMemory:
         """Return the memory once a command is carried out; it is `kept_for` so long."""
-        recent = [each for each in self.past if now - each.when < kept_for]
+        longest = max(kept_for, RETURN_HOLD)
+        recent = [each for each in self.past if now - each.when < (longest if each.returned else kept_for)]
         savings = self.savings
-        if command.reason == UNDERUTILIZED:
+        if command.reason == UNDERUTILIZED and not command.preferred:
             savings = record_savings(savings, {each.pool.name for each in candidates}, now)
         past = (*recent, past_command(command, candidates, now))
         return msgspec.structs.replace(self, past=past, savings=savings)
@@ -484,9 +522,16 @@ def observe(
                 missed.append(MissedOutcome(pool=pool, share=share, moved=each.moved, rest=rest))
     unreadable = unreadable_budgets(view)
     claims = frozenset(view.claims)
+    failed = frozenset(name for each in finished for name in each.failed)
     return Observation(
         memory=msgspec.structs.replace(
             memory,
+            past=tuple(
+                msgspec.structs.replace(each, returned=each.returned - failed)
+                if each.returned & failed
+                else each
+                for each in memory.past
+            ),
             start_ups=(*memory.start_ups, *start_ups)[-_START_UPS:],
             expected=tuple(each for each in expected if each not in due),
             resting={name: rest for name, rest in resting.items() if name in view.pools},

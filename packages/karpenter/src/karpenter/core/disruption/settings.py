@@ -28,6 +28,12 @@ class DisruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
     no_return: timedelta = timedelta(hours=1)
     """For how long a command may not be undone by another."""
 
+    preferred_price: float = 0.0
+    """What going back to a NodePool of higher weight is worth, as a share of the node's price; 0: nothing."""
+
+    return_after: timedelta = timedelta(minutes=5)
+    """For how long going back must have been possible."""
+
     surge: bool = False
     """Whether successors of pods that must not be missed are started before they are evicted."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter.api.labels import HOSTNAME, ZONE
+from karpenter.api.labels import HOSTNAME, NODEPOOL, ZONE
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.sweep import FreeResources, least_requests, memory_per_cpu
 from karpenter.core.model.hostportusage import host_ports
@@ -44,6 +44,7 @@ from karpenter.core.scheduling.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from karpenter.api.meta import LabelSelector
@@ -316,6 +317,18 @@ class Simulator:
         found = copy(self)
         removed = [self._nodes[name] for name in command.candidates]
         found._cluster = self._cluster.after(command, removed)  # noqa: SLF001  one of us
+        return found
+
+    def within(self, pools: AbstractSet[str]) -> Simulator:
+        """Return what simulates the same cluster where pods may go to some NodePools only."""
+        base = self._cluster.problem
+        problem = msgspec.structs.replace(
+            base,
+            pools=tuple(pool for pool in base.pools if pool.name in pools),
+            nodes=tuple(node for node in base.nodes if node.labels.get(NODEPOOL) in pools),
+        )
+        found = copy(self)
+        found._cluster = msgspec.structs.replace(self._cluster, problem=problem)  # noqa: SLF001  one of us
         return found
 
     def without(

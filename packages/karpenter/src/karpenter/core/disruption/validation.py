@@ -209,7 +209,11 @@ class _Check:
         # cost; so only the places on nodes that stay are checked.
         if len(command.replacements) > 1:
             return _stranded(simulator.lost(command))
-        found = simulator.without(going)
+        if command.preferred:
+            by_price = context.settings.strategy == "global"
+            found = simulator.within(frozenset(command.preferred)).without(going, by_price=by_price)
+        else:
+            found = simulator.without(going)
         return _stranded(found.stranded) or _differs(command.replacements, found.replacements)
 
 

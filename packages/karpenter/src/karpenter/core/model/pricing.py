@@ -30,6 +30,7 @@ from karpenter.api.labels import (
     NODE_PRICE,
     ON_DEMAND,
     ON_DEMAND_FLOOR,
+    PREFERRED_POOL_PRICE,
     SPOT,
     VCPU_PRICE,
     ZONE,
@@ -217,6 +218,17 @@ def annotated_price(annotations: Mapping[str, str], key: str, default: float) ->
     return float(text), ""
 
 
+def annotated_preference(annotations: Mapping[str, str], default: float) -> tuple[float, str]:
+    """Return what moving pods back to a NodePool is worth, and what is wrong with its annotation."""
+    text = annotations.get(PREFERRED_POOL_PRICE, "")
+    if not text:
+        return default, ""
+    if not _AMOUNT.fullmatch(text):
+        problem = f"annotation {PREFERRED_POOL_PRICE} is {excerpt(text)}: expected a share such as 0.1"
+        return default, problem
+    return float(text), ""
+
+
 def annotated_floor(annotations: Mapping[str, str]) -> tuple[Floor | None, str]:
     """Return how much of a NodePool is kept on demand, and what is wrong with its annotation."""
     text = annotations.get(ON_DEMAND_FLOOR, "")
@@ -240,6 +252,7 @@ def additions(
     node, wrong_node = annotated_price(annotations, NODE_PRICE, policy.node)
     vcpu, wrong_vcpu = annotated_price(annotations, VCPU_PRICE, policy.vcpu)
     _, wrong_floor = annotated_floor(annotations)
+    _, wrong_preference = annotated_preference(annotations, 0.0)
     found = Additions(
         volumes=volume_hourly(volumes, catalog),
         public_ipv4=catalog.public_ipv4_price if public_ipv4 else 0.0,
@@ -249,7 +262,7 @@ def additions(
         factors=tuple(sorted(policy.factors.items())),
         covered=left,
     )
-    return found, tuple(each for each in (wrong_node, wrong_vcpu, wrong_floor) if each)
+    return found, tuple(each for each in (wrong_node, wrong_vcpu, wrong_floor, wrong_preference) if each)
 
 
 _priced: OrderedDict[tuple[int, Additions], tuple[tuple[InstanceType, ...], tuple[InstanceType, ...]]] = (
@@ -300,10 +313,20 @@ def _rated(kind: str, offering: Offering, rates: Mapping[tuple[str, str], float]
     return msgspec.structs.replace(offering, interruption_rate=rate)
 
 
-def without_commitments(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    """Return instance types at the price that they have once commitments are used up."""
+def without_commitments(
+    types: tuple[InstanceType, ...], left: tuple[tuple[Commitment, float], ...] = ()
+) -> tuple[InstanceType, ...]:
+    """Return instance types at the price that they have once so much is `left` of commitments."""
+
+    def priced(name: str, offering: Offering) -> Offering:
+        listed = part(offering.parts, LIST)
+        still = _first_with(left, name, offering.zone, listed) is not None
+        return offering if still else _uncovered(offering)
+
     return tuple(
-        _replaced(kind, tuple(_uncovered(each) for each in kind.offerings)) if _is_covered(kind) else kind
+        _replaced(kind, tuple(priced(kind.name, each) for each in kind.offerings))
+        if _is_covered(kind)
+        else kind
         for kind in types
     )
 

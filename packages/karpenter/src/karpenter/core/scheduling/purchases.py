@@ -4,7 +4,7 @@ What is bought for the new nodes of a plan, beyond the cheapest offering of each
 The solver prices every node by itself. Three things depend on all of them together, and are settled here:
 
 - Commitments are finite. Nodes that a commitment pays for are kept, as many as it pays for, and the pods of
-  the others are solved again at the prices that hold once it is used up.
+  the others are solved again at the prices that hold once it is used up, with what others have left.
 - A NodePool may keep some of its nodes on demand (the annotation ``karpenter.sh/on-demand-floor``).
 - Many spot machines of one type in one zone are lost together. The next one counts as dearer the more there
   are, so that some go to other types and zones where those cost little more.
@@ -55,6 +55,9 @@ UNNOTICED: Final = 20
 
 _MOST: Final = 256
 """Offerings that are considered for one node, the cheapest first."""
+
+_ROUNDS: Final = 4
+"""How often pods are solved for commitments that are left, before the rest is bought without any."""
 
 _ROUNDING: Final = 1e-9
 
@@ -119,12 +122,14 @@ def after_purchases(pool: Pool, nodes: Sequence[NewNode]) -> Pool:
     return msgspec.structs.replace(pool, limits=left)
 
 
-def solve_with_commitments(problem: Problem, left: tuple[tuple[Commitment, float], ...]) -> Plan:
+def solve_with_commitments(
+    problem: Problem, left: tuple[tuple[Commitment, float], ...], rounds: int = _ROUNDS
+) -> Plan:
     """
     Return the plan for a problem in which commitments have so much left.
 
     In the pools of the problem what a commitment could pay for costs next to nothing. Of the nodes that are
-    bought so, the fullest come first.
+    bought so, the fullest come first. After so many `rounds` what is left is not used any more.
     """
     plan = solve(problem)
     covered = [node for node in plan.new_nodes if part(node.purchase.parts, COMMITMENT)]
@@ -140,7 +145,8 @@ def solve_with_commitments(problem: Problem, left: tuple[tuple[Commitment, float
             kept.append(_as_covered(node))
     if len(kept) == len(covered):
         return _exchanged(plan, {node.name: node for node in kept})
-    return _combined(plan, kept, solve(_remaining(problem, kept)))
+    left = left if rounds > 1 else ()
+    return _combined(plan, kept, solve_with_commitments(_remaining(problem, kept, left), left, rounds - 1))
 
 
 def _fullness(node: NewNode) -> float:
@@ -163,8 +169,10 @@ def _as_covered(node: NewNode) -> NewNode:
     return found if found is not None and keeps_variety(found) else node
 
 
-def _remaining(problem: Problem, kept: Sequence[NewNode]) -> Problem:
-    """Return the problem of the other pods, with the kept nodes full and commitments used up."""
+def _remaining(
+    problem: Problem, kept: Sequence[NewNode], left: tuple[tuple[Commitment, float], ...]
+) -> Problem:
+    """Return the problem of the other pods, with the kept nodes full and so much left of commitments."""
     by_key = {pod.key: pod for pod in problem.pods}
     placed = {key: node.name for node in kept for key in node.pods}
     names = {node.name: f"{number}/{node.name}" for number, node in enumerate(kept)}  # no node is called that
@@ -185,7 +193,9 @@ def _remaining(problem: Problem, kept: Sequence[NewNode]) -> Problem:
             *(BoundPod(by_key[key], names[name]) for key, name in placed.items()),
         ),
         topology_nodes=(*problem.topology_nodes, *places),
-        pools=tuple(msgspec.structs.replace(pool, types=without_commitments(pool.types)) for pool in pools),
+        pools=tuple(
+            msgspec.structs.replace(pool, types=without_commitments(pool.types, left)) for pool in pools
+        ),
     )
 
 
