@@ -1,7 +1,7 @@
 """
-Durations as Go writes them: ``90s``, ``1h30m``, ``1.5h``, ``-250ms``; and the word ``Never``.
+Durations as Go writes them: ``90s``, ``1h30m``, ``1.5h``, ``-250ms``; the word ``Never``; and truth values.
 
-Read exactly, in nanoseconds. As a :class:`~datetime.timedelta`, which knows nothing finer
+Durations are read exactly, in nanoseconds. As a :class:`~datetime.timedelta`, which knows nothing finer
 than a microsecond, the rest rounds away from zero, so that a positive duration stays one.
 
 Which durations a field allows is not known here: a field that forbids fractions, signs or
@@ -40,6 +40,10 @@ _NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _UNIT: Final = "|".join(_UNITS)
 _GRAMMAR: Final = re.compile(rf"[+-]?(?:0|(?:{_NUMBER}(?:{_UNIT}))+)")
 _PART: Final = re.compile(rf"([0-9]*)\.?([0-9]*)({_UNIT})")
+
+# What Go's strconv.ParseBool takes, and nothing else: https://pkg.go.dev/strconv#ParseBool
+_ON: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_OFF: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 class DurationError(ValueError):
@@ -127,3 +131,15 @@ def _decimal(number: int, places: int) -> str:
     """Return number / 10^places without trailing zeros."""
     whole, part = divmod(number, 10**places)
     return f"{whole}.{part:0{places}d}".rstrip("0").rstrip(".") if part else str(whole)
+
+
+def parse_switch(text: str) -> bool:
+    """
+    Return the truth value that a flag or an environment variable stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    if text in _ON or text in _OFF:
+        return text in _ON
+    raise ValueError(f"{text!r} is not true or false")

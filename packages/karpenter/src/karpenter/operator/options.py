@@ -23,8 +23,7 @@ import msgspec
 from karpenter.api.manifests import read_document
 from karpenter.api.meta import InvalidObject
 from karpenter.api.pod import TopologySpreadConstraint
-from karpenter.base.duration import DurationError, parse_duration
-from karpenter.base.switches import parse_switch
+from karpenter.base.duration import DurationError, parse_duration, parse_switch
 from karpenter.cloud.cloudprovider import ProviderSetting
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.disruption.settings import DisruptionContext, DisruptionSettings

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
-from karpenter.base.duration import DurationError, parse_duration
-from karpenter.base.switches import parse_switch
+from karpenter.base.duration import DurationError, parse_duration, parse_switch
 from karpenter.cloud.cloudprovider import ProviderSetting
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.base.switches import parse_switch
+from karpenter.base.duration import parse_switch
 
 
 @pytest.mark.parametrize(
