@@ -12,13 +12,14 @@ import json
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from hypothesis import strategies as st
 
+from karpenter.api import manifests as reading
 from karpenter.api.manifests import documents_or_refusals, read_documents
-from karpenter.api.meta import InvalidObject
+from karpenter.api.meta import MAX_DEPTH, InvalidObject
 from karpenter.api.pod import Pod
 from karpenter.api.validation.documents import check_document
 from karpenter.base.clock import SystemClock
@@ -85,6 +86,30 @@ YAML: Final = (
     "\x00",
     "\x85",
     "\ufeff",
+)
+LINES: Final = (
+    "a: ",
+    "b:\n",
+    "  c: d\n",
+    "  - e\n",
+    "- f: g\n",
+    "  h: 'i'\n",
+    '"j": k # l\n',
+    "  m: |\n",
+    "    n\n",
+    "o: p\n",
+    "# q\n",
+    "r: {}\n",
+    "s: []\n",
+    "yes",
+    "0644",
+    "--- ",
+    "...\n",
+    "''",
+    " #",
+    " ",
+    "-",
+    "\r\n",
 )
 OBJECTS: Final = (
     "apiVersion: v1\n",
@@ -350,6 +375,31 @@ def manifests(text: str) -> None:
             str(outcome)
 
 
+def same_as_libyaml(text: str) -> None:
+    """Read YAML by lines, and with libyaml alone: the documents, the refusal and the notes are the same."""
+    for repeated in (False, True):
+        notes: tuple[list[str], list[str]] = ([], [])
+        found: list[Any] = []
+        expected: list[Any] = []
+        try:
+            found.extend(reading._yaml_documents(text, notes[0] if repeated else None))
+        except reading._NOT_YAML as error:
+            found.append(str(reading._refusal(error, "f.yaml")))
+        budget = len(text) + reading._MAX_EXPANSION
+        try:
+            expected.extend(
+                reading._libyaml_documents(text, MAX_DEPTH, budget, notes[1] if repeated else None)
+            )
+        except reading._NOT_YAML as error:
+            expected.append(str(reading._refusal(error, "f.yaml")))
+        assert _not_empty(found) == _not_empty(expected)
+        assert notes[0] == notes[1]
+
+
+def _not_empty(documents: list[Any]) -> str:
+    return repr([each for each in documents if each is not None])
+
+
 def quantities(text: str) -> None:
     """Read a quantity, and what is written of it."""
     with suppress(QuantityError):
@@ -451,6 +501,7 @@ def helm_values(text: str) -> None:
 FAMILIES: Final = ("AL2", "AL2023", "Bottlerocket", "Windows2022", "Custom")
 TARGETS: Final[dict[str, tuple[tuple[str, ...], Callable[[str], None]]]] = {
     "manifests": ((*OBJECTS, *YAML, *JSON), manifests),
+    "YAML by lines": ((*LINES, *YAML), same_as_libyaml),
     "quantities": (NUMBERS, quantities),
     "cron": (CRON, cron),
     "CEL selectors": ((*CEL, "\ud800"), selectors),

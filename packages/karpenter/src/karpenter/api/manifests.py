@@ -33,6 +33,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from karpenter.api.block_yaml import BlockReader, NotBlockYAML, is_ordinary, split_documents
 from karpenter.api.kinds import KINDS
 from karpenter.api.meta import MAX_DEPTH, InvalidObject, convert, name_of
 
@@ -87,6 +88,9 @@ class _OverLimitError(_UnreadableError):
     refusal = YAMLOverLimit
 
 
+_NOT_YAML: Final = (yaml.YAMLError, UnicodeError, _UnreadableError)
+
+
 def read_document(text: str, *, source: str) -> Any:
     """
     Return the first document of a text as plain data; None if all are empty.
@@ -114,20 +118,52 @@ def read_documents(text: str, *, source: str, repeated: list[str] | None = None)
         else:
             yield document
             return
-    loader = None
     try:
-        loader = yaml.CSafeLoader(text)
+        for document in _yaml_documents(text, repeated):
+            if document is not None:
+                yield document
+    except _NOT_YAML as error:
+        raise _refusal(error, source) from error
+
+
+def _yaml_documents(text: str, repeated: list[str] | None) -> Iterator[Any]:
+    """Yield the documents that are in block style, and from the first that is not on, what libyaml reads."""
+    start = 0
+    if is_ordinary(text):
+        reader = BlockReader(_word, _read_entry)
+        try:
+            for start, document in split_documents(text):  # noqa: B007  where the rest begins is needed below
+                yield reader.read(document)
+        except NotBlockYAML:
+            pass
+        else:
+            return
+    rest = "\n" * text.count("\n", 0, start) + text[start:]  # lines keep their numbers
+    yield from _libyaml_documents(rest, MAX_DEPTH, len(text) + _MAX_EXPANSION, repeated)
+
+
+def _libyaml_documents(text: str, depth: int, budget: int, repeated: list[str] | None) -> Iterator[Any]:
+    loader = yaml.CSafeLoader(text)
+    try:
         while loader.check_event():
             if type(loader.get_event()) is DocumentStartEvent:
-                budget = len(text) + _MAX_EXPANSION
-                document = _Reader(loader.get_event, budget=budget, repeated=repeated).read()
-                if document is not None:
-                    yield document
-    except (yaml.YAMLError, UnicodeError, _UnreadableError) as error:
-        raise _refusal(error, source) from error
+                yield _Reader(loader.get_event, budget=budget, repeated=repeated).read(depth)
     finally:
-        if loader is not None:
-            loader.dispose()
+        loader.dispose()
+
+
+def _read_entry(text: str) -> Any:
+    """
+    Return the only value of a text.
+
+    It may not have more values than characters, so that all entries together stay in the budget of
+    their document.
+    """
+    try:
+        (found,) = _libyaml_documents(text, MAX_DEPTH // 2, len(text), None)
+    except (*_NOT_YAML, ValueError) as error:
+        raise NotBlockYAML from error
+    return found
 
 
 def _may_be_json(text: str) -> bool:
@@ -164,9 +200,9 @@ class _Reader:
         self._least = MAX_DEPTH
         """The least depth that was left anywhere in the value that is being read."""
 
-    def read(self) -> Any:
-        """Return the document that has just begun."""
-        return self._value(self._event(), MAX_DEPTH)
+    def read(self, depth: int) -> Any:
+        """Return the document that has just begun, which is nested no deeper than `depth`."""
+        return self._value(self._event(), depth)
 
     def _value(self, event: Any, depth: int) -> Any:
         # Half of the time of reading is spent here, so the most frequent events come first.
@@ -280,6 +316,11 @@ def _resolve(text: str, event: Event) -> Any:
             raise _UnreadableError("a number is too long", event.start_mark)
         return text
     return _meaning(text)
+
+
+def _word(text: str) -> Any:
+    """Return what a word without quotes stands for that is no longer than a number may be."""
+    return _meaning(text) if text[0] in _BEGINNINGS else text
 
 
 @lru_cache(maxsize=4096)
