@@ -9,7 +9,7 @@ import yaml
 from karpenter.api.node import Taint
 from karpenter.cloud.aws.amifamily.bootstrap.mime import parse_archive
 from karpenter.cloud.aws.amifamily.resolver import node_labels, node_taints
-from karpenter.cloud.aws.tags import tags_of
+from karpenter.cloud.aws.labels import tags_of
 from karpenter.cloud.errors import NodeClassNotReady
 from tests.unit.cloud.aws.amifamily.test_resolver import cooked, data
 from tests.unit.cloud.aws.world import claim, node_class

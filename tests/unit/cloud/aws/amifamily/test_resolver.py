@@ -15,10 +15,10 @@ from karpenter.cloud.aws.amifamily.resolver import LaunchTemplateBuilder, Resolv
 from karpenter.cloud.aws.cluster import Joining
 from karpenter.cloud.aws.instance.filter import filter_instance_types
 from karpenter.cloud.aws.instancetype.types import traits_of
+from karpenter.cloud.aws.labels import tags_of
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate
 from karpenter.cloud.aws.options import AwsSettings
 from karpenter.cloud.aws.placementgroup import PlacementGroup
-from karpenter.cloud.aws.tags import tags_of
 from tests.unit.cloud.aws.catalogue import ZONES, every_type
 from tests.unit.cloud.aws.instance.test_filter import catalog, counted
 from tests.unit.cloud.aws.instancetype.test_instancetype import reservation

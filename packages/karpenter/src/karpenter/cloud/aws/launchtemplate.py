@@ -33,10 +33,9 @@ from karpenter.api.labels import SPOT
 from karpenter.base.quantity import parse_quantity
 from karpenter.cloud.aws.amifamily.networkinterface import network_interfaces
 from karpenter.cloud.aws.errors import AwsApiError, ResourceNotFound
-from karpenter.cloud.aws.labels import CLUSTER_TAG, DOMAIN, NODE_CLASS_LABEL
+from karpenter.cloud.aws.labels import CLUSTER_TAG, DOMAIN, NODE_CLASS_LABEL, specification
 from karpenter.cloud.aws.metrics import USER_DATA_BYTES
 from karpenter.cloud.aws.subnet import where
-from karpenter.cloud.aws.tags import specification
 from karpenter.cloud.errors import CloudError
 
 if TYPE_CHECKING:

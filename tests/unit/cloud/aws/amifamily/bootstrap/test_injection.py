@@ -16,7 +16,7 @@ from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Boots
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
-from karpenter.cloud.aws.tags import specification, wrong_tags
+from karpenter.cloud.aws.labels import specification, wrong_tags
 
 FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Windows2022")
 PLAIN = Bootstrap(

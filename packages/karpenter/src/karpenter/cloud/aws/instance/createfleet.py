@@ -25,8 +25,7 @@ from karpenter.api.ec2nodeclass_status import CAPACITY_BLOCK
 from karpenter.api.labels import MIN_VALUES_RELAXED, ON_DEMAND, PRICE_OVERLAY_APPLIED, RESERVED, SPOT
 from karpenter.base.batcher import BatchWindow
 from karpenter.cloud.aws.batcher import RequestBatcher, measured
-from karpenter.cloud.aws.labels import LAUNCH_TAG
-from karpenter.cloud.aws.tags import specification
+from karpenter.cloud.aws.labels import LAUNCH_TAG, specification
 from karpenter.cloud.errors import LaunchFailed
 
 if TYPE_CHECKING:

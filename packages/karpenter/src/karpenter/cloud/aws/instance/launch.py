@@ -42,8 +42,8 @@ from karpenter.cloud.aws.instance.launch_errors import (
 from karpenter.cloud.aws.instance.types import Instance, instance_id
 from karpenter.cloud.aws.instancetype.types import Traits
 from karpenter.cloud.aws.kubelet.expressions import BadExpression
+from karpenter.cloud.aws.labels import tags_of
 from karpenter.cloud.aws.metrics import LAUNCH_FAILURES
-from karpenter.cloud.aws.tags import tags_of
 from karpenter.cloud.aws.unavailableofferings import OfferingKey
 from karpenter.cloud.errors import (
     CloudError,

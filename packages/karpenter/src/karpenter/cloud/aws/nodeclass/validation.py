@@ -41,9 +41,11 @@ from karpenter.cloud.aws.labels import (
     DEFAULT_TENANCY,
     GPU_COUNT,
     TENANCY,
+    specification,
+    tags_of,
+    wrong_tags,
 )
 from karpenter.cloud.aws.launchtemplate import LaunchTemplate
-from karpenter.cloud.aws.tags import specification, tags_of, wrong_tags
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.core.model.catalog import InstanceType
 from karpenter.core.model.requirement import RequirementError
