@@ -28,7 +28,7 @@ from karpenter.api.nodepool import NodePool
 from karpenter.cloud.aws.nodeclass.hash import class_hash
 from karpenter.cloud.catalogs.load import AWS, built_in_names
 from karpenter.core.disruption.codes import DisruptionCode
-from karpenter.core.disruption.command import UNDERUTILIZED, KeptNode
+from karpenter.core.disruption.command import UNDERUTILIZED
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.disrupt import disrupt
 from karpenter.core.disruption.memory import DisruptionMemory
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from karpenter.api.nodeclaim import NodeClaim
-    from karpenter.core.disruption.command import Command
+    from karpenter.core.disruption.command import Command, KeptNode
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.scheduling.problem import Plan, Purchase
     from karpenter.core.state.cluster import ClusterView
@@ -377,8 +377,10 @@ class _Passes:
                 found += self._machines(command, step, drifted)
             view = _replaced(view, {name for command in commands for name in command.candidates})
         going = {each.node for each in found}
-        late = {name for name in drifted if name not in going and kept.get(name, _NOTHING).code == "Waiting"}
-        found += [self._held(name, drifted[name], kept) for name in drifted if name not in going | late]
+        # What is not kept goes with a command that saves money; like what waits, it is no matter of now.
+        held = {name for name in drifted if name in kept and kept[name].code != DisruptionCode.WAITING}
+        late = drifted.keys() - going - held
+        found += [self._held(name, drifted[name], kept) for name in drifted if name in held - going]
         return tuple(found), unscheduled, len(late)
 
     def _drifted(self) -> dict[str, str]:
@@ -411,7 +413,7 @@ class _Passes:
 
     def _held(self, name: str, reason: str, kept: Mapping[str, KeptNode]) -> MachineCheck:
         node = next(each for each in state_nodes(self._view) if each.name == name)
-        held = kept.get(name, _NOTHING)
+        held = kept[name]
         return MachineCheck(
             node=name,
             pool=node.pool,
@@ -427,9 +429,6 @@ def _told(bought: Purchase) -> str:
     """Return what would be bought; on-demand goes without saying."""
     usual = bought.capacity_type == ON_DEMAND
     return f"{bought.instance_type} {bought.zone}{'' if usual else f' {bought.capacity_type}'}"
-
-
-_NOTHING: Final = KeptNode(node="", code=DisruptionCode.UNKNOWN, message="nothing is known about it")
 
 
 def _replaced(view: ClusterView, names: set[str]) -> ClusterView:

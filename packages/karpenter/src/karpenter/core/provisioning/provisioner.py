@@ -169,9 +169,9 @@ def is_unlaunched(claim: NodeClaim) -> bool:
 def _foreseen(claim: NodeClaim, sold: Sequence[Choice]) -> NodeClaim:
     """Return a claim as the launch of the first of these would leave it, with the labels of all of them."""
     kind = sold[0].kind
-    shared = _labels(sold[0]).items()
+    shared = set(_labels(sold[0]).items())
     for each in sold[1:]:
-        shared &= _labels(each).items()
+        shared.intersection_update(_labels(each).items())
     labels = {**dict(shared), **claim.metadata.labels}
     return msgspec.structs.replace(
         claim,
