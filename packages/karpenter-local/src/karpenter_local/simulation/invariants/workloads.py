@@ -21,6 +21,7 @@ from karpenter_local.simulation.invariants.invariant import (
     is_leaving,
     is_over,
     is_ready,
+    is_true,
     owner_of,
     tolerates,
 )
@@ -50,6 +51,9 @@ LAUNCH_PATIENCE: Final = 1800.0
 _PLACE: Final = re.compile(r"(nodeclaim|node)/([a-z0-9]+(?:[.-]+[a-z0-9]+)*)")
 _TOGETHER: Final = 30.0
 """Seconds for which a nomination is remembered."""
+
+_AT_ONCE: Final = 2.0
+"""Seconds within which the nominations of one decision are told."""
 
 _WINDOW: Final = 10.0
 _MANY: Final = 300
@@ -196,8 +200,10 @@ class PlacementInvariant(Invariant):
                     yield key
             elif told.keys() == {claim.name}:
                 at, teller = told[claim.name]
-                # A replica that leads since then knows nothing of nominations, and decides again.
-                if teller == by and self.now - at < _TOGETHER:
+                # A replica that leads since then knows nothing of nominations, and decides again. On a node
+                # that is initialized kube-scheduler decides, so that the next decision may be another.
+                together = _AT_ONCE if is_true(claim, "Initialized") else _TOGETHER
+                if teller == by and self.now - at < together:
                     yield key
 
 
