@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import PREFERRED_POOL_PRICE
+from karpenter.api.nodepool import Budget
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.model.catalog import Catalog
 from tests.unit.core.disruption.clusters import MARKET, decided, held, kind, machine, pod
@@ -49,6 +50,17 @@ def test_free_room_counts_with_the_least_share(eviction: float, code: str) -> No
         assert command.preference == pytest.approx(0.02)
         assert command.hourly_after == 0
         assert command.destinations == "best or better"
+
+
+def test_a_budget_holds_its_own_pool_only() -> None:
+    """Nodes of a NodePool whose budget is used up do not keep those of others from going back."""
+    shut = weighed("better", 5, budgets=(Budget(nodes="0"),))
+    first = machine("a-first", "medium", pool="better")
+    view = fallen_back(shut, first, pod("api-1", "a-first", cpu="3"))
+    found = decided(view, market=EVERYWHERE, **ON)
+
+    assert only_command(found).candidates == ("node-1",)
+    assert held(found) == {"a-first": "Budget"}
 
 
 def test_machines_of_several_pools_are_named_together() -> None:
