@@ -21,6 +21,7 @@ from tests.integration.sandboxes import in_sandbox
 
 if TYPE_CHECKING:
     from karpenter_local.sandbox.sandbox import Sandbox
+    from karpenter_local.simulation.scenario import Step
 
 HERE, THERE = "test-zone-a", "test-zone-b"
 MINUTE = 60.0
@@ -115,8 +116,9 @@ def test_nothing_is_violated_while_stock_comes_and_goes() -> None:
     apps = [Deploy(at=2.0, name=f"app-{n}", replicas=1, milli=3500, min_available=0) for n in range(2)]
     stock = [SellOut(at=start, zone=HERE, seconds=300.0) for start in (1.0, 1500.0)]
     settings = {"preferred-pool-price": "0.1", "consolidation-strategy": "global"}
-    steps = tuple(sorted((*pools, *apps, *stock), key=lambda step: step.at))
-    scenario = Scenario(seed=1, seconds=2400.0, steps=steps, settings=settings)
+    steps: list[Step] = [*pools, *apps, *stock]
+    steps.sort(key=lambda step: step.at)
+    scenario = Scenario(seed=1, seconds=2400.0, steps=tuple(steps), settings=settings)
     result = run_scenario(scenario)
 
     assert not result.violations, "\n".join(explain(scenario, result))
