@@ -137,6 +137,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "every search gets further than that"
     ),
     (
+        "scheduling/pack/scheduler.py",
+        "Claims.room_for",
+        "left < wanted * count",
+        "(left <= wanted * count)",
+    ): (_EQUAL),
+    (
         "scheduling/pack/reservationmanager.py",
         "cheapest_types",
         "len(seen[key]) >= least[key]",
