@@ -136,6 +136,13 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/dynamicresources/search.py", "DeviceSearch.__init__", "0", "(1)"): (
         "every search gets further than that"
     ),
+    ("scheduling/pack/scheduler.py", "Claims._update", "2", "(3)"): ("how fast an array grows is not seen"),
+    (
+        "scheduling/solve.py",
+        "_pack",
+        "left and scheduler.reservations.left and scheduler.reservations.strict",
+        "(left or scheduler.reservations.left or scheduler.reservations.strict)",
+    ): ("what is left once is left again, unless it may use other capacity now"),
     (
         "scheduling/pack/scheduler.py",
         "Claims.room_for",
