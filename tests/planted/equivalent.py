@@ -43,6 +43,9 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "2 * len(self._dense)",
         "(2 // len(self._dense))",
     ): ("how fast an array grows is not seen"),
+    ("scheduling/pack/topologygroup.py", "HostCounts.add", "2", "(3)"): (
+        "how fast an array grows is not seen"
+    ),
     ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
         "whether a device is everywhere is not asked where there is a selector"
     ),
