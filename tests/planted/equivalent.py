@@ -148,6 +148,21 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): ("what is left once is left again, unless it may use other capacity now"),
     (
         "scheduling/pack/scheduler.py",
+        "Scheduler.beside_daemon_ports",
+        "not pod_data.pod_class.ports or not template.has_daemon_ports",
+        "(not pod_data.pod_class.ports and (not template.has_daemon_ports))",
+    ): (_QUICKER),
+    ("scheduling/pack/nodeclaim.py", "Narrowings.__init__", "1", "(2)"): (
+        "any number below zero says that nothing is known yet"
+    ),
+    ("scheduling/pack/one_by_one.py", "OneByOne.place", "1", "(2)"): (
+        "how often many are tried at once only takes time"
+    ),
+    ("scheduling/pack/one_by_one.py", "OneByOne.place", "2 * longest", "(2 // longest)"): (
+        "how often many are tried at once only takes time"
+    ),
+    (
+        "scheduling/pack/scheduler.py",
         "Claims.room_for",
         "left < wanted * count",
         "(left <= wanted * count)",
