@@ -37,6 +37,7 @@ class DisruptionCode(StrEnum):
     RESTING = "Resting"
     SPOT_TO_SPOT_DISABLED = "SpotToSpotDisabled"
     STATIC_CAPACITY = "StaticCapacity"
+    UNKNOWN = "Unknown"
     UNPRICED = "Unpriced"
     WAITING = "Waiting"
     WHEN_EMPTY = "WhenEmpty"
@@ -67,6 +68,7 @@ _PASSING = frozenset(
     {
         DisruptionCode.NO_INSTANCE_TYPES,
         DisruptionCode.OUT_OF_TIME,
+        DisruptionCode.UNKNOWN,
         DisruptionCode.WAITING,
     }
 )
@@ -95,6 +97,7 @@ _NOT_ANNOUNCED = frozenset(
         DisruptionCode.CAPACITY_BUFFER,
         DisruptionCode.OUT_OF_TIME,
         DisruptionCode.STATIC_CAPACITY,
+        DisruptionCode.UNKNOWN,
         DisruptionCode.WAITING,
     }
 )
