@@ -43,6 +43,9 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "2 * len(self._dense)",
         "(2 // len(self._dense))",
     ): ("how fast an array grows is not seen"),
+    ("scheduling/pack/topologygroup.py", "HostCounts.add", "2", "(3)"): (
+        "how fast an array grows is not seen"
+    ),
     ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
         "whether a device is everywhere is not asked where there is a selector"
     ),
@@ -136,6 +139,34 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/dynamicresources/search.py", "DeviceSearch.__init__", "0", "(1)"): (
         "every search gets further than that"
     ),
+    ("scheduling/pack/scheduler.py", "Claims._update", "2", "(3)"): ("how fast an array grows is not seen"),
+    (
+        "scheduling/solve.py",
+        "_pack",
+        "left and scheduler.reservations.left and scheduler.reservations.strict",
+        "(left or scheduler.reservations.left or scheduler.reservations.strict)",
+    ): ("what is left once is left again, unless it may use other capacity now"),
+    (
+        "scheduling/pack/scheduler.py",
+        "Scheduler.beside_daemon_ports",
+        "not pod_data.pod_class.ports or not template.has_daemon_ports",
+        "(not pod_data.pod_class.ports and (not template.has_daemon_ports))",
+    ): (_QUICKER),
+    ("scheduling/pack/nodeclaim.py", "Narrowings.__init__", "1", "(2)"): (
+        "any number below zero says that nothing is known yet"
+    ),
+    ("scheduling/pack/one_by_one.py", "OneByOne.place", "1", "(2)"): (
+        "how often many are tried at once only takes time"
+    ),
+    ("scheduling/pack/one_by_one.py", "OneByOne.place", "2 * longest", "(2 // longest)"): (
+        "how often many are tried at once only takes time"
+    ),
+    (
+        "scheduling/pack/scheduler.py",
+        "Claims.room_for",
+        "left < wanted * count",
+        "(left <= wanted * count)",
+    ): (_EQUAL),
     (
         "scheduling/pack/reservationmanager.py",
         "cheapest_types",

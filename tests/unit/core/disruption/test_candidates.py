@@ -90,7 +90,7 @@ def test_a_pool_that_only_lets_empty_machines_go_says_so_before_time_is_up(after
 def test_a_node_of_others_hides_no_candidate() -> None:
     """A node that no NodeClaim stands for is passed by, and what comes after it is looked at."""
     foreign = [each for each in machine("aaa") if isinstance(each, Node)]
-    view = cluster(pool(), foreign, machine("idle"))
+    view = cluster(pool(), *foreign, machine("idle"))
 
     assert [each.candidates for each in decided(view).commands] == [("idle",)]
 
@@ -102,7 +102,7 @@ def test_empty_machines_save_what_they_cost() -> None:
     (command,) = decided(view).commands
 
     assert sorted(command.candidates) == ["a", "b", "c"]
-    assert (command.hourly_before, command.saving) == (pytest.approx(0.6), pytest.approx(0.6))
+    assert [command.hourly_before, command.saving] == pytest.approx([0.6, 0.6])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ from tests.unit.core.disruption.clusters import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from karpenter.api.meta import Resource
+
 SWAPPED = Condition(type="Drifted", status="True", reason="ImageDrift", last_transition_time=LONG_AGO)
 HUGE = "15"
 
@@ -63,7 +65,11 @@ def test_the_node_that_drifted_first_goes_first() -> None:
     """By how long it has drifted, and not by name; an empty one goes before both."""
     later = msgspec.structs.replace(SWAPPED, last_transition_time=LONG_AGO + timedelta(hours=1))
     full = [pod("a-1", "a"), pod("b-1", "b")]
-    both = [machine("a", conditions=(later,)), machine("b", conditions=(SWAPPED,)), *full]
+    both: list[Resource | list[Resource]] = [
+        machine("a", conditions=(later,)),
+        machine("b", conditions=(SWAPPED,)),
+        *full,
+    ]
 
     assert [each.candidates for each in decided(cluster(pool(), *both)).commands] == [("b",)]
     empty = machine("c", conditions=(later,))

@@ -15,6 +15,7 @@ from tests.unit.core.disruption.clusters import NOW, cluster, machine, pod, pool
 if TYPE_CHECKING:
     import pytest
 
+    from karpenter.api.meta import Resource
     from karpenter.api.pod import Pod
     from karpenter.core.effects import Amend
     from karpenter.core.state.cluster import ClusterView
@@ -180,7 +181,7 @@ def test_a_node_that_stays_hides_none_that_may_empty() -> None:
 def test_a_taint_of_ours_stays_where_nothing_is_written() -> None:
     """A node that leaves keeps it, and so does one of others; a claim without a node has none."""
     soft = msgspec.convert(SOFT, Taint)
-    foreign = [each for each in machine("foreign") if isinstance(each, Node)]
+    foreign: list[Resource] = [each for each in machine("foreign") if isinstance(each, Node)]
     starting = [each for each in machine("starting") if not isinstance(each, Node)]
     view = cluster(pool(), foreign, starting, machine("going"), machine("ours"))
     for name in ("foreign", "going", "ours"):

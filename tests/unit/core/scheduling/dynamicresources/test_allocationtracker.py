@@ -85,6 +85,19 @@ def test_giving_amounts_back(kept: set[int], freed: bool, left: int) -> None:
     assert (consumed.keep(0, kept), consumed.used("x", 7, 0)) == (freed, left)
 
 
+def test_what_a_device_set_took_is_known_after_others_were_ruled_out() -> None:
+    """The one that stays takes one more, and gives back all of it in the end."""
+    consumed = ConsumptionTracker()
+    consumed.take("x", 0, 0, 3)
+    consumed.take("x", 0, 1, 5)
+    consumed.keep(0, {0})
+    consumed.take("x", 0, 0, 1)
+
+    assert consumed.used("x", 7, 0) == 4
+    assert (consumed.keep(0, set()), consumed.used("x", 7, 0)) == (True, 0)
+    assert consumed.keep(0, set()) is False
+
+
 @pytest.mark.parametrize(
     ("bin_", "device_set", "expected"),
     [

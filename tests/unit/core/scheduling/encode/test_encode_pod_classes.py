@@ -208,6 +208,16 @@ def test_own_spreads_come_before_defaults() -> None:
     ] == [HOSTNAME]
 
 
+def test_pods_that_share_a_spec_hide_no_other() -> None:
+    """Two pods of one spec come first, and a pod of another one is a class of its own."""
+    first, last = pod("a", cpu="2"), pod("c", cpu="1")
+    again = msgspec.structs.replace(
+        first, metadata=msgspec.structs.replace(first.metadata, name="b", uid="b")
+    )
+
+    assert [len(each) for each in classes(problem(first, again, last))] == [2, 1]
+
+
 def test_large_pods_come_first() -> None:
     """Classes are placed by cpu, then by memory, from the largest down."""
     given = problem(

@@ -123,6 +123,13 @@ def test_full_bins_are_closed_for_good_unless_matching_pods_may_come() -> None:
     assert [seeking.is_closed(number) for number in (0, 1)] == [False, False]
 
 
+def test_a_bin_with_a_place_for_one_more_is_open() -> None:
+    """With a skew of 2 a node with two pods is closed, and one with one pod is not."""
+    spread_out = pod_data(pod("x", app="web", spreads=[spread(HOSTNAME, app="web", skew=2)]))
+
+    assert [spread_out.is_closed(number) for number in range(4)] == [False, True, False, False]
+
+
 def test_taints_are_asked_once_per_pool() -> None:
     """Whether a pool's taints are tolerated is remembered."""
     tainted = pool("p", instance_type("t"), taints=(taint("gpu"),))

@@ -368,3 +368,18 @@ def test_room_is_counted_for_many_claims_at_once() -> None:
     found = room_for_many(scheduler, state, np.arange(4), want)
 
     assert found.tolist() == [1, 1, 1, 0]
+
+
+def test_each_pod_goes_to_the_claim_with_the_fewest() -> None:
+    """Claims hold two and three pods: the next goes to the one, and of equals the first has the one after."""
+    given = problem(
+        pod("a", cpu="7"),
+        pod("b", cpu="5"),
+        pod("c", cpu="1"),
+        *replicas(pod("d", cpu="600m"), 2),
+        *replicas(pod("e", cpu="0"), 2),
+        pools=[pool("p", T8)],
+        options=Options(packing="greedy"),
+    )
+
+    assert bins(schedulers.placed(given)) == [["a", "c", "e-000", "e-001"], ["b", "d-000", "d-001"]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karpenter.api.labels import (
+    ARCH,
     CAPACITY_TYPE,
     HOSTNAME,
     INSTANCE_TYPE,
@@ -129,6 +130,20 @@ def test_cheapest_types(least: dict[str, int], expected: list[str]) -> None:
     found = cheapest_types(ours, ours.bits, least)
 
     assert [ours.table.types[kind].name for kind in found] == expected
+
+
+def test_a_type_that_adds_to_no_key_that_lacks_is_left_out() -> None:
+    """One architecture is enough, so the second type, of another one and the same family, is passed by."""
+    kinds = ((2, "c", "amd64"), (4, "c", "arm64"), (8, "m", "amd64"))
+    types = [
+        instance_type(f"s{cpu}", cpu=cpu, arch=arch, type_labels={FAMILY: family})
+        for cpu, family, arch in kinds
+    ]
+    ours = template(*types)
+
+    found = cheapest_types(ours, ours.bits, {ARCH: 1, FAMILY: 2})
+
+    assert [ours.table.types[kind].name for kind in found] == ["s2", "s8"]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,21 @@ def test_claims_take_pods() -> None:
     assert (ours.states, int(ours.state[0])) == ([large], large.number)
 
 
+@pytest.mark.parametrize("count", [4, 5, 64, 65, 200])
+def test_many_claims_are_counted_like_few(count: int) -> None:
+    """However many claims have changed, each has what its pods leave of its largest type."""
+    first = states((4, 8))[0]
+    ours = Claims(3)
+    for number in range(count):
+        ours.take(ours.open(first), first, (1000 * (number % 5), GIB, 1))
+
+    assert ours.head.T[:count].tolist() == [
+        [4000 - 1000 * (number % 5), 7 * GIB, 109] for number in range(count)
+    ]
+    assert ours.used.T[:count].tolist() == [[1000 * (number % 5), GIB, 1] for number in range(count)]
+    assert ours.with_room((4000, 0, 1)).tolist() == list(range(0, count, 5))
+
+
 def test_claims_with_room() -> None:
     """Only claims that may have room are found, from a number on."""
     first = states((4, 8))[0]

@@ -28,6 +28,7 @@ from karpenter_local.testing.builders import (
     replicas,
     spread,
 )
+from tests.unit.core.scheduling.pack.schedulers import placed
 from tests.unit.core.scheduling.price.test_bound import market
 
 ZONES = ("test-zone-a", "test-zone-b", "test-zone-c")
@@ -142,6 +143,17 @@ def test_the_second_spread_divides_where_the_first_counts_other_classes() -> Non
 
     assert divided._own_spread(data, Counter({first: 2, second: 1})) is second
     assert divided._own_spread(data, Counter({first: 1, second: 2})) is first
+
+
+def test_pods_are_counted_in_the_zones_of_new_nodes() -> None:
+    """Three pods that spread are in three zones, beside an existing node that is full."""
+    full = node("full", zone=ZONES[0], free={"cpu": "0"})
+    spread_out = replicas(pod("a", cpu="1", app="a", spreads=[spread(ZONE, app="a")]), 3)
+
+    scheduler = placed(problem(spread_out, pools=[pool("p", MACHINE)], nodes=[full]))
+
+    assert divided._reached(scheduler, {0: ZONE}) == {(0, zone): 1 for zone in ZONES}
+    assert divided._reached(scheduler, {}) == {}
 
 
 def test_a_class_is_one_item_in_each_zone() -> None:

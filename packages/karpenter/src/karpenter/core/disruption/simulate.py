@@ -435,7 +435,7 @@ class Simulator:
             [node for node in plan.new_nodes if node not in mine] if len(mine) < len(plan.new_nodes) else []
         )
         # Pods that would be launched for anyway are not a reason to keep a node.
-        surplus = max(0, len(others) - self._wanted_anyway) if others else 0
+        surplus = max(0, len(others) - self._wanted_anyway)
         others.sort(key=lambda node: -node.purchase.price)
         return (*mine, *others[:surplus])
 

@@ -134,13 +134,9 @@ def _launching(scheduler: Scheduler, pod_data: PodData, state: ClaimState) -> It
     elif lacking := _lacking(scheduler, pod_data, beside):
         yield "DevicesNotAvailable", lacking
     else:
-        fresh = scheduler.nodes.count + scheduler.claims.count
+        want, number = pod_data.pod_class.want, scheduler.next_bin
         given = _with_room(
-            pod_data,
-            (
-                scheduler.with_devices(pod_data, fresh, next_state, pod_data.pod_class.want)
-                for next_state in beside
-            ),
+            pod_data, (scheduler.with_devices(pod_data, number, each, want) for each in beside)
         )
         yield from _limits(scheduler, pod_data, given)
         yield from _reserved_and_min_values(scheduler, pod_data, given)
@@ -150,9 +146,7 @@ def _lacking(scheduler: Scheduler, pod_data: PodData, next_states: Sequence[Clai
     """Return why a new node lacks the devices that a pod claims."""
     if scheduler.devices is None or not pod_data.pod_class.devices:
         return ""
-    return scheduler.devices.shortfall(
-        pod_data.pod_class, scheduler.nodes.count + scheduler.claims.count, next_states
-    )
+    return scheduler.devices.shortfall(pod_data.pod_class, scheduler.next_bin, next_states)
 
 
 def _with_room(pod_data: PodData, states: Iterable[ClaimState | None]) -> list[ClaimState]:
@@ -273,10 +267,9 @@ def _texts(name: str, *amounts: int) -> list[str]:
 
 def _hosts(scheduler: Scheduler, pod_data: PodData) -> Iterator[tuple[str, str]]:
     """Yield the affinity or spread over hostname that a new node cannot meet."""
-    fresh = scheduler.nodes.count + scheduler.claims.count
     for demand in pod_data.demands.hosts:
         group = demand.group
-        if host_limit(demand, fresh) > 0:
+        if host_limit(demand, scheduler.next_bin) > 0:
             continue
         text = _demand(group)
         if group.kind is TopologyType.POD_AFFINITY:

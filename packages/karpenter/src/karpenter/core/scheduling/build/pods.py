@@ -452,9 +452,8 @@ class _Zones:
             return None
         counts = self._count(pod, spread)
         zones = self._all if left is None or spread.node_affinity_policy == "Ignore" else left
-        fewest = min((counts[zone] for zone in zones), default=0)
-        if spread.min_domains is not None and len(zones) < spread.min_domains:
-            fewest = 0
+        too_few = spread.min_domains is not None and len(zones) < spread.min_domains
+        fewest = min((counts[zone] for zone in zones if not too_few), default=0)
         # A pod that its own selector does not select adds nothing to the skew.
         more = 1 if selector.matches(pod.metadata.labels) else 0
         return frozenset(zone for zone in zones if counts[zone] + more - fewest <= spread.max_skew)

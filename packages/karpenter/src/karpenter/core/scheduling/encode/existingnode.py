@@ -112,7 +112,7 @@ class Nodes:
         self.free = np.ascontiguousarray(free.T)
         """``free[resource, node]``."""
 
-        self.count = free.shape[0]
+        self.count: int = free.shape[0]
         self.changed: list[int] = []
         """Nodes that have taken pods since their order was last put right."""
 

@@ -117,9 +117,7 @@ class ClaimSearch:
 def is_closed(scheduler: Scheduler, pod_data: PodData, claim: int) -> bool:
     """Return whether a claim can never take another such pod."""
     number = scheduler.nodes.count + claim
-    if pod_data.is_closed(number) or (
-        scheduler.devices is not None and scheduler.lacks_devices(pod_data, number)
-    ):
+    if pod_data.is_closed(number) or scheduler.lacks_devices(pod_data, number):
         return True
     state = scheduler.states.step(scheduler.claims.states[claim], pod_data.requirements)
     return state is None or not state.fits(scheduler.claims.total(claim, pod_data.pod_class.want))

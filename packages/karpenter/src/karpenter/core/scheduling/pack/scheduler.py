@@ -363,7 +363,7 @@ class Scheduler:
             return False
         if not self.fits_ports(pod_data, node) or not self.fits_volumes(pod_data, node):
             return False
-        return self.devices is None or self.has_devices(pod_data, node)
+        return self.has_devices(pod_data, node)
 
     def put_on_node(self, pod_data: PodData, node: int, count: int = 1) -> None:
         """Put pods on an existing node."""
@@ -442,17 +442,21 @@ class Scheduler:
         self._record(pod_data, self.nodes.count + claim, count)
         self._topology_counts.on_claim(pod_data, claim, state, count, changed=changed)
 
+    @property
+    def next_bin(self) -> int:
+        """The number of the bin that a claim has which is opened next."""
+        return self.nodes.count + self.claims.count
+
     def new_claim(self, pod_data: PodData, template: Template) -> NewClaim | None:
         """Return how a new claim of a template would start with a pod, or None when it cannot."""
         if not self.may_open(template):
             return None
-        if pod_data.host_cap(self.nodes.count + self.claims.count) < 1:
+        if pod_data.host_cap(self.next_bin) < 1:
             return None
         for state in self.narrowings(pod_data).of(self.base(template)):
             narrowed = self.beside_daemon_ports(pod_data, state)
             if self.devices is not None:
-                number = self.nodes.count + self.claims.count
-                narrowed = self.with_devices(pod_data, number, narrowed, pod_data.pod_class.want)
+                narrowed = self.with_devices(pod_data, self.next_bin, narrowed, pod_data.pod_class.want)
             if narrowed is not None and narrowed.fits(pod_data.pod_class.want):
                 found = self._start(pod_data, narrowed)
                 if found is not None:

@@ -349,7 +349,7 @@ def _pack(scheduler: Scheduler, template: Template, parts: Counter[Part]) -> Cou
         state = scheduler.states.step(state, pins) if state is not None and len(pins) else state
         if state is None:
             return _everything(parts)
-        cap = pod_data.host_cap(scheduler.nodes.count + scheduler.claims.count)
+        cap = pod_data.host_cap(scheduler.next_bin)
         item = Item(pod_data.pod_class.want, (state.bits,), 0 if cap > most else cap)
         exact[item].append(part)
     grouped = _coarse(_with_few_choices(exact, parts, template), parts)
