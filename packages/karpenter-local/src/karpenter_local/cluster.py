@@ -138,6 +138,7 @@ class LocalCluster:
             chance=self._chance(agent),
             bucket=TokenBucket(rate=1e9, burst=1e9),
             manager=agent,
+            timeout=None,
         )
 
     def kubeconfig(self) -> str:

@@ -62,7 +62,9 @@ def agent(header: str) -> str:
 
 def parse(request: Request, registry: Registry) -> RequestInfo | None:
     """Return what `request` asks for, or None when its path is not that of a served kind."""
-    parts = [unquote(part) for part in request.path.split("/") if part]
+    parts = [part for part in request.path.split("/") if part]
+    if "%" in request.path:
+        parts = [unquote(part) for part in parts]
     if len(parts) > _CORE and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) > _GROUPED and parts[0] == "apis":

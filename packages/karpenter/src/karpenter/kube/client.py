@@ -198,13 +198,17 @@ class Client:
         chance: Random,
         bucket: TokenBucket | None = None,
         manager: str = "karpenter",
-        timeout: float = 30.0,
+        timeout: float | None = 30.0,
         attempts: int = 5,
         backoff: Backoff = CLIENT_RETRIES,
         longest_wait: float = 30.0,
         fence: Fence = OPEN,
     ) -> None:
-        """`fence` is checked before every request that is no read."""
+        """
+        `fence` is checked before every request that is no read.
+
+        A `timeout` of None is for a server in this process, which answers without waiting.
+        """
         self._fence = fence
         self._transport = transport
         self._chance = chance
@@ -464,11 +468,14 @@ class Client:
             self._fence.check(f"{request.method} {request.path}")
         began, code = asyncio.get_running_loop().time(), 0
         try:
-            async with asyncio.timeout(self._timeout):
+            if self._timeout is None:
                 response = await self._transport.send(request)
+            else:
+                async with asyncio.timeout(self._timeout):
+                    response = await self._transport.send(request)
             code = response.status
         except TimeoutError:
-            raise Unreachable(f"no answer within {self._timeout:g} s", request=request) from None
+            raise Unreachable(f"no answer within {self._timeout or 0:g} s", request=request) from None
         finally:
             if self.listener is not None:
                 self.listener(request, code, asyncio.get_running_loop().time() - began)

@@ -56,9 +56,8 @@ IndexFunc = Callable[[T], Iterable[str]]
 _Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], bool]
 """The names of a struct's fields, a function that reads them all, and whether it tells what was not given."""
 
-_FIELDS: dict[type, _Fields] = {}
-_PLAIN: set[type] = set()
-"""Types that are no structs."""
+_FIELDS: dict[type, _Fields | None] = {}
+"""How structs are read, by type; None for types that are no structs."""
 
 log = structlog.stdlib.get_logger(__name__)
 H = TypeVar("H")
@@ -175,8 +174,7 @@ def share(new: object, old: object, beside: object = None) -> bool:
     an empty map and one that was not given are equal, and must not take each other's place in what is hashed.
     """
     kind = type(new)
-    fields = _FIELDS.get(kind) or _fields(kind)
-    if kind is not type(old) or fields is None:
+    if kind is not type(old) or (fields := _fields(kind)) is None:
         return False
     names, read, _ = fields
     sides = read(beside) if type(beside) is kind else repeat(None)
@@ -196,7 +194,7 @@ def _shared(mine: Any, other: Any, side: Any = None) -> Any:
     """Return `other` or `side` where one is the same; else `mine`, which shares its parts with them."""
     kind = type(mine)
     alike = kind is type(other)
-    fields = _FIELDS.get(kind) or _fields(kind)
+    fields = _FIELDS[kind] if kind in _FIELDS else _fields(kind)
     if fields is not None and fields[2]:
         return other if share(mine, other, side) else mine
     if alike and mine == other:
@@ -214,14 +212,16 @@ def _shared(mine: Any, other: Any, side: Any = None) -> Any:
 def _fields(kind: type) -> _Fields | None:
     """Return how a struct is read; None for what is no struct."""
     # Whether a type is one is asked of a dictionary: asking the metaclass takes as long as all the rest.
-    if kind in _PLAIN or not issubclass(kind, msgspec.Struct):
-        _PLAIN.add(kind)
-        return None
-    names = kind.__struct_fields__
-    # A getter of one name returns a bare value, and there is none of no name: use the slow way for those.
-    read = attrgetter(*names) if len(names) > 1 else msgspec.structs.astuple
-    _FIELDS[kind] = (names, read, tells_absent(kind))
-    return _FIELDS[kind]
+    if kind in _FIELDS:
+        return _FIELDS[kind]
+    found: _Fields | None = None
+    if issubclass(kind, msgspec.Struct):
+        names = kind.__struct_fields__
+        # A getter of one name returns a bare value, and there is none of no name: use the slow way for those.
+        read = attrgetter(*names) if len(names) > 1 else msgspec.structs.astuple
+        found = (names, read, tells_absent(kind))
+    _FIELDS[kind] = found
+    return found
 
 
 class InformerUpdate(msgspec.Struct, Generic[H], frozen=True):

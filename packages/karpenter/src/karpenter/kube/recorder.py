@@ -13,6 +13,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from itertools import count
 from typing import Any, Literal
 
@@ -232,4 +233,9 @@ class Recorder:
 
 
 def _second(when: datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _rendered(when.replace(microsecond=0))
+
+
+@lru_cache(maxsize=64)
+def _rendered(second: datetime) -> str:
+    return second.strftime("%Y-%m-%dT%H:%M:%SZ")

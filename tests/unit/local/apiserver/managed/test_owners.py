@@ -3,7 +3,14 @@ from typing import Any
 import pytest
 
 from karpenter_local.apiserver.managed.entries import APPLY, UPDATE, Key
-from karpenter_local.apiserver.managed.owners import Conflicts, Write, after_create, after_update, apply
+from karpenter_local.apiserver.managed.owners import (
+    Conflicts,
+    Write,
+    after_create,
+    after_update,
+    apply,
+    created_fields,
+)
 from karpenter_local.apiserver.managed.sets import Set
 from karpenter_local.apiserver.managed.shapes import Shape, of_custom_kind
 
@@ -63,7 +70,8 @@ def test_a_creator_owns_what_it_wrote() -> None:
     """Everything that is not in a blank object is the creator's; its name has no owner."""
     blank = {"kind": "Thing", "apiVersion": "v1"}
 
-    entries = after_create(thing(size=1, parts=[{"name": "a"}]), blank, writing("maker", UPDATE))
+    made, write = thing(size=1, parts=[{"name": "a"}]), writing("maker", UPDATE)
+    entries = after_create(made, created_fields(made, blank, write), write)
 
     parts: Set = {".": {}, 'k:{"name":"a"}': {".": {}, "f:name": {}}}
     assert owned(entries, "maker") == {"f:spec": {".": {}, "f:parts": parts, "f:size": {}}}

@@ -70,17 +70,23 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
         return sets.without(sets.difference(fields, _NEVER_OWNED), self.ignored)
 
 
-def after_create(value: Object, blank: Object, write: Write) -> list[Any]:
-    """Return the managed fields of a new object: everything that is not in a blank one is its creator's."""
-    found = compare(blank, value, write.shape)
-    fields = write.own(found.touched)
+def created_fields(value: Object, blank: Object, write: Write) -> Set:
+    """Return what the creator of an object owns, in order: everything that is not in a blank one."""
+    return sets.ordered(write.own(compare(blank, value, write.shape).touched))
+
+
+def after_create(value: Object, fields: Set, write: Write) -> list[Any]:
+    """Return the managed fields of a new object, whose creator owns `fields`."""
     given = value["metadata"].get("managedFields")
     managers: Managers = {} if _is_reset(given) else entries.read(given)
     for other in managers.values():
         other.fields = sets.difference(other.fields, fields)
     if fields:
         mine = managers.get(write.key)
-        managers[write.key] = Managed(sets.union(mine.fields, fields) if mine else fields, write.now)
+        if mine is None:
+            managers[write.key] = Managed(fields, write.now, in_order=fields)
+        else:
+            managers[write.key] = Managed(sets.union(mine.fields, fields), write.now)
     return entries.write(managers)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter_local.apiserver.entry import encode
 from karpenter_local.apiserver.managed import owners, shapes
 from karpenter_local.apiserver.managed.entries import APPLY, UPDATE, BadEntries, Key
 from karpenter_local.apiserver.schema.conform import zero
@@ -24,6 +25,10 @@ _STATUS: Set = {"f:status": {}}
 _ALL_BUT_STATUS: Set = {"f:spec": {}, "f:metadata": {"f:labels": {}, "f:annotations": {}}}
 
 
+_CREATED_OFTEN = frozenset({"Event", "Pod"})
+_MOST_STRUCTURES = 1024
+
+
 class Author(msgspec.Struct, frozen=True):
     """By whom, in which version, and through which subresource an object is written."""
 
@@ -38,6 +43,8 @@ class Tracker:
     def __init__(self, now: Callable[[], str], custom: Callable[[APIResource], Shape]) -> None:
         self._now = now
         self._custom = custom
+        self._structures: dict[tuple[Any, ...], Set] = {}
+        """What creators own, by the structure of what they create."""
 
     def shape(self, resource: APIResource) -> Shape:
         """Return how objects of a kind are taken apart."""
@@ -48,12 +55,25 @@ class Tracker:
     def on_create(self, resource: APIResource, value: Object, author: Author) -> None:
         """Note the creator of an object as the owner of its fields."""
         write = self._write(resource, UPDATE, author)
+        fields = self._created(resource, value, write, author.subresource)
         try:
-            found = owners.after_create(value, blank(resource), write)
+            found = owners.after_create(value, fields, write)
         except BadEntries:
             value["metadata"].pop("managedFields", None)
-            found = owners.after_create(value, blank(resource), write)
+            found = owners.after_create(value, fields, write)
         _set(value, found)
+
+    def _created(self, resource: APIResource, value: Object, write: owners.Write, subresource: str) -> Set:
+        """Return what the creator owns; most new objects have the structure of others before them."""
+        if resource.custom or resource.kind not in _CREATED_OFTEN:
+            return owners.created_fields(value, blank(resource), write)
+        key = (resource.group, resource.version, resource.kind, subresource, structure(value))
+        fields = self._structures.get(key)
+        if fields is None:
+            if len(self._structures) >= _MOST_STRUCTURES:
+                self._structures.clear()
+            fields = self._structures[key] = owners.created_fields(value, blank(resource), write)
+        return fields
 
     def on_update(self, resource: APIResource, value: Object, before: Object, author: Author) -> None:
         """Note who changed what."""
@@ -79,6 +99,15 @@ class Tracker:
             shape=self.shape(resource),
             ignored=ignored_fields(resource, author.subresource),
         )
+
+
+def structure(value: Any) -> Any:
+    """Return what of an object decides which fields it has: keys, whole lists, and what is empty."""
+    if type(value) is dict:
+        return tuple([(key, structure(part)) for key, part in value.items()])
+    if type(value) is list:
+        return encode(value)
+    return None if value else (type(value), value)
 
 
 def ignored_fields(resource: APIResource, subresource: str) -> Set:

@@ -139,14 +139,15 @@ def _in_order(items: list[Any], order: list[Any], before: list[Any], key: str) -
         return repr(item.get(key) if key and isinstance(item, dict) else item)
 
     ranks = {identity(item): rank for rank, item in enumerate(order)}
+    called = [(identity(item), item) for item in items]
+    named = sorted((each for each in called if each[0] in ranks), key=lambda each: ranks[each[0]])
+    if len(named) == len(called):
+        return [item for _, item in named]
     places = {identity(item): place for place, item in enumerate(before)}
-    named = sorted(
-        (item for item in items if identity(item) in ranks), key=lambda item: ranks[identity(item)]
-    )
-    others = [item for item in items if identity(item) not in ranks]
+    others = [each for each in called if each[0] not in ranks]
     result: list[Any] = []
     while named and others:
-        left, right = places.get(identity(others[0])), places.get(identity(named[0]))
+        left, right = places.get(others[0][0]), places.get(named[0][0])
         keeps_first = left is not None and right is not None and left < right
         result.append(others.pop(0) if keeps_first else named.pop(0))
-    return [*result, *named, *others]
+    return [item for _, item in (*result, *named, *others)]

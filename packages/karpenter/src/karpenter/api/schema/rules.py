@@ -151,13 +151,14 @@ _QUOTED_STEP = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
 # A messageExpression that is longer than 5 KiB is ignored, as the API server does.
 _LONGEST_MESSAGE = 5 * 1024
 _JUDGES = "judges_changes"
+_HAS_RULES = "has_rules"
 
 
 def check_rules(
     schema: Schema, value: Any, path: str = "", *, old: object = ABSENT, root: bool = False
 ) -> Iterator[FieldProblem]:
     """Find the rules that `value` breaks, beside `schema` and below it."""
-    if value is None or (unchanged(old, value) and not judges_changes(schema)):
+    if value is None or not has_rules(schema) or (unchanged(old, value) and not judges_changes(schema)):
         return
     if schema.rules:
         yield from _check_here(schema, value, path, old, root=root)
@@ -196,8 +197,12 @@ def _uses_old_self(rule: ValidationRule) -> bool:
 
 def has_rules(schema: Schema) -> bool:
     """Say whether any rule stands beside a schema or below it."""
-    below = (*schema.properties.values(), schema.values, schema.items, *schema.all_of)
-    return bool(schema.rules) or any(each is not None and has_rules(each) for each in below)
+    known: bool | None = schema.__dict__.get(_HAS_RULES)
+    if known is None:
+        below = (*schema.properties.values(), schema.values, schema.items, *schema.all_of)
+        known = bool(schema.rules) or any(each is not None and has_rules(each) for each in below)
+        schema.__dict__[_HAS_RULES] = known
+    return known
 
 
 def find_bad_rules(schema: Schema, path: str = "") -> Iterator[FieldProblem]:

@@ -84,7 +84,8 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     def member(self, name: str) -> "Schema | None":
         """Return the schema of one member of an object or map; none when it is unknown."""
-        return self.properties.get(name, self.values)
+        found = self.properties.get(name)
+        return self.values if found is None else found
 
 
 def load(plain: object) -> Schema:
