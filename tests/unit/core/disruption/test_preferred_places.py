@@ -9,9 +9,10 @@ import pytest
 
 from karpenter.api.labels import PREFERRED_POOL_PRICE
 from karpenter.api.nodepool import Budget
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.memory import Payback
 from karpenter.core.model.catalog import Catalog
-from tests.unit.core.disruption.clusters import MARKET, decided, held, kind, machine, pod
+from tests.unit.core.disruption.clusters import MARKET, decided, held, kind, machine, pod, simulated
 from tests.unit.core.disruption.test_preferred import ON, fallen_back, market, only_command, told, weighed
 
 EVERYWHERE = Catalog(types=MARKET.types, by_pool=dict.fromkeys(("best", "better", "spare"), MARKET.types))
@@ -72,3 +73,16 @@ def test_machines_of_several_pools_are_named_together() -> None:
 
     assert both.destinations == "best and better"
     assert msgspec.structs.replace(both, preferred=()).destinations == ""
+
+
+@pytest.mark.parametrize(
+    ("preference", "earns"), [(0.125, True), (0.0625, False)], ids=["just", "too little"]
+)
+def test_a_saving_and_the_preference_pay_together(preference: float, earns: bool) -> None:
+    """What just pays for the eviction of one pod is worth it."""
+    _, candidates = simulated(fallen_back())
+    command = Command(
+        reason=UNDERUTILIZED, candidates=("node-1",), hourly_before=0.125, preference=preference
+    )
+
+    assert Payback(eviction_price=0.25).earns(command, [candidates["node-1"]]) is earns
