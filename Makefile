@@ -95,8 +95,8 @@ PART ?= 0/1
 planted: $(VENV)/.ready ## Look whether the simulation finds planted bugs; PART=k/n takes every nth
 	$(BIN)/python -m tests.planted --jobs $(JOBS) --part $(PART)
 
-mutants: $(VENV)/.ready ## Look whether tests fail when the core is changed, for SECONDS=600
-	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --seconds $(if $(filter file,$(origin SECONDS)),600,$(SECONDS))
+mutants: $(VENV)/.ready ## Look whether tests fail when the core is changed: COUNT=400 changes, SEED=1
+	$(BIN)/python -m tests.planted.mutants --jobs $(JOBS) --count $(or $(COUNT),400) --seed $(or $(SEED),1)
 
 SERVER ?= embedded
 KILLS ?= 100

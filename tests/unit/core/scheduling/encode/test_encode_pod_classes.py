@@ -208,6 +208,17 @@ def test_own_spreads_come_before_defaults() -> None:
     ] == [HOSTNAME]
 
 
+def test_pods_with_other_default_spreads_are_other_classes() -> None:
+    """Pods that are equal but for their default spread are apart; with the same one they are not."""
+    pods = [pod(name, app="web") for name in "abc"]
+    over_zones = (spread(ZONE, app="web"),)
+    given = msgspec.structs.replace(
+        problem(*pods), spread_defaults={"default/a": over_zones, "default/b": over_zones}
+    )
+
+    assert sorted(classes(given)) == [["a", "b"], ["c"]]
+
+
 def test_pods_that_share_a_spec_hide_no_other() -> None:
     """Two pods of one spec come first, and a pod of another one is a class of its own."""
     first, last = pod("a", cpu="2"), pod("c", cpu="1")
