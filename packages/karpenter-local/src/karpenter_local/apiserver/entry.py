@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Object = dict[str, Any]
 """A decoded API object."""
@@ -27,20 +27,31 @@ def encode(value: Any) -> bytes:
 
 
 class Entry:
-    """An object at one revision. Immutable."""
+    """An object at one revision. Immutable; `fields` may be given as a function of the object."""
 
-    __slots__ = ("fields", "key", "labels", "raw", "revision")
+    __slots__ = ("_fields", "key", "labels", "raw", "revision")
 
     def __init__(
-        self, key: str, revision: int, raw: bytes, labels: Mapping[str, str], fields: Mapping[str, str]
+        self,
+        key: str,
+        revision: int,
+        raw: bytes,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str] | Callable[[Object], Mapping[str, str]],
     ) -> None:
         self.key = key
         """``namespace/name``, or the bare name of what has no namespace."""
         self.revision = revision
         self.raw = raw
         self.labels = labels
-        self.fields = fields
-        """What field selectors may ask for besides name and namespace."""
+        self._fields = fields
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """What field selectors may ask for besides name and namespace; for most objects none ever does."""
+        if callable(self._fields):
+            self._fields = self._fields(self.object())
+        return self._fields
 
     @property
     def name(self) -> str:

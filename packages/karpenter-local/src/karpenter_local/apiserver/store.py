@@ -57,7 +57,7 @@ class StoreTable:
     def entry(self, key: str, revision: int, value: Object) -> Entry:
         """Return `value` as it will be stored."""
         labels = value["metadata"].get("labels") or {}
-        return Entry(key, revision, encode(value), labels, self.fields(value))
+        return Entry(key, revision, encode(value), labels, self.fields)
 
     def between(self, namespace: str) -> list[str]:
         """Return the keys in `namespace` in order; an empty one means everywhere."""
@@ -116,8 +116,7 @@ class ObjectStore:
         if (table := self._tables.get(name)) is not None:
             table.fields = fields
             for key, entry in table.entries.items():
-                entry_fields = fields(entry.object())
-                table.entries[key] = Entry(key, entry.revision, entry.raw, entry.labels, entry_fields)
+                table.entries[key] = Entry(key, entry.revision, entry.raw, entry.labels, fields)
 
     def rewrite(self, name: str, api_version: str) -> None:
         """
@@ -166,10 +165,8 @@ class ObjectStore:
     def restore(self, table: str, type_: EventType, key: str, revision: int, raw: bytes) -> None:
         """Repeat a write that a journal kept."""
         target = self.table(table)
-        bare = Entry(key, revision, raw, {}, {})
-        value = bare.object()
-        labels: Any = value["metadata"].get("labels") or {}
-        entry = Entry(key, revision, raw, labels, target.fields(value))
+        labels: Any = Entry(key, revision, raw, {}, {}).object()["metadata"].get("labels") or {}
+        entry = Entry(key, revision, raw, labels, target.fields)
         before = target.unset(key) if type_ == "DELETED" else target.set(entry)
         self.revision = max(self.revision, revision)
         target.history.append(WatchCacheEvent(type_, entry, before))
