@@ -211,12 +211,10 @@ def test_own_spreads_come_before_defaults() -> None:
 def test_pods_with_other_default_spreads_are_other_classes() -> None:
     """Pods that are equal but for their default spread are apart; with the same one they are not."""
     pods = [pod(name, app="web") for name in "abc"]
-    over_zones = (spread(ZONE, app="web"),)
-    given = msgspec.structs.replace(
-        problem(*pods), spread_defaults={"default/a": over_zones, "default/b": over_zones}
-    )
+    zones, hosts = (spread(ZONE, app="web"),), (spread(HOSTNAME, app="web"),)
+    defaults = {"default/a": zones, "default/b": zones, "default/c": hosts}
 
-    assert sorted(classes(given)) == [["a", "b"], ["c"]]
+    assert sorted(classes(problem(*pods, spread_defaults=defaults))) == [["a", "b"], ["c"]]
 
 
 def test_pods_that_share_a_spec_hide_no_other() -> None:
