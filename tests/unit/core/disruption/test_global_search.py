@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -178,6 +179,66 @@ def test_without_an_estimate_a_group_is_packed_by_price() -> None:
     answers: Any = _Answers(GOOD, POD, BETTER)
 
     assert global_search._worthwhile([], answers, COSTS, None) == BETTER
+
+
+class _Search:
+    """Stands for what decides, for what limits and for what estimates, and notes what is asked."""
+
+    def __init__(self, worth: dict[str, float], pays: str = "") -> None:
+        self.worth, self.pays, self.least = worth, pays, 0.0
+        self.greedily: list[str] = []
+        self.by_price: list[str] = []
+
+    def allows(self, candidate: Any) -> bool:
+        """Return whether the budget allows a node to go: all but one."""
+        return str(candidate.name) != "kept"
+
+    def within(self, candidates: Any) -> list[Any]:
+        """Return the nodes that may go together: none."""
+        del candidates
+        return []
+
+    def most(self, going: Any, launched: Any = None) -> float:
+        """Return what the going of a node may be worth."""
+        del launched
+        return self.worth[going[0].name]
+
+    def is_reached(self, command: Command) -> bool:
+        """Return whether a command is better than the best so far."""
+        return command is GOOD
+
+    def decide_greedily(self, going: Any) -> Any:
+        """Return that machines would be launched and nothing saved."""
+        self.greedily.append(going[0].name)
+        return REFUSED, POD
+
+    def decide(self, going: Any) -> Any:
+        """Return what packing by price finds: one pays, and another does not pay enough."""
+        self.by_price.append(going[0].name)
+        return GOOD if going[0].name == self.pays else BETTER
+
+
+@pytest.mark.parametrize(
+    ("worth", "pays", "greedily", "by_price"),
+    [
+        pytest.param({"a": 1.0, "b": 4.0, "c": 3.0, "d": 2.0}, "", "bcda", "bc", id="two in vain"),
+        pytest.param({"a": 1.0, "b": 4.0, "c": 3.0, "d": 2.0}, "c", "bcda", "bcda", id="the second pays"),
+        pytest.param({"a": 0.0, "b": 4.0, "c": -1.0, "d": 2.0}, "", "bd", "bd", id="two are worth nothing"),
+        pytest.param({"a": 1.0, "kept": 4.0}, "", "a", "a", id="one may not go"),
+    ],
+)
+def test_in_which_order_nodes_are_tried(
+    worth: dict[str, float], pays: str, greedily: str, by_price: str
+) -> None:
+    """What may be worth most comes first; after two that were packed by price in vain none is."""
+    search: Any = _Search(worth, pays)
+    movable: Any = [SimpleNamespace(name=name, worth=1.0) for name in worth]
+
+    found = list(global_search._few(movable, search, lambda: search, lambda: False, search))
+
+    assert ("".join(search.greedily), "".join(search.by_price)) == (greedily, by_price)
+    assert found == ([GOOD] if pays else [])
+    assert list(global_search._few(movable, search, lambda: search, lambda: True, search)) == []
 
 
 def _port(name: str, node: str) -> Pod:
