@@ -414,6 +414,9 @@ def test_how_much_the_going_of_machines_can_save(parts: list[Any], going: list[s
         pytest.param([*SMALL, pod("a-0", "n1")], ["n1"], 0.0, id="a pod with room costs nothing"),
         pytest.param([*SMALL, *(pod(f"a-{n}", "n1") for n in range(4))], ["n1"], 0.1, id="two of four pods"),
         pytest.param(
+            [_spread("a-0", "n1"), pod("b-0", "n1")], ["n1"], 0.05, id="a pod that is spread may go elsewhere"
+        ),
+        pytest.param(
             [*SMALL, pod("a-0", "n1"), pod("b-0", "n2", cpu="2"), pod("c-0", "n1", cpu="2")],
             ["n1", "n2"],
             0.25,

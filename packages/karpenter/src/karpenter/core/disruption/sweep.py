@@ -202,6 +202,10 @@ class ClusterSweep:
             known = self._displaced[at] = (self._version, *self._displace(at))
         return known[1:]
 
+    def keeps_domain(self, number: int) -> bool:
+        """Return whether a trial keeps the pods of a class in their zone, or another domain."""
+        return bool(topology_keys(self._scheduler, self._scheduler.pod_data[number][0]))
+
     def _displace(self, at: int) -> tuple[list[Shift], Counter[int]]:
         shifts: list[Shift] = []
         taken: dict[int, NDArray[np.int64]] = {}
@@ -344,7 +348,11 @@ class RemovalBound:
             self._least = sweep.per_class(sweep.least)
             priced = np.where(sweep.sold.fits, sweep.sold.price[:, None], np.inf).min(axis=0, initial=np.inf)
             self._whole = sweep.per_class(np.where(np.isfinite(priced), priced, 0.0))
-        self._left = {at: sweep.displaced(at)[1] for at in sweep.candidates}
+        # A trial keeps pods that are spread in their domain; a simulation may find room in another.
+        self._left = {
+            at: {n: count for n, count in sweep.displaced(at)[1].items() if not sweep.keeps_domain(n)}
+            for at in sweep.candidates
+        }
         self._class = {pod.key: each.number for each in sweep.classes.values() for pod in each.pods}
 
     def least_paid(self, pods: Iterable[str]) -> float:
