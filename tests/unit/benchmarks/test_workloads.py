@@ -6,10 +6,12 @@ from collections import Counter
 from itertools import islice
 
 import pytest
+from benchmarks.bench_consolidation import Passes
 from benchmarks.workloads.deployments import constrained_pods, deployments, plain_pods
 from benchmarks.workloads.draws import STORED, Draws, stream
 from benchmarks.workloads.ec2 import distinct_pods, picky_pods
 from benchmarks.workloads.fake import fake_types
+from benchmarks.workloads.fleets import fleet
 from benchmarks.workloads.reference import LABEL, diverse_pods, preference_pods
 from benchmarks.workloads.sun import DAY, LOADS, NIGHT, Workload, market, script, sun, workloads
 
@@ -140,3 +142,12 @@ def test_under_the_sun_only_ordinary_machines_are_sold() -> None:
 def test_loads_of_a_week_and_of_a_batch_queue(load: str, shares: dict[float, int]) -> None:
     """A web site has two peaks on a working day and quiet weekends; a batch queue is empty or full."""
     assert {hour: round(100 * LOADS[load](hour)) for hour in shares} == shares
+
+
+def test_passes_over_a_small_cluster_add_up() -> None:
+    """Both strategies remove something from a slack cluster, and every question they ask is counted."""
+    view = fleet(2, seed=1, gone=0.5, budget="100%")
+    found = {strategy: Passes.of(view, strategy) for strategy in ("classic", "global")}
+
+    assert all(each.saved > 0 and each.moved > 0 for each in found.values())
+    assert all(each.spent > 0 and each.simulations > 0 for each in found.values())

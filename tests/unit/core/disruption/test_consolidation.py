@@ -133,6 +133,7 @@ def test_the_refusal_of_the_fewest_machines_is_told() -> None:
 
 
 ONE: list[Any] = [machine("n1", "medium"), pod("a-0", "n1")]
+PAIR: list[Any] = [*ONE, pod("a-1", "n1")]
 DEAR = Catalog(types=(kind("small", 2, 0.1), kind("other", 2, 0.15), kind("medium", 4, 0.2)))
 
 
@@ -322,9 +323,9 @@ def _full(count: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("parts", "how", "asked"),
     [
-        pytest.param(ONE, {}, [False, True], id="a machine is launched: others may be cheaper"),
-        pytest.param(ONE, {"most": 1}, [False], id="only one may be launched"),
-        pytest.param(ONE, {"afresh": True}, [True], id="the cheapest are asked for at once"),
+        pytest.param(PAIR, {}, [False, True], id="a machine is launched: others may be cheaper"),
+        pytest.param(PAIR, {"most": 1}, [False], id="only one may be launched"),
+        pytest.param(ONE, {}, [False], id="a machine is launched for one pod"),
         pytest.param([*ONE, machine("n2", "small")], {}, [False], id="nothing is launched"),
         pytest.param([machine("n1"), _elsewhere("a-0", "n1")], {}, [False], id="a pod has no other place"),
         pytest.param(_full(24), {}, [False, True], id="24 machines"),
@@ -347,8 +348,8 @@ def test_when_machines_are_packed_by_price(
     going = [each for each in candidates.values() if each.pods]
     ours = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=how.get("most", 9))
 
-    ours.decide(going, afresh=how.get("afresh", False))
-    ours.decide(going, afresh=how.get("afresh", False))
+    ours.decide(going)
+    ours.decide(going)
 
     assert found == asked
 

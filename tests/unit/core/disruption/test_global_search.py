@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pytest
 
 from karpenter.api.nodepool import Budget
 from karpenter.api.pod import ContainerPort
+from karpenter.core.disruption import global_search
 from karpenter.core.disruption.budgets import Headroom
+from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
-from karpenter.core.disruption.consolidation import Consolidation
+from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
 from karpenter.core.disruption.global_search import MoveCosts, consolidate_globally, least_cost
 from karpenter.core.disruption.multinodeconsolidation import consolidate_several
 from karpenter.core.disruption.singlenodeconsolidation import consolidate_one
+from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, kind, machine, pod, pool, simulated
 
 if TYPE_CHECKING:
     from karpenter.api.pod import Pod
+    from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.state.cluster import ClusterView
 
 COSTS = MoveCosts(0.1, {"a": 2.0, "b": 5.0}, {"a": 0.3, "b": 0.0})
@@ -55,6 +60,185 @@ def test_a_good_command_raises_what_others_must_save(saved: float, rate: float) 
 
     assert found.rate == pytest.approx(rate)
     assert (found.costs, found.least) == (COSTS.costs, COSTS.least)
+
+
+def _goal(view: ClusterView, **must: float) -> tuple[Any, dict[str, Candidate]]:
+    """Return what decides what is simulated, where each node must save so much, and the candidates."""
+    simulator, candidates = simulated(view)
+    bound = RemovalBound(ClusterSweep(simulator.as_it_is(), list(candidates.values())))
+    costs = MoveCosts(0.0, dict.fromkeys(candidates, 1.0), {name: must.get(name, 0.0) for name in candidates})
+    return global_search._Goal(bound, costs), candidates
+
+
+@pytest.mark.parametrize(
+    ("pods", "going", "launched", "most"),
+    [
+        pytest.param(3, ["n1"], None, 0.2 - 0.15 * 1.07 - 0.01, id="three pods and seven hundredths more"),
+        pytest.param(1, ["n1"], None, 0.2 - 0.1 - 0.01, id="one pod needs a whole small machine"),
+        pytest.param(
+            3, ["n1", "n2"], None, 0.4 - 0.3 * (1 + 0.07 / 2**0.5) - 0.03, id="two nodes lose less in parts"
+        ),
+        pytest.param(
+            3, ["n1"], ["default/a-0"], 0.2 - 0.1 * 1.07 - 0.01, id="a machine is launched for one of them"
+        ),
+        pytest.param(3, ["n1"], [], 0.2 - 0.01, id="nothing is launched"),
+    ],
+)
+def test_what_the_going_of_nodes_may_be_worth(
+    pods: int, going: list[str], launched: list[str] | None, most: float
+) -> None:
+    """Medium nodes for $0.20; their pods have no room elsewhere and cost $0.05 each."""
+    view = cluster(
+        pool(),
+        machine("n1", "medium"),
+        machine("n2", "medium"),
+        *(pod(f"a-{at}", "n1") for at in range(pods)),
+        *(pod(f"b-{at}", "n2", cpu="1333m") for at in range(3)),
+    )
+    goal, candidates = _goal(view, n1=0.01, n2=0.02)
+
+    found = goal.most([candidates[name] for name in going], launched)
+
+    if len(going) > 1:  # 3.999 cores on the other node
+        most -= 0.999 * 0.05 * (1 + 0.07 / 2**0.5)
+    assert found == pytest.approx(most, abs=1e-6)
+
+
+def test_nothing_is_left_out_that_a_pool_scores() -> None:
+    """The best move that a Balanced pool refuses is told, so all of them are simulated."""
+    view = cluster(pool(consolidation_policy="Balanced"), machine("n1", "medium"), pod("a-0", "n1"))
+    goal, candidates = _goal(view)
+
+    assert goal.most(list(candidates.values())) == float("inf")
+
+
+def test_what_is_hardly_better_is_not_looked_for() -> None:
+    """The next command must be worth a twentieth more than the best so far."""
+    goal, _ = _goal(cluster(pool(), machine("n1", "medium"), pod("a-0", "n1")), n1=0.3)
+
+    assert goal.is_reached(saving(0.3001, "n1"))
+    assert not goal.is_reached(saving(0.3, "n1"))
+    goal.beat([saving(1.3, "n1")])
+    assert goal.least == pytest.approx(1.05, abs=1e-6)
+    assert goal.is_reached(saving(1.3501, "n1"))
+    assert not goal.is_reached(saving(1.3499, "n1"))
+
+
+REFUSED = RefusedMove(DisruptionCode.NO_SAVING, "no cheaper machine would do")
+
+
+class _Answers(NamedTuple):
+    """Decides as it is told; an estimate of what packing by price is worth."""
+
+    greedy: Command | RefusedMove
+    launched: frozenset[str] | None
+    priced: Command | RefusedMove = REFUSED
+    estimate: float = 0.0
+
+    def decide_greedily(self, group: Any) -> Any:
+        """Return what packing greedily finds."""
+        del group
+        return self.greedy, self.launched
+
+    def decide(self, group: Any) -> Any:
+        """Return what packing by price finds."""
+        del group
+        return self.priced
+
+    def most(self, group: Any, launched: Any) -> float:
+        """Return what packing by price may be worth."""
+        del group, launched
+        return self.estimate
+
+
+POD = frozenset({"default/a-0"})
+GOOD, BETTER = saving(0.5, "a"), saving(0.7, "a")
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param(_Answers(GOOD, None, BETTER, 9.0), GOOD, id="nothing is launched"),
+        pytest.param(_Answers(GOOD, POD, BETTER, 0.211), BETTER, id="may be a twentieth better"),
+        pytest.param(_Answers(GOOD, POD, BETTER, 0.209), GOOD, id="may be hardly better"),
+        pytest.param(_Answers(REFUSED, POD, BETTER, 0.001), BETTER, id="may be worth something"),
+        pytest.param(_Answers(REFUSED, POD, BETTER, 0.0), None, id="can be worth nothing"),
+        pytest.param(_Answers(saving(0.2, "a"), POD, BETTER, 0.001), BETTER, id="is worth less than nothing"),
+        pytest.param(_Answers(saving(0.299, "a"), None), None, id="saves less than it must"),
+        pytest.param(_Answers(saving(0.301, "a"), None), saving(0.301, "a"), id="saves a little more"),
+        pytest.param(_Answers(REFUSED, POD, REFUSED, 9.0), None, id="neither pays"),
+    ],
+)
+def test_when_machines_of_a_group_are_packed_by_price(answers: Any, found: Command | None) -> None:
+    """A group that costs $0.30 to move: only where that may be worth a twentieth more than greedily."""
+    assert global_search._worthwhile([], answers, COSTS, answers) == found
+
+
+def test_without_an_estimate_a_group_is_packed_by_price() -> None:
+    """In a large cluster nothing is estimated."""
+    answers: Any = _Answers(GOOD, POD, BETTER)
+
+    assert global_search._worthwhile([], answers, COSTS, None) == BETTER
+
+
+class _Search:
+    """Stands for what decides, for what limits and for what estimates, and notes what is asked."""
+
+    def __init__(self, worth: dict[str, float], pays: str = "") -> None:
+        self.worth, self.pays, self.least = worth, pays, 0.0
+        self.greedily: list[str] = []
+        self.by_price: list[str] = []
+
+    def allows(self, candidate: Any) -> bool:
+        """Return whether the budget allows a node to go: all but one."""
+        return str(candidate.name) != "kept"
+
+    def within(self, candidates: Any) -> list[Any]:
+        """Return the nodes that may go together: none."""
+        del candidates
+        return []
+
+    def most(self, going: Any, launched: Any = None) -> float:
+        """Return what the going of a node may be worth."""
+        del launched
+        return self.worth[going[0].name]
+
+    def is_reached(self, command: Command) -> bool:
+        """Return whether a command is better than the best so far."""
+        return command is GOOD
+
+    def decide_greedily(self, going: Any) -> Any:
+        """Return that machines would be launched and nothing saved."""
+        self.greedily.append(going[0].name)
+        return REFUSED, POD
+
+    def decide(self, going: Any) -> Any:
+        """Return what packing by price finds: one pays, and another does not pay enough."""
+        self.by_price.append(going[0].name)
+        return GOOD if going[0].name == self.pays else BETTER
+
+
+@pytest.mark.parametrize(
+    ("worth", "pays", "greedily", "by_price"),
+    [
+        pytest.param({"a": 1.0, "b": 4.0, "c": 3.0, "d": 2.0}, "", "bcda", "bc", id="two in vain"),
+        pytest.param({"a": 1.0, "b": 4.0, "c": 3.0, "d": 2.0}, "c", "bcda", "bcda", id="the second pays"),
+        pytest.param({"a": 0.0, "b": 4.0, "c": -1.0, "d": 2.0}, "", "bd", "bd", id="two are worth nothing"),
+        pytest.param({"a": 1.0, "kept": 4.0}, "", "a", "a", id="one may not go"),
+    ],
+)
+def test_in_which_order_nodes_are_tried(
+    worth: dict[str, float], pays: str, greedily: str, by_price: str
+) -> None:
+    """What may be worth most comes first; after two that were packed by price in vain none is."""
+    search: Any = _Search(worth, pays)
+    movable: Any = [SimpleNamespace(name=name, worth=1.0) for name in worth]
+
+    found = list(global_search._few(movable, search, lambda: search, lambda: False, search))
+
+    assert ("".join(search.greedily), "".join(search.by_price)) == (greedily, by_price)
+    assert found == ([GOOD] if pays else [])
+    assert list(global_search._few(movable, search, lambda: search, lambda: True, search)) == []
 
 
 def _port(name: str, node: str) -> Pod:

@@ -62,7 +62,7 @@ def saved(found: DisruptionDecision) -> float:
     "seeds", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.long)]
 )
 def test_a_bound_costs_no_savings(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the bound as much is saved as without any, but for sets of which one is packed by price."""
+    """With the bound as much is saved as without any, but for the order in which sets are packed by price."""
     found = {seed: decided(random_cluster(seed)) for seed in seeds}
     asked = [0]
 
@@ -74,7 +74,7 @@ def test_a_bound_costs_no_savings(seeds: range, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(RemovalBound, "most_saved", unbounded)
     exact = {seed: decided(random_cluster(seed)) for seed in seeds}
 
-    assert sum(map(saved, found.values())) >= 0.995 * sum(map(saved, exact.values()))
+    assert sum(map(saved, found.values())) >= 0.99 * sum(map(saved, exact.values()))
     assert {seed: each.rejected for seed, each in found.items()} == {
         seed: each.rejected for seed, each in exact.items()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,19 +18,24 @@ from karpenter.api.pod import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from karpenter.core.disruption import simulate
 from karpenter.core.disruption.candidates import find_candidates
+from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.simulate import RunningPods, Simulator
 from karpenter.core.disruption.sweep import FreeResources, least_requests
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
 from karpenter.core.scheduling.problem import BoundPod, ExistingNode, Options
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.solve import search, solve
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
 from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, machine, pod, pool
 
 if TYPE_CHECKING:
+    import pytest
+
     from karpenter.api.meta import Resource
     from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.problem import Problem
     from karpenter.core.state.cluster import ClusterView
 
 APPS = ("red", "green", "blue")
@@ -219,3 +225,56 @@ def test_the_least_of_several_demands() -> None:
     """What one pod does not request, is not requested by all."""
     assert least_requests([{"cpu": 2, "gpu": 1}, {"cpu": 1}]) == {"cpu": 1}
     assert least_requests([]) == {}
+
+
+def _searched(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """Return the problems that are searched from now on."""
+    found: list[Problem] = []
+
+    def noted(problem: Problem) -> Any:
+        found.append(problem)
+        return search(problem)
+
+    monkeypatch.setattr(simulate, "search", noted)
+    return found
+
+
+def test_a_question_is_packed_greedily_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing by price goes on from there; other machines, or another cluster, are another question."""
+    parts = [machine(f"n-{n}", "medium") for n in range(3)]
+    view = cluster(pool(), *parts, *(pod(f"p-{n}", f"n-{n}", cpu="3") for n in range(3)))
+    simulator, (one, two, three) = simulation(view)
+    searched = _searched(monkeypatch)
+
+    greedy = simulator.without([one, two])
+    again = simulator.without([two, one], by_price=True)
+    assert len(searched) == 1
+    assert {each.options.packing for each in searched} == {"greedy"}
+    assert {each.options.effort for each in searched} == {3}
+    assert sum(node.purchase.price for node in again.replacements) <= sum(
+        node.purchase.price for node in greedy.replacements
+    )
+
+    simulator.without([three])
+    assert len(searched) == 2
+    later = simulator.after(Command(reason=UNDERUTILIZED, candidates=("n-2",), replacements=()))
+    assert later is not None
+    later.without([one, two])
+    assert len(searched) == 3
+    simulator.without([one, two])
+    assert len(searched) == 3
+
+
+def test_so_many_greedy_schedules_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty-two questions are; the next one takes the place of all."""
+    view = cluster(pool(), *(machine(f"n-{n}", "small") for n in range(6)), pod("p", "n-0"))
+    simulator, candidates = simulation(view)
+    searched = _searched(monkeypatch)
+    asked = [list(each) for size in (1, 2, 3) for each in combinations(candidates, size)][:33]
+
+    for each in (*asked[:32], *asked[:32]):
+        simulator.without(each)
+    assert len(searched) == 32
+    simulator.without(asked[32])
+    simulator.without(asked[31])
+    assert len(searched) == 34

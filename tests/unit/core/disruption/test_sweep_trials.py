@@ -408,6 +408,58 @@ def test_how_much_the_going_of_machines_can_save(parts: list[Any], going: list[s
 
 
 @pytest.mark.parametrize(
+    ("parts", "going", "left"),
+    [
+        pytest.param([pod("a-0", "n1")], ["n1"], 0.05, id="a pod without room costs its share"),
+        pytest.param([*SMALL, pod("a-0", "n1")], ["n1"], 0.0, id="a pod with room costs nothing"),
+        pytest.param([*SMALL, *(pod(f"a-{n}", "n1") for n in range(4))], ["n1"], 0.1, id="two of four pods"),
+        pytest.param(
+            [_spread("a-0", "n1"), pod("b-0", "n1")], ["n1"], 0.05, id="a pod that is spread may go elsewhere"
+        ),
+        pytest.param(
+            [*SMALL, pod("a-0", "n1"), pod("b-0", "n2", cpu="2"), pod("c-0", "n1", cpu="2")],
+            ["n1", "n2"],
+            0.25,
+            id="machines that go together are tried one by one",
+        ),
+    ],
+)
+def test_what_pods_without_room_must_cost(parts: list[Any], going: list[str], left: float) -> None:
+    """$0.05 per core, for the pods that a trial of each machine finds no room for."""
+    view = cluster(pool(), *GOING, *parts)
+    _, candidates = simulated(view)
+    bound = RemovalBound(_sweep(view))
+    unknown = RemovalBound(ClusterSweep(simulated(view)[0].as_it_is(), []))
+
+    assert bound.least_left([candidates[name] for name in going]) == pytest.approx(left, abs=1e-6)
+    assert unknown.least_left([candidates[name] for name in going]) == 0.0
+
+
+def test_a_machine_is_tried_again_only_after_another_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound and a sweep ask for the same trials; what one finds holds until room is taken."""
+    view = cluster(pool(), *GOING, *SMALL, machine("n3"), *(pod(f"a-{n}", f"n{n}") for n in (1, 2, 3)))
+    sweep, tried = _sweep(view), []
+    shift = ClusterSweep._shift
+
+    def noted(self: ClusterSweep, each: Any, count: int, at: int, *more: Any) -> int:
+        tried.append(at)
+        return shift(self, each, count, at, *more)
+
+    monkeypatch.setattr(ClusterSweep, "_shift", noted)
+    first = [sweep.displaced(at) for at in sweep.candidates]
+    assert [sweep.displaced(at) for at in sweep.candidates] == first
+    assert sorted(tried) == [0, 1, 2]
+
+    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(("n1", "n2", "n3"), 0.0))
+    assert [each.name for each in found.emptied] == ["n1"]
+    tried.clear()
+    for at in sweep.candidates:
+        sweep.displaced(at)
+    assert 2 in tried
+
+
+@pytest.mark.parametrize(
     ("parts", "expected"),
     [
         pytest.param([machine("n1"), pod("a-0", "n1", cpu="2")], GIB / 4 / 2000, id="one pod"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -20,6 +20,7 @@ from karpenter.api.labels import (
     SPOT,
     ZONE,
 )
+from karpenter.core.scheduling import decode
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions, DecodedPlan, hourly
 from karpenter.core.scheduling.problem import MAX_INSTANCE_TYPES, Options
 from karpenter.core.scheduling.solve import solve
@@ -43,6 +44,7 @@ from tests.unit.core.scheduling.pack import schedulers
 
 if TYPE_CHECKING:
     from karpenter.core.model.catalog import InstanceType
+    from karpenter.core.scheduling.pack.scheduler import Scheduler
     from karpenter.core.scheduling.problem import NewNode, Problem
 
 GREEDY = Options(packing="greedy")
@@ -382,3 +384,23 @@ def test_nodes_of_a_plan_are_those_of_its_run() -> None:
     plan = solve(problem(pod("a"), pools=[pool("p", SMALL)], options=GREEDY))
 
     assert [new.pods for new in plan.new_nodes] == [("default/a",)]
+
+
+def test_purchases_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price of a run is asked before it is chosen, and what it buys afterwards; until more is placed."""
+    scheduler = schedulers.placed(problem(replicas(pod("a", cpu="2"), 3), pools=[pool("p", SMALL)]))
+    asked: list[int] = []
+    purchases = decode._purchases
+
+    def noted(of: Scheduler, allowed: Any) -> Any:
+        asked.append(len(of.placements))
+        return purchases(of, allowed)
+
+    monkeypatch.setattr(decode, "_purchases", noted)
+    before = hourly(scheduler)
+    assert [new.purchase.price for new in DecodedPlan(scheduler).new_nodes] == pytest.approx([before / 3] * 3)
+    assert len(asked) == 1
+
+    scheduler.placements.add(next(iter(scheduler.placements)).pod_data, scheduler.nodes.count, 0)
+    assert hourly(scheduler) == before
+    assert asked == [asked[0], asked[0] + 1]

@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.scheduling.problem import Cost, Options
-from karpenter.core.scheduling.solve import search, solve
+from karpenter.core.scheduling.solve import packed_by_price, plan_of, search, solve
 from karpenter_local.testing.builders import (
     Preferences,
     affinity_term,
@@ -184,3 +184,32 @@ def test_a_type_with_none_of_a_resource_is_bought() -> None:
     plan = solve(problem(pod("a"), pools=[pool("p", without)], daemons=[pod("d", cpu="100m")]))
 
     assert [new.purchase.instance_type for new in plan.new_nodes] == ["without"]
+
+
+def test_a_greedy_schedule_is_packed_by_price_later() -> None:
+    """What comes out is what packing by price finds at once, and the greedy schedule stays as it is."""
+    greedy = search(sixteen(Options(packing="greedy")))
+    before = plan_of(*greedy)
+
+    found = plan_of(*packed_by_price(*greedy))
+
+    assert found.cost.hourly == solve(sixteen(Options(packing="price"))).cost.hourly == pytest.approx(0.24)
+    assert [(new.purchase, new.pods) for new in plan_of(*greedy).new_nodes] == [
+        (new.purchase, new.pods) for new in before.new_nodes
+    ]
+    assert before.cost.hourly == solve(sixteen(Options(packing="greedy"))).cost.hourly == pytest.approx(2.4)
+    assert plan_of(*greedy, Cost(hourly=1.0)).cost == Cost(hourly=1.0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(problem(pod("a"), nodes=[node("n")], pools=[POOL]), id="nothing is launched"),
+        pytest.param(sixteen(Options(packing="greedy", stop=lambda: True)), id="the time is up"),
+    ],
+)
+def test_a_schedule_that_is_not_packed_by_price(given: Problem) -> None:
+    """It is returned as it is."""
+    scheduler, left = search(given)
+
+    assert packed_by_price(scheduler, left) == (scheduler, left)

@@ -86,14 +86,11 @@ class Consolidation:
         self.rejected: dict[str, MoveScore] = {}
         """Of each NodePool with the policy Balanced, the best move that scored too little."""
 
-    def decide(self, candidates: Sequence[Candidate], *, afresh: bool = False) -> Command | RefusedMove:
-        """
-        Return the command to remove these machines, or why they stay.
-
-        `afresh` looks at once for the cheapest machines instead of the fewest.
-        """
-        found = self._answer(candidates, by_price=afresh).found
-        if afresh or not self._may_be_cheaper(candidates, found):
+    def decide(self, candidates: Sequence[Candidate]) -> Command | RefusedMove:
+        """Return the command to remove these machines, or why they stay."""
+        answer = self._answer(candidates, by_price=False)
+        found = answer.found
+        if not self._may_be_cheaper(candidates, answer):
             return found
         both = (found, self._answer(candidates, by_price=True).found)
         commands = [each for each in both if isinstance(each, Command)]
@@ -107,12 +104,12 @@ class Consolidation:
 
         None instead of pods where looking for cheaper machines finds nothing else.
         """
-        found, pods = self._answer(candidates, by_price=False)
-        return found, pods if self._may_be_cheaper(candidates, found) else None
+        answer = self._answer(candidates, by_price=False)
+        return answer.found, answer.pods if self._may_be_cheaper(candidates, answer) else None
 
-    def _may_be_cheaper(self, candidates: Sequence[Candidate], found: Command | RefusedMove) -> bool:
-        """Whether packing by price, which takes longer, may find more: only where something is launched."""
-        return self._most > 1 and len(candidates) <= _FEW and _buys(found)
+    def _may_be_cheaper(self, candidates: Sequence[Candidate], answer: _Answer) -> bool:
+        """Whether packing by price, which takes longer, may find more: not where one pod is launched for."""
+        return self._most > 1 and len(candidates) <= _FEW and len(answer.pods) > 1 and _buys(answer.found)
 
     def _answer(self, candidates: Sequence[Candidate], *, by_price: bool) -> _Answer:
         """Return the answer to a question, which is simulated once: several searches ask the same."""

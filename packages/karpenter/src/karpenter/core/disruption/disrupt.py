@@ -449,7 +449,8 @@ class _Pass:
             message = "the node is empty but holds room for a CapacityBuffer"
             return DisruptionCode.CAPACITY_BUFFER, message
         if closely:
-            found = self._consolidation.decide([candidate])
+            # Packing by price would take five times as long, for a sentence.
+            found, _ = self._consolidation.decide_greedily([candidate])
             if isinstance(found, RefusedMove):
                 return found.code, found.message
             if not self._is_worth_it(found):

@@ -14,8 +14,9 @@ Topology and the sizes of single pods are left aside, so the bound may be out of
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.disruption.consolidation import Consolidation
+    from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.disruption.sweep import SweepResult
     from karpenter.core.scheduling.price.bound import Item
@@ -48,11 +49,14 @@ _TOGETHER: Final = 10
 _ROUNDING: Final = 1e-8
 """Dollars per hour that are no difference: rounding of a bound is less."""
 
-_WHOLE: Final = 0.05
+_WHOLE: Final = 0.07
 """The share by which whole machines for the pods of one node are taken to cost more than parts: no proof."""
 
 _MOST_PACKED: Final = 2
 """Sets in a row that are packed by price and are no better than the best so far, after which none is."""
+
+_BETTER: Final = 1.05
+"""How many times as much as the best so far a set must be worth to be looked at: less takes too long."""
 
 _MOST_FAILURES: Final = 3
 """Groups in a row that are not worth it, after which the search ends."""
@@ -117,11 +121,10 @@ def consolidate_globally(
     goal = _Goal(bound, move_costs) if bound is not None else None
     best = _wave(sweep, movable, consolidation, headrooms, move_costs=move_costs, stop=stop, goal=goal)
     if goal is not None:
-        goal.least = move_costs.value(best) + _ROUNDING
+        goal.beat(best)
         for found in _few(movable, consolidation, headrooms, stop, goal):
-            if move_costs.value([found]) > goal.least:
-                best = [found]
-                goal.least = move_costs.value(best) + _ROUNDING
+            best = [found]
+            goal.beat(best)
     return best
 
 
@@ -133,21 +136,31 @@ class _Goal:
         self._move_costs = move_costs
         self.least = _ROUNDING
 
+    def beat(self, commands: Sequence[Command]) -> None:
+        """Ask for more than some commands are worth."""
+        self.least = _BETTER * self._move_costs.value(commands) + _ROUNDING
+
+    def is_reached(self, command: Command) -> bool:
+        """Whether a command is better than the best so far."""
+        return self._move_costs.value([command]) > self.least
+
     def most(self, going: Sequence[Candidate], launched: Iterable[str] | None = None) -> float:
         """
-        Return what the going of some machines is worth at most.
+        Return what the going of some machines is worth at most: an estimate.
 
-        `launched` are the pods for which machines must be launched, where that is known: then an estimate.
+        `launched` are the pods for which machines must be launched, where a simulation has found that.
         """
         # The best move that scored too little is told to users, so none may be left out.
         if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in going):
             return float("inf")
-        prices = sum(self._move_costs.price(candidate.name) for candidate in going)
-        if launched is None:
-            return self._bound.most_saved(going) - prices
+        bound = self._bound
+        paid = bound.least_left(going) if launched is None else bound.least_paid(launched)
         # The more machines are packed anew, the less is lost because none can be bought in part.
-        paid = self._bound.least_paid(launched) * (1 + _WHOLE / len(going))
-        return sum(c.price or 0.0 for c in going) - paid - prices
+        paid *= 1 + _WHOLE / math.sqrt(len(going))
+        saved = sum(c.price or 0.0 for c in going) - paid
+        if launched is None:
+            saved = min(saved, bound.most_saved(going))
+        return saved - sum(self._move_costs.price(candidate.name) for candidate in going)
 
 
 def _wave(
@@ -162,7 +175,8 @@ def _wave(
 ) -> list[Command]:
     """Return everything that pays and that budgets allow at once."""
     headroom = headrooms()
-    commands, here = _swept(sweep.sweep(headrooms(), stop, move_costs.least), consolidation, move_costs, stop)
+    swept = sweep.sweep(headrooms(), stop, move_costs.least)
+    commands, here = _swept(swept, consolidation, move_costs, stop, goal)
     if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
         return commands
     ranked = sweep.by_waste(move_costs.price)
@@ -174,9 +188,9 @@ def _wave(
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
-        halves = (group, group[: len(group) // 2])
+        halves = filter(None, (group, group[: len(group) // 2]))
         some = (each for each in halves if goal is None or goal.most(each) > goal.least)
-        found = next(filter(None, (_worthwhile(each, here, move_costs) for each in some)), None)
+        found = next(filter(None, (_worthwhile(each, here, move_costs, goal) for each in some)), None)
         if found is None:
             failures += 1
         else:
@@ -189,7 +203,11 @@ def _wave(
 
 
 def _swept(
-    swept: SweepResult, consolidation: Consolidation, move_costs: MoveCosts, stop: Callable[[], bool]
+    swept: SweepResult,
+    consolidation: Consolidation,
+    move_costs: MoveCosts,
+    stop: Callable[[], bool],
+    goal: _Goal | None,
 ) -> tuple[list[Command], Consolidation | None]:
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
@@ -202,8 +220,8 @@ def _swept(
     for candidate in swept.exchanged:
         if here is None or stop():
             break
-        found = here.decide([candidate])
-        if isinstance(found, Command) and move_costs.value([found]) > 0:
+        found = _worthwhile([candidate], here, move_costs, goal)
+        if found is not None:
             exchanged.append(found)
             here = here.after(found)
     commands += [_joined(exchanged[at : at + _TOGETHER]) for at in range(0, len(exchanged), _TOGETHER)]
@@ -225,11 +243,19 @@ def _joined(commands: Sequence[Command]) -> Command:
 
 
 def _worthwhile(
-    group: Sequence[Candidate], consolidation: Consolidation, move_costs: MoveCosts
+    group: Sequence[Candidate], consolidation: Consolidation, move_costs: MoveCosts, goal: _Goal | None
 ) -> Command | None:
-    """Return the command that packs these machines anew, if it is worth what it moves."""
-    found = consolidation.decide(group, afresh=True) if group else None
-    return found if isinstance(found, Command) and move_costs.value([found]) > 0 else None
+    """Return the command that removes these machines, if it is worth what it moves."""
+    found, launched = consolidation.decide_greedily(group)
+    worth = _worth(found, move_costs)
+    if launched is not None and (goal is None or goal.most(group, launched) > _BETTER * worth + _ROUNDING):
+        found = consolidation.decide(group)
+    return found if isinstance(found, Command) and _worth(found, move_costs) > 0 else None
+
+
+def _worth(found: Command | RefusedMove, move_costs: MoveCosts) -> float:
+    """Return what a decision is worth; nothing where machines stay."""
+    return max(move_costs.value([found]), 0.0) if isinstance(found, Command) else 0.0
 
 
 def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Sequence[Command]) -> None:
@@ -249,33 +275,29 @@ def _few(
     """
     Yield what else can be done with a few machines: each alone, and the worst of them together.
 
-    These are all sets that the classic search may ask about. What may be worth most is simulated first, at
-    first greedily; then it is known which pods new machines must be paid for, and where that still may be
-    worth most, by price. What cannot be better than the best so far is not simulated.
+    These are all sets that the classic search may ask about. What may be worth most is simulated first,
+    greedily; then it is known which pods new machines must be paid for, and where that still may be better
+    than the best so far, they are packed by price. What cannot be better is not simulated.
     """
     ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
     allowed = headrooms().within(ranked)
     sets = [[c] for c in ranked if headrooms().allows(c)]
     sets += [allowed[:size] for size in range(2, len(allowed) + 1)]
-    queue = [(-goal.most(each), number, False) for number, each in enumerate(sets)]
+    queue = [(-goal.most(each), number) for number, each in enumerate(sets)]
     heapify(queue)
     packed = 0
     while queue and not stop():
-        worth, number, by_price = heappop(queue)
+        worth, number = heappop(queue)
         if -worth <= goal.least:
             return
-        if by_price and packed >= _MOST_PACKED:
-            continue
-        going, best = sets[number], goal.least
-        if by_price:
-            found = consolidation.decide(going, afresh=True)
-        else:
-            found, launched = consolidation.decide_greedily(going)
-            if launched is not None:
-                heappush(queue, (max(worth, -goal.most(going, launched)), number, True))
-        if isinstance(found, Command):
+        going = sets[number]
+        found, launched = consolidation.decide_greedily(going)
+        if launched is not None and packed < _MOST_PACKED and goal.most(going, launched) > goal.least:
+            found = consolidation.decide(going)
+            packed += 1
+        if isinstance(found, Command) and goal.is_reached(found):
+            packed = 0
             yield found
-        packed = 0 if goal.least > best else packed + by_price
 
 
 def _decided(

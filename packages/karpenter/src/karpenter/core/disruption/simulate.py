@@ -30,6 +30,7 @@ from karpenter.core.scheduling.build.build import assemble
 from karpenter.core.scheduling.build.pods import deleting_node_pods, provisionable_pods
 from karpenter.core.scheduling.build.virtualpods import virtual_pods
 from karpenter.core.scheduling.encode.preferences import required_anti_affinity
+from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import (
     NO_VOLUMES,
     BoundPod,
@@ -40,7 +41,7 @@ from karpenter.core.scheduling.problem import (
     TopologyNode,
 )
 from karpenter.core.scheduling.purchases import OnDemandFloors, after_purchases
-from karpenter.core.scheduling.solve import solve
+from karpenter.core.scheduling.solve import packed_by_price, plan_of, search, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -214,8 +215,17 @@ def _filled(node: ExistingNode, pods: Sequence[Pod], volumes: Mapping[str, PodVo
     )
 
 
-_EFFORT: Final = 10
+_EFFORT: Final = 3
 """Rounds of improvement for each question about new machines; there are many questions."""
+
+_REMEMBERED: Final = 32
+"""Greedy schedules that are kept for packing by price: more than the search in a small cluster asks for."""
+
+Asked = tuple[frozenset[str], frozenset[str]]
+"""The machines that go, and those that no pod may use."""
+
+Schedule = tuple[Scheduler, dict[int, int]]
+"""A schedule, and the pods that it leaves, per class number."""
 
 
 class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,6 +273,7 @@ class Simulator:
         options = msgspec.structs.replace(
             options,
             packing="greedy",
+            effort=min(options.effort, _EFFORT),
             usual=memory_per_cpu(nodes) if fullest_first else None,
             prove=False,
             reserved="fallback",
@@ -286,9 +297,7 @@ class Simulator:
         )
         self._nodes = {node.name: node for node in nodes}
         self._least: dict[str, Mapping[str, int]] = {}
-        self._by_price = msgspec.structs.replace(
-            options, packing="price", effort=min(options.effort, _EFFORT)
-        )
+        self._greedy: dict[Asked, Schedule] = {}
 
     @property
     def waiting(self) -> int:
@@ -317,6 +326,7 @@ class Simulator:
         found = copy(self)
         removed = [self._nodes[name] for name in command.candidates]
         found._cluster = self._cluster.after(command, removed)  # noqa: SLF001  one of us
+        found._greedy = {}  # noqa: SLF001  one of us
         return found
 
     def within(self, pools: AbstractSet[str]) -> Simulator:
@@ -361,9 +371,28 @@ class Simulator:
         self, candidates: Sequence[Candidate], quiet: frozenset[str], *, by_price: bool
     ) -> SimulationResult:
         """Return what becomes of the pods if these machines go and none of the pods may use `quiet` nodes."""
-        cluster, base = self._cluster, self._cluster.problem
-        gone = {candidate.name for candidate in candidates}
         moving = frozenset(pod.key for candidate in candidates for pod in candidate.movable)
+        schedule = self._schedule(candidates, moving, quiet)
+        floors = self._cluster.floors.without(candidate.node for candidate in candidates)
+        plan = floors.apply(plan_of(*(packed_by_price(*schedule) if by_price else schedule)))
+        stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
+        stranded += [self._refusals[key] for key in sorted(moving) if key in self._refusals]
+        return SimulationResult(
+            plan=plan,
+            replacements=self._replacements(plan, moving),
+            moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
+            stranded=tuple(stranded),
+        )
+
+    def _schedule(
+        self, candidates: Sequence[Candidate], moving: frozenset[str], quiet: frozenset[str]
+    ) -> Schedule:
+        """Return the greedy schedule of a question; packing by price goes on from there."""
+        cluster, base = self._cluster, self._cluster.problem
+        gone = frozenset(candidate.name for candidate in candidates)
+        found = self._greedy.get((gone, quiet))
+        if found is not None:
+            return found
         ordered = sorted(candidates, key=lambda candidate: self._order[candidate.name])
         leaving = (cluster.moving.get(pod.key) for candidate in ordered for pod in candidate.movable)
         pods = (*cluster.waiting, *(pod for pod in leaving if pod is not None))
@@ -375,18 +404,11 @@ class Simulator:
             topology_nodes=tuple(place for place in base.topology_nodes if place.name not in gone),
             bound_pods=cluster.running.of(pods, but=moving, moved=cluster.locations),
             moved=moving,
-            options=self._by_price if by_price else base.options,
         )
-        floors = cluster.floors.without(candidate.node for candidate in candidates)
-        plan = floors.apply(solve(problem))
-        stranded = [refusal for refusal in plan.refusals if refusal.pod in moving]
-        stranded += [self._refusals[key] for key in sorted(moving) if key in self._refusals]
-        return SimulationResult(
-            plan=plan,
-            replacements=self._replacements(plan, moving),
-            moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
-            stranded=tuple(stranded),
-        )
+        if len(self._greedy) >= _REMEMBERED:
+            self._greedy.clear()
+        found = self._greedy[gone, quiet] = search(problem)
+        return found
 
     def broken_floor(self, candidates: Sequence[Candidate], replacements: Iterable[NewNode]) -> str:
         """Return which NodePool would have too little on demand if these machines are replaced so."""

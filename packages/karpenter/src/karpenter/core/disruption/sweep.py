@@ -50,12 +50,15 @@ _SAFETY: Final = 1e-9
 """The share by which rounding may make a lower bound too large."""
 
 
+Shift = tuple[int, int, int]
+"""Class, destination, count."""
+
+
 class RemovalTrial(NamedTuple):
     """What taking one machine away would do."""
 
     saving: float
-    shifts: list[tuple[int, int, int]]
-    """Class, destination, count."""
+    shifts: list[Shift]
 
     exchanges: bool
     """Whether a new machine is bought."""
@@ -86,6 +89,7 @@ class ClusterSweep:
         self._version = 0
         """Rises whenever something is taken."""
 
+        self._displaced: dict[int, tuple[int, list[Shift], Counter[int]]] = {}
         self._suited: dict[int, tuple[int, NDArray[np.int32]]] = {}
         self._suits: dict[int, NDArray[np.bool_]] = {}
         self._domains: dict[str, NDArray[np.object_]] = {}
@@ -185,8 +189,25 @@ class ClusterSweep:
 
     def trial(self, at: int) -> RemovalTrial | None:
         """Return what taking a machine away would save, or None when its pods have no place."""
-        candidate = self.candidates[at]
-        shifts: list[tuple[int, int, int]] = []
+        shifts, leftover = self.displaced(at)
+        price = self._new_machine(leftover, at) if leftover else 0.0
+        if price is None:
+            return None
+        return RemovalTrial((self.candidates[at].price or 0.0) - price, shifts, bool(leftover))
+
+    def displaced(self, at: int) -> tuple[list[Shift], Counter[int]]:
+        """Return where the pods of a machine find room, and those that find none, per class number."""
+        known = self._displaced.get(at)
+        if known is None or known[0] != self._version:
+            known = self._displaced[at] = (self._version, *self._displace(at))
+        return known[1:]
+
+    def keeps_domain(self, number: int) -> bool:
+        """Return whether a trial keeps the pods of a class in their zone, or another domain."""
+        return bool(topology_keys(self._scheduler, self._scheduler.pod_data[number][0]))
+
+    def _displace(self, at: int) -> tuple[list[Shift], Counter[int]]:
+        shifts: list[Shift] = []
         taken: dict[int, NDArray[np.int64]] = {}
         leftover: Counter[int] = Counter()
         for number, count in sorted(self.load[at].items(), key=lambda entry: self._rank(entry[0])):
@@ -194,10 +215,7 @@ class ClusterSweep:
             left = self._shift(each, count, at, taken, shifts)
             if left:
                 leftover[number] = left
-        price = self._new_machine(leftover, at) if leftover else 0.0
-        if price is None:
-            return None
-        return RemovalTrial((candidate.price or 0.0) - price, shifts, bool(leftover))
+        return shifts, leftover
 
     def _rank(self, number: int) -> tuple[int, ...]:
         return tuple(-amount for amount in self.classes[number].want)
@@ -208,7 +226,7 @@ class ClusterSweep:
         count: int,
         at: int,
         taken: dict[int, NDArray[np.int64]],
-        shifts: list[tuple[int, int, int]],
+        shifts: list[Shift],
     ) -> int:
         """Spread pods of a class over other machines; return how many found no room."""
         scheduler = self._scheduler
@@ -330,6 +348,11 @@ class RemovalBound:
             self._least = sweep.per_class(sweep.least)
             priced = np.where(sweep.sold.fits, sweep.sold.price[:, None], np.inf).min(axis=0, initial=np.inf)
             self._whole = sweep.per_class(np.where(np.isfinite(priced), priced, 0.0))
+        # A trial keeps pods that are spread in their domain; a simulation may find room in another.
+        self._left = {
+            at: {n: count for n, count in sweep.displaced(at)[1].items() if not sweep.keeps_domain(n)}
+            for at in sweep.candidates
+        }
         self._class = {pod.key: each.number for each in sweep.classes.values() for pod in each.pods}
 
     def least_paid(self, pods: Iterable[str]) -> float:
@@ -337,6 +360,16 @@ class RemovalBound:
         numbers = [self._class[pod] for pod in pods if pod in self._class]
         least = sum(self._least[number] for number in numbers)
         return max(least, max((self._whole[number] for number in numbers), default=0.0)) * (1 - _SAFETY)
+
+    def least_left(self, candidates: Sequence[Candidate]) -> float:
+        """
+        Return what new machines must cost for the pods that a trial of each machine alone finds no room for.
+
+        An estimate: a simulation may find room that a trial does not, and several machines that go take
+        room from each other.
+        """
+        places = (self._at[c.name] for c in candidates if c.name in self._at)
+        return sum(self._least[number] * count for at in places for number, count in self._left[at].items())
 
     def most_saved(self, candidates: Sequence[Candidate]) -> float:
         """Return what no simulation of the going of these machines can exceed."""

@@ -229,7 +229,13 @@ class DecodedPlan:
 
     @cached_property
     def _bought(self) -> NDArray[np.int64]:
-        return _purchases(self._scheduler, self._allowed_types)
+        # The price of a schedule is asked before it is chosen, and again when it is decoded.
+        scheduler = self._scheduler
+        made, found = scheduler.bought
+        if made != len(scheduler.placements):
+            found = _purchases(scheduler, self._allowed_types)
+            scheduler.bought = (len(scheduler.placements), found)
+        return found
 
     @cached_property
     def _pods(self) -> dict[int, list[str]]:

@@ -423,6 +423,11 @@ def solve(problem: Problem) -> Plan:
     cost: Cost | None = None
     if problem.options.prove and scheduler.claims.count and not scheduler.stop():
         scheduler, cost = _proved(scheduler, left)
+    return plan_of(scheduler, left, cost)
+
+
+def plan_of(scheduler: Scheduler, left: dict[int, int], cost: Cost | None = None) -> Plan:
+    """Return the plan of a schedule and of the pods that it leaves, per class number."""
     decoded = DecodedPlan(scheduler)
     return Plan(
         new_nodes=decoded.new_nodes,
@@ -462,11 +467,16 @@ def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
     """Return the best schedule that was found, and the pods that it leaves, per class number."""
     scheduler = Scheduler(EncodedProblem(problem))
     left = _pack(scheduler)
-    if problem.options.packing == "price" and scheduler.claims.count and not scheduler.stop():
-        if scheduler.devices is not None:
-            scheduler, left = cheaper_with_devices(scheduler, left, _pack)
-        scheduler = cheaper(scheduler)
-    return scheduler, left
+    return packed_by_price(scheduler, left) if problem.options.packing == "price" else (scheduler, left)
+
+
+def packed_by_price(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, dict[int, int]]:
+    """Return a greedy schedule, or a cheaper one for the same pods, and the pods that it leaves."""
+    if not scheduler.claims.count or scheduler.stop():
+        return scheduler, left
+    if scheduler.devices is not None:
+        scheduler, left = cheaper_with_devices(scheduler, left, _pack)
+    return cheaper(scheduler), left
 
 
 def _pack(scheduler: Scheduler) -> dict[int, int]:

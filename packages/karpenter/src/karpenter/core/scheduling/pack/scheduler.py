@@ -265,6 +265,10 @@ class PodPlacements:
         self._bins.append(number)
         self._many.append(pod_count)
 
+    def __len__(self) -> int:
+        """Return how many placements there were."""
+        return len(self._pod_data)
+
     def rows(self) -> Iterator[tuple[PodData, int, int]]:
         """Yield the placements as plain tuples: what was placed, on which bin, how many pods."""
         return zip(self._pod_data, self._bins, self._many, strict=True)
@@ -309,6 +313,9 @@ class Scheduler:
         self.search_limit = SearchLimit()
         self._nothing = (0,) * len(encoded.axis)
         self.placements = PodPlacements()
+        self.bought: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
+        """The offering of every claim, and after how many placements that was."""
+
         self.least: dict[int, dict[str, int]] = {}
         self.relaxed: set[int] = set()
         self.reservations = ReservationManager(self.templates, strict=problem.options.reserved == "strict")
