@@ -398,3 +398,15 @@ def test_what_a_machine_can_hold_is_worth_no_more_than_its_dual_values() -> None
 
     assert packer._most_worth(np.array([0, 1])).tolist() == [1.0, np.inf]
     assert packer._most_worth(np.array([1])).tolist() == [pytest.approx(0.8), np.inf]
+
+
+def test_where_every_machine_is_filled_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine that was bought may not be considered again, and what others hold may still be there."""
+    ours = market([(4, (1, 1))], [(1.0, (4, 4))])
+    packer = patterns._Packer(ours, dual_values(ours))
+    filled: list[int] = []
+    monkeypatch.setattr(patterns, "_filled", lambda want, *_: filled.append(len(want)))
+
+    packer._fill([])
+
+    assert filled == []
