@@ -297,8 +297,8 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
         _PRICE + "patterns.py",
         "_Packer._trial",
-        "rng.random() < _BUY_SHARE",
-        "(rng.random() <= _BUY_SHARE)",
+        "rng.random() < _WASTEFUL_SHARE",
+        "(rng.random() <= _WASTEFUL_SHARE)",
     ): ("a random number is not exactly that"),
     (
         _PRICE + "patterns.py",

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import planner
-from karpenter.core.scheduling.price.bound import Item
-from karpenter.core.scheduling.price.planner import DevicePriceScheduler, UnplacedPods, counted
+from karpenter.core.scheduling.price.bound import Item, market
+from karpenter.core.scheduling.price.patterns import Packing
+from karpenter.core.scheduling.price.planner import ClaimOpener, DevicePriceScheduler, UnplacedPods, counted
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import instance_type, node, pod, pool, problem, replicas
@@ -160,3 +162,48 @@ def test_devices_that_are_given_otherwise_keep_the_plan(
     monkeypatch.setattr(second, "has_devices", lambda _pod_data, number, *_: number != lacking)
 
     assert not planner._replay(first, second, frozenset())
+
+
+def opener(large_pods: int) -> tuple[ClaimOpener, Scheduler, Part, Part]:
+    """Return what opens machines of eight cores for large pods and two small ones."""
+    scheduler = Scheduler(EncodedProblem(GIVEN))
+    found = [(each[0], NOTHING_REQUIRED) for each in scheduler.pod_data.values()]
+    large, small = sorted(found, key=lambda part: part[0].pod_class.want, reverse=True)
+    (template,) = scheduler.templates
+    items = [Item(part[0].pod_class.want, (template.bits,)) for part in (large, small)]
+    unplaced = UnplacedPods([[large], [small]], Counter({large: large_pods, small: 2}))
+    demand = market(items, unplaced.count.tolist(), [template])
+    return ClaimOpener(scheduler, template, demand, unplaced), scheduler, large, small
+
+
+def opened(ours: ClaimOpener, *holds: list[float]) -> Counter[int]:
+    """Open machines that hold so many large and small pods; return what is left, by class number."""
+    count = len(holds)
+    packing = Packing(np.array(holds), np.zeros(count, np.int64), np.arange(count, 0.0, -1.0))
+    return ours.open_claims(packing, np.array([3.0, 1.0]))
+
+
+def test_a_machine_that_is_full_is_remembered() -> None:
+    """What a machine holds that nothing fits beside is remembered, and what was added to is not."""
+    ours, scheduler, _, _ = opener(large_pods=3)
+
+    assert opened(ours, [2.0, 0.0], [1.0, 0.0]) == {}
+    assert [total[0] for total in scheduler.claims.totals] == [8000, 3000]
+    assert ours._full == {(0, scheduler.claims.totals[1])}
+
+
+@pytest.mark.parametrize(
+    ("planned", "left"),
+    [
+        pytest.param(2.0, 2, id="is left as it is"),
+        pytest.param(3.0, 0, id="is looked at once pods were put back"),
+    ],
+)
+def test_a_machine_that_holds_the_same_as_a_full_one(planned: float, left: int) -> None:
+    """A machine is not filled up where nothing fitted beside the same pods, unless more pods wait by now."""
+    ours, _, large, small = opener(large_pods=3)
+    ours._full.add((0, tuple(2 * each for each in large[0].pod_class.want)))
+
+    rest = opened(ours, [planned, 0.0])
+
+    assert rest.get(small[0].pod_class.number, 0) == left

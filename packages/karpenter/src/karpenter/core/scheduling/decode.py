@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.pack.nodeclaim import ClaimState
     from karpenter.core.scheduling.pack.scheduler import Scheduler
 
-_CHUNK: Final = 4096
+_CHUNK: Final = 512
 _NO_MIN_VALUES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -304,22 +304,14 @@ def _cheapest_of_many(
     state: ClaimState, used: NDArray[np.int64], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.int64]:
     """Return the cheapest offering with room, for many claims in one state (``used[resource, claim]``)."""
-    table = state.template.table
-    candidates = np.flatnonzero(table.flags(state.bits))
+    offerings, rooms = state.cheapest_offerings
     if allowed is not None:
-        candidates = candidates[allowed[table.owner[candidates]]]
-    candidates = candidates[np.argsort(table.price[candidates], kind="stable")]
-    _, first = np.unique(table.owner[candidates], return_index=True)
-    candidates = candidates[np.sort(first)]  # the cheapest offering of each type, cheapest type first
-    found = np.zeros(used.shape[1], np.int64)
-    todo = np.arange(used.shape[1])
-    cheapest_first = iter(candidates.tolist())
-    while len(todo):  # some type of its state holds every claim
-        offering = next(cheapest_first)
-        room = table.room[table.owner[offering]]
-        fits = (used[:, todo] <= room[:, None]).all(axis=0)
-        found[todo[fits]] = offering
-        todo = todo[~fits]
+        fine = allowed[state.template.table.owner[offerings]]
+        offerings, rooms = offerings[fine], rooms[fine]
+    fits = np.ones((used.shape[1], len(offerings)), bool)
+    for amounts, room in zip(used, rooms.T, strict=True):
+        fits &= amounts[:, None] <= room
+    found: NDArray[np.int64] = offerings[fits.argmax(axis=1)]  # some type of its state holds every claim
     return found
 
 

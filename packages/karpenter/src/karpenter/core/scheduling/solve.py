@@ -445,8 +445,9 @@ def _proved(scheduler: Scheduler, left: dict[int, int]) -> tuple[Scheduler, Cost
     divided = divided_bound(scheduler, left) if _has_topology(scheduler) else None
     bound, method = divided if divided is not None else lower_bound(scheduler, left)
     if bound < cost * (1 - TOLERANCE) and scheduler.problem.options.packing == "price":
-        scheduler, exact = cheapest_schedule(scheduler, left, cost)
-        cost = hourly(scheduler)
+        cheapest, exact = cheapest_schedule(scheduler, left, cost)
+        if cheapest is not scheduler:
+            scheduler, cost = cheapest, hourly(cheapest)
         if exact is not None and exact > bound:
             bound, method = exact, INTEGER_PROGRAM
     # More than rounding errors above the plan would be a wrong proof, which must not be hidden.

@@ -117,17 +117,22 @@ class ClaimState:
                 return True
         return False
 
-    def cheapest(self, total: tuple[int, ...]) -> int:
-        """Return the cheapest possible type that has room for `total`, which some type has."""
+    @property
+    def cheapest_offerings(self) -> tuple[Amounts, Amounts]:
+        """The cheapest offering of each possible type, the cheapest first, and the room of their types."""
         if self._cheapest is None:
             table = self.template.table
             offered = np.flatnonzero(table.flags(self.bits))
             order = offered[np.argsort(table.price[offered], kind="stable")]
-            owners, first = np.unique(table.owner[order], return_index=True)
-            kinds = owners[np.argsort(first)]
-            self._cheapest = kinds, table.room[kinds]
-        kinds, rooms = self._cheapest
-        return int(kinds[(rooms >= total).all(axis=1).argmax()])
+            _, first = np.unique(table.owner[order], return_index=True)
+            offerings = order[np.sort(first)]
+            self._cheapest = offerings, table.room[table.owner[offerings]]
+        return self._cheapest
+
+    def cheapest(self, total: tuple[int, ...]) -> int:
+        """Return the cheapest possible type that has room for `total`, which some type has."""
+        offerings, rooms = self.cheapest_offerings
+        return int(self.template.table.owner[offerings[(rooms >= total).all(axis=1).argmax()]])
 
     def domains(self, key: str) -> frozenset[str] | None:
         """Return the values that `key` can still take, or None when nothing limits them."""

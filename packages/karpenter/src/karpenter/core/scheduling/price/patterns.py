@@ -16,7 +16,7 @@ Works on a `Market`; knows nothing of pods, labels or topology. Deterministic fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -34,10 +34,12 @@ _WORTH_A_LOOK: Final = 1.06
 
 _AT_LEAST: Final = 8
 _FILL_SHARE: Final = 0.6
-"""The share of the pods that would still fit that is added at once."""
+"""The share of the pods that would still fit that is added at once, rounded by the next."""
 
-_BUY_SHARE: Final = 0.85
-"""The share of the possible number of equal machines that is bought at once."""
+_FILL_ROUNDING: Final = 0.67
+
+_WASTEFUL_SHARE: Final = 0.85
+"""The share of the trials that empty wasteful machines; the others empty any."""
 
 _STEPS: Final = 600
 _TIDY: Final = 4
@@ -47,13 +49,16 @@ _WORTH_COPYING: Final = 0.75
 """They are left out when no more than this share of the numbers is left without them."""
 
 _SIDE_BY_SIDE: Final = 8
-"""How many demands are covered side by side, at most."""
+"""How many trials are covered side by side, at most."""
 
 _ROUNDING: Final = 1 + 1e-15
 """Makes up for the rounding error of a division and no more: a machine that lacks one byte is too small."""
 
 _FLOOR: Final = 0.15
 """The least weight of a resource."""
+
+_TINY: Final = 1e-300
+"""Stands for nothing where something is divided by it."""
 
 _PLENTY: Final = 1e15
 """Stands for an unlimited number of pods that do not request a resource."""
@@ -87,6 +92,12 @@ _FAR: Final = 1.25
 
 _ONE_THREAD: Final = 8192
 """Up to this many numbers OpenBLAS multiplies a matrix in one thread; more wait for each other too long."""
+
+_DIGITS: Final = 6
+"""The digits of a ratio that count: machines of equal ratio differ by rounding errors only."""
+
+_GOLDEN: Final = 0.618033988749895
+"""Multiples of the golden ratio, without what is before the point, are in an even mixed order."""
 
 _AT_ONCE: Final = 192
 """How many machines are judged in one array operation."""
@@ -122,14 +133,25 @@ class Packing(msgspec.Struct, frozen=True):
         """What they cost together, per hour."""
         return float(self.price.sum())
 
+    def joined(self, other: Packing) -> Packing:
+        """Return the machines of both."""
+        return Packing(
+            np.concatenate([self.holds, other.holds]),
+            np.concatenate([self.machine, other.machine]),
+            np.concatenate([self.price, other.price]),
+        )
+
 
 def pack_by_price(market: Market, values: DualValues, *, rounds: int, seed: int) -> Packing:
     """Return machines for the whole demand, every item of which some machine must fit."""
     packer = _Packer(market, values)
-    tried = packer.guided(values.flow) if values.flow is not None else []
+    whole = packer.covers(market.count) if values.flow is None or len(market.count) <= _FEW_ITEMS else []
+    tried = packer.guided(values.flow, whole) if values.flow is not None else []
     enough = _FAR * float(values.pod @ market.count)
-    if len(market.count) <= _FEW_ITEMS or not any(each.cost <= enough for each in tried):
-        tried += packer.covered()
+    if not whole and not any(each.cost <= enough for each in tried):
+        whole = packer.covers(market.count)
+    packer.cover(whole)
+    tried += [packer.priced(each.holds) for each in whole]
     found = min(tried, key=lambda each: each.cost)
     return packer.improve(found, rounds=rounds, rng=np.random.default_rng(seed))
 
@@ -156,7 +178,14 @@ class _Cover:
         self.worth = worth
         self.rule = rule
         self.active = np.flatnonzero(self.left > 0)
-        self.machines = self.active
+        self.machines = np.empty(0, np.int64)
+        """The machines that are considered."""
+
+        self.again = self.machines
+        """The positions of those that are filled before one is bought."""
+
+        self._held = np.empty((0, len(demand)))
+        self._price, self._ratio = np.empty(0), np.empty(0)
         self._bought: list[NDArray[np.float64]] = []
 
     @property
@@ -168,12 +197,40 @@ class _Cover:
         """Leave the rest to others."""
         self.active = self.active[:0]
 
+    def consider(self, machines: NDArray[np.int64]) -> None:
+        """Consider some machines, as they were filled before if what they hold is still there."""
+        before = {machine: position for position, machine in enumerate(self.machines.tolist())}
+        known = [(new, before[each]) for new, each in enumerate(machines.tolist()) if each in before]
+        held, price, ratio = np.zeros((len(machines), len(self.left))), *np.zeros((2, len(machines)))
+        there = np.zeros(len(machines), bool)
+        if known:
+            new, old = np.array(known).T
+            held[new], price[new], ratio[new] = self._held[old], self._price[old], self._ratio[old]
+            there[new] = (held[new] <= self.left).all(axis=1) & np.isfinite(ratio[new])
+        self.again = np.flatnonzero(~there)
+        self.machines, self._held, self._price, self._ratio = machines, held, price, ratio
+
+    def fill(self, held: NDArray[np.float64], price: NDArray[np.float64]) -> None:
+        """Take note of what the machines hold that were filled again, and what a machine for that costs."""
+        value = held @ self.worth[self.active]
+        self._held[self.again] = 0.0
+        self._held[np.ix_(self.again, self.active)] = held
+        self._price[self.again] = price
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self._ratio[self.again] = np.where(value > 0, price / value, np.inf)
+
+    def best(self) -> tuple[NDArray[np.float64], float, float]:
+        """Return what the filled machine with the lowest price per value holds, its price, and that ratio."""
+        ratio = self._ratio
+        if not np.isfinite(ratio).any():  # pods without value go to the cheapest machine
+            ratio = np.where(self._held.any(axis=1), self._price, np.inf)
+        best = int(ratio.argmin())
+        return self._held[best], float(self._price[best]), float(ratio[best])
+
     def buy(self, holds: NDArray[np.float64], price: float) -> None:
         """Buy a machine that holds this as often as the demand allows."""
         held = holds > 0
         times = max(1, int((self.left[held] // holds[held]).min()))
-        if times > 3:  # noqa: PLR2004  small lots are bought whole
-            times = int(times * _BUY_SHARE)
         self.spent += times * price
         self.left -= times * holds
         self.active = np.flatnonzero(self.left > 0)
@@ -181,11 +238,10 @@ class _Cover:
 
 
 class _Trial(NamedTuple):
-    """Some machines whose pods are covered again, and where the draws stood afterwards."""
+    """Some machines whose pods are covered again."""
 
     some: NDArray[np.int64]
     cover: _Cover
-    drawn: Any
 
 
 class _Packer:
@@ -201,6 +257,9 @@ class _Packer:
         }
         alike = np.column_stack([market.room, market.price])
         self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
+        self._mixed = self._shape * _GOLDEN % 1.0
+        """Puts small and large machines in turn where nothing else puts them in order."""
+
         self._main = self._worthwhile()
         words = packed(market.fits)
         _, first, self._users = np.unique(
@@ -220,8 +279,8 @@ class _Packer:
     def _worthwhile(self) -> NDArray[np.int64]:
         """Return the machines that could be part of a cheapest plan."""
         market, value = self._market, self._values.pod
-        best = np.full(len(market.price), np.inf)
         items = np.argsort(-value * market.count, kind="stable")[:_ITEMS]
+        best = self._most_worth(items)
         rooms, size = np.unique(market.room, axis=0, return_inverse=True)
         size = size.reshape(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -235,12 +294,20 @@ class _Packer:
             offered = np.where(market.fits[np.ix_(some, items)], value[items], 0.0)
             found = best[some]
             for mix in mixes:
-                weight = np.maximum(mine @ mix, 1e-300)
+                weight = np.maximum(mine @ mix, _TINY)
                 np.minimum(found, (offered / weight[own]).max(axis=1), out=found)
             best[some] = found
-        self._ratio = market.price / np.maximum(best, 1e-300)
+        self._ratio = np.round(market.price / np.maximum(best, _TINY), _DIGITS)
         limit = max(_WORTH_A_LOOK, float(np.sort(self._ratio)[min(len(best), _AT_LEAST) - 1]))
         return np.flatnonzero(self._ratio <= limit)
+
+    def _most_worth(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the most that some items on each machine can be worth, by its dual values."""
+        market, values = self._market, self._values
+        paid = values.unit @ market.want[items].T
+        gain = np.where(market.fits[:, items] & (paid > 0), values.pod[items] / np.maximum(paid, _TINY), 0.0)
+        best = gain.max(axis=1)
+        return np.where(best > 0, best * (values.unit * market.room).sum(axis=1), np.inf)
 
     def _few(self, machines: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.int64]:
         """
@@ -258,7 +325,7 @@ class _Packer:
         shape = self._shape[machines[order]]
         first = order[np.append(True, shape[1:] != shape[:-1])]
         few: NDArray[np.int64] = machines[
-            first[np.argsort(self._ratio[machines[first]], kind="stable")][:_SHAPES]
+            first[np.lexsort((self._mixed[machines[first]], self._ratio[machines[first]]))][:_SHAPES]
         ]
         return few
 
@@ -272,45 +339,52 @@ class _Packer:
         while running := [each for each in covers if len(each.active)]:
             for each in running:
                 self._consider(each)
-            for each, filled in zip(running, self._fill(running), strict=True):
-                holds, price, ratio = self._best(each, filled)
+            self._fill([each for each in running if len(each.again)])
+            for each in running:
+                holds, price, ratio = each.best()
                 if each.only is not None and ratio > _FULL:
                     each.end()
                 else:
                     each.buy(holds, price)
-                # What is left costs at least its value, so that a trial is over before it is dearer.
-                if each.spent + float(each.left @ self._values.pod) > each.limit:
+                # The machine with the lowest price per value is bought first. What is left costs as much for
+                # its value, or more as a rule, so that a trial is over before it is dearer.
+                if each.spent + ratio * float(each.left @ each.worth) > each.limit:
                     each.end()
 
-    def covered(self) -> list[Packing]:
-        """Return packings of the whole demand, one for each fill rule."""
-        # No fill rule wins on every demand, and covering is fast, so all are tried.
-        tried = [_Cover(self._market.count, self._values.pod, rule) for rule in _FILL_RULES]
-        self.cover(tried)
-        return [self.priced(each.holds) for each in tried]
+    def covers(self, demand: NDArray[np.float64]) -> list[_Cover]:
+        """Return a demand to be covered once with each fill rule: none wins on every demand."""
+        return [_Cover(demand, self._values.pod, rule) for rule in _FILL_RULES]
 
-    def guided(self, flow: NDArray[np.float64]) -> list[Packing]:
-        """Return packings that follow the flow of divisible pods, one for each fill rule."""
+    def guided(self, flow: NDArray[np.float64], others: Sequence[_Cover]) -> list[Packing]:
+        """
+        Return packings that follow the flow of divisible pods, one for each fill rule.
+
+        `others` are covered side by side with what they leave.
+        """
         # The pods that the linear program puts on one kind of machine use its resources evenly. What does
         # not fill a whole machine is covered by any machines.
         worth = self._values.pod
         used, demand = _whole_flow(self._market.count, flow, worth)
         levelled = [self._levelled(only, mine) for only, mine in zip(used.tolist(), demand, strict=True)]
+        loss = [self._loss(holds) for holds in levelled]
         tried = [
             [_Cover(mine, worth, rule, only) for rule in _FILL_RULES]
-            if self._loss(holds) > -_WELL * float(mine @ worth)
+            if lost > -_WELL * float(mine @ worth)
             else []
-            for only, mine, holds in zip(used.tolist(), demand, levelled, strict=True)
+            for only, mine, lost in zip(used.tolist(), demand, loss, strict=True)
         ]
         self.cover([each for covers in tried for each in covers])
         kept, left = [], np.zeros(len(worth))
-        for mine, first, covers in zip(demand, levelled, tried, strict=True):
-            holds = min([first, *(each.holds for each in covers)], key=self._loss)
+        for mine, first, lost, covers in zip(demand, levelled, loss, tried, strict=True):
+            options = [first, *(each.holds for each in covers)]
+            losses = [lost, *map(self._loss, options[1:])]
+            holds = options[losses.index(min(losses))]
             kept.append(holds)
             left += mine - holds.sum(axis=0)
-        rest = [_Cover(left, worth, rule) for rule in _FILL_RULES]
-        self.cover(rest)
-        return [self.priced(np.concatenate([*kept, each.holds])) for each in rest]
+        rest = self.covers(left)
+        self.cover([*rest, *others])
+        first = self.priced(np.concatenate(kept))
+        return [first.joined(self.priced(each.holds)) for each in rest]
 
     def _loss(self, holds: NDArray[np.float64]) -> float:
         """Return what machines cost beyond what they hold, against what others would lose."""
@@ -351,7 +425,8 @@ class _Packer:
         if len(active) > _ITEMS:
             active = np.sort(active[np.argsort(-offered[active], kind="stable")[:_ITEMS]])
         if cover.only is not None:
-            cover.active, cover.machines = active, np.array([cover.only])
+            cover.active = active
+            cover.consider(np.array([cover.only]))
             return
         machines = self._main
         if value <= 3 * price[machines].max():  # the tail: no machine much larger than what is left
@@ -360,30 +435,18 @@ class _Packer:
         if not self._market.fits[np.ix_(machines, active)].any():  # no pod that is left may use them
             heaviest = active[int(offered[active].argmax())]
             machines = self._few(np.flatnonzero(self._market.fits[:, heaviest]), offered)
-        cover.active, cover.machines = active, machines
+        cover.active = active
+        cover.consider(machines)
 
-    def _best(self, cover: _Cover, filled: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, float]:
-        """Return what the filled machine with the lowest price per value holds, its price, and that ratio."""
-        active = cover.active
-        value = filled @ cover.worth[active]
-        present = np.zeros((len(filled), len(cover.left)), bool)
-        present[:, active] = filled > 0
-        cost = self._cheapest(filled @ self._market.want[active], present)[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(value > 0, cost / value, np.inf)
-        if not np.isfinite(ratio).any():  # pods without value go to the cheapest machine
-            ratio = np.where(filled.any(axis=1), cost, np.inf)
-        holds, best = np.zeros(len(cover.left)), int(ratio.argmin())
-        holds[active] = filled[best]
-        return holds, float(cost[best]), float(ratio[best])
-
-    def _fill(self, covers: Sequence[_Cover]) -> list[NDArray[np.float64]]:
-        """Fill one of each machine that is considered; return ``held[machine, item]`` for each cover."""
+    def _fill(self, covers: Sequence[_Cover]) -> None:
+        """Fill one of each machine that some covers want to be filled."""
+        if not covers:
+            return
         market = self._market
-        sizes = [len(each.machines) for each in covers]
+        sizes = [len(each.again) for each in covers]
         ends = np.cumsum(sizes).tolist()
         rows = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        machines = np.concatenate([each.machines for each in covers])
+        machines = np.concatenate([each.machines[each.again] for each in covers])
         # Each row has a machine and the items that its cover considers; a row that has fewer ends with
         # items of which there are none.
         items = np.zeros((len(machines), max(len(each.active) for each in covers)), np.int64)
@@ -395,16 +458,19 @@ class _Packer:
             open_[own, :width] = np.minimum(each.left[each.active], market.cap[each.active])
         open_ *= market.fits[machines[:, None], items]
         want, room = market.want.T[:, items], market.room[machines].T[:, :, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            pull = np.where(room > 0, want / room, 0.0)
-        for each, own in zip(covers, rows, strict=True):
-            pull[:, own] *= self._weight[each.rule][machines[own]].T[:, :, None]
-            if each.rule.value_exponent:
-                drawn = worth[own] / np.maximum(pull[:, own].sum(axis=0), 1e-300)
-                pull[:, own] *= drawn**each.rule.value_exponent
-        pull /= np.maximum(room, 1e-300)
+        weight = np.concatenate([self._weight[each.rule][each.machines[each.again]] for each in covers])
+        exponent = np.repeat([each.rule.value_exponent for each in covers], sizes)
+        share = np.where(room > 0, 1 / np.maximum(room, _TINY), 0.0)
+        pull = want * (weight.T[:, :, None] * share)
+        drawn = worth / np.maximum(pull.sum(axis=0), _TINY)
+        pull *= drawn ** exponent[:, None] * share
         held = _filled(want, room[:, :, 0], pull, open_)
-        return [held[own, : len(each.active)] for each, own in zip(covers, rows, strict=True)]
+        present = np.zeros((len(machines), len(market.count)), bool)
+        for each, own in zip(covers, rows, strict=True):
+            present[own, each.active] = held[own, : len(each.active)] > 0
+        price = self._cheapest((want * held).sum(axis=2).T, present)[0]
+        for each, own in zip(covers, rows, strict=True):
+            each.fill(held[own, : len(each.active)], price[own])
 
     def _cheapest(
         self, used: NDArray[np.float64], present: NDArray[np.bool_]
@@ -433,29 +499,37 @@ class _Packer:
     def improve(self, found: Packing, *, rounds: int, rng: np.random.Generator) -> Packing:
         """Repack a few wasteful machines at a time, as long as that saves money."""
         # Large neighbourhood search: a few machines are emptied and their pods covered again with perturbed
-        # values.
-        # The next trials are drawn as if none of them would save anything, which is how most end, and are
-        # covered side by side. After one that does save money the draws go on from there.
+        # values. Several trials are covered side by side; of those that save money and share a machine, the
+        # first counts.
         tried = failures = 0
         rows = list(found.holds)  # most stay as they are, so the whole array is not copied
         machine, price = found.machine, found.price
         waste = price - found.holds @ self._values.pod
         while tried < rounds and failures < _MAX_FAILURES and len(price) > 1:
-            count = min(rounds - tried, _MAX_FAILURES - failures, _SIDE_BY_SIDE, 2 + failures)
+            count = min(rounds - tried, _MAX_FAILURES - failures, _SIDE_BY_SIDE)
             trials = [self._trial(rows, price, waste, rng) for _ in range(count)]
             self.cover([each.cover for each in trials])
-            for some, cover, drawn in trials:
+            gone = np.zeros(len(price), bool)
+            better = []
+            for some, cover in trials:
+                if gone[some].any():
+                    continue
                 tried, failures = tried + 1, failures + 1
                 again = self.priced(cover.holds)
                 if not cover.left.any() and again.cost < float(price[some].sum()) - 1e-9:
                     failures = 0
-                    rng.bit_generator.state = drawn
-                    rest = np.delete(np.arange(len(price)), some)
-                    rows = [rows[each] for each in rest.tolist()] + list(again.holds)
-                    machine = np.concatenate([machine[rest], again.machine])
-                    price = np.concatenate([price[rest], again.price])
-                    waste = np.concatenate([waste[rest], again.price - again.holds @ self._values.pod])
-                    break
+                    gone[some] = True
+                    better.append(again)
+            if better:
+                rest = np.flatnonzero(~gone)
+                rows = [rows[each] for each in rest.tolist()]
+                for again in better:
+                    rows += list(again.holds)
+                machine = np.concatenate([machine[rest], *(again.machine for again in better)])
+                price = np.concatenate([price[rest], *(again.price for again in better)])
+                waste = np.concatenate(
+                    [waste[rest], *(again.price - again.holds @ self._values.pod for again in better)]
+                )
         return Packing(np.array(rows), machine, price) if tried else found
 
     def _trial(
@@ -468,7 +542,7 @@ class _Packer:
         """Draw some machines of a packing, mostly wasteful ones, and how their pods are covered again."""
         worth = self._values.pod
         size = int(rng.integers(2, min(8, len(rows) + 1)))
-        if rng.random() < _BUY_SHARE:
+        if rng.random() < _WASTEFUL_SHARE:
             some = np.argsort(-waste * rng.uniform(0.1, 1, len(waste)), kind="stable")[:size]
         else:
             some = rng.choice(len(waste), size, replace=False)
@@ -479,7 +553,7 @@ class _Packer:
         perturbed = worth * rng.uniform(0.85, 1.15, len(worth))
         limit = float(price[some].sum())
         cover = _Cover(holds[: len(some)].sum(axis=0), perturbed, rule, limit=limit)
-        return _Trial(some, cover, rng.bit_generator.state)
+        return _Trial(some, cover)
 
 
 def _whole_flow(
@@ -504,7 +578,7 @@ def _whole_flow(
 def _shares(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weight of each resource on each machine, one on average."""
     total, width = amounts.sum(axis=1, keepdims=True), amounts.shape[1]
-    shares: NDArray[np.float64] = np.where(total > 0, amounts / np.maximum(total, 1e-300), 1 / width) * width
+    shares: NDArray[np.float64] = np.where(total > 0, amounts / np.maximum(total, _TINY), 1 / width) * width
     return shares
 
 
@@ -526,15 +600,13 @@ def _filled(
     """
     # A tiny amount of room lets pods that do not request a resource onto machines that lack it.
     spare = room + 1e-6
-    held, shut = np.zeros_like(open_), open_ <= 0
-    flat, width, depth = held.reshape(-1), open_.shape[1], len(want)
+    shut, cells = open_ <= 0, np.arange(open_.size).reshape(open_.shape)
     with np.errstate(divide="ignore"):
-        inverse = np.where(want > 0, 1 / want, _PLENTY)
-    machines, items = np.arange(len(open_)), np.arange(width)
-    sizes, kept = np.concatenate([want, inverse]), -1
+        inverse = np.where(want > 0, _ROUNDING / want, _PLENTY)
+    depth, filled, kept = len(want), ([cells[:0, 0]], [open_[:0, 0]]), -1
+    sizes = np.concatenate([want, inverse])
     for step in range(_STEPS):
-        free = spare[:, :, None]
-        shut |= np.logical_or.reduce(sizes[:depth] > free, axis=0)
+        shut |= np.logical_or.reduce(sizes[:depth] > spare[:, :, None], axis=0)
         if step % _TIDY == 0:
             rows, columns = ~shut.all(axis=1), ~shut.all(axis=0)
             left_over = int(np.count_nonzero(rows)) * int(np.count_nonzero(columns))
@@ -542,35 +614,34 @@ def _filled(
                 break
             if kept < 0 or left_over <= _WORTH_COPYING * kept:
                 kept = left_over
-                machines, items = machines[rows], items[columns]
                 both = np.ix_(rows, columns)
-                shut, open_, spare = shut[both], open_[both], spare[:, rows]
-                free = spare[:, :, None]
+                shut, open_, cells, spare = shut[both], open_[both], cells[both], spare[:, rows]
                 sizes, pull = (each[:, rows][:, :, columns] for each in (sizes, pull))
                 by_item = sizes.reshape(2 * depth, -1)
-                first, target = np.arange(len(machines)) * len(items), machines * width
+                first = np.arange(len(shut)) * shut.shape[1]
         score = np.einsum("rmi,rm->mi", pull, spare)
         np.copyto(score, -1.0, where=shut)
-        item = score.argmax(axis=1)
-        chosen = first + item
+        chosen = first + score.argmax(axis=1)
         asked = by_item.take(chosen, axis=1)
-        most = np.floor(np.minimum.reduce(spare * asked[depth:], axis=0) * _ROUNDING)
-        # A machine that is full takes nothing until it is left out.
+        # A machine that is full takes nothing: what it chooses does not fit, or there is none.
         left = open_.take(chosen)
-        fit = np.minimum(most, left) * ~shut.take(chosen)
-        bite = np.minimum(np.maximum(1.0, np.floor(fit * _FILL_SHARE)), fit)
-        flat[target + items[item]] += bite
-        open_.put(chosen, left - bite)
-        shut.put(chosen, left <= bite)
+        fit = np.minimum(np.floor(np.minimum.reduce(spare * asked[depth:], axis=0)), left)
+        bite = np.maximum(np.floor(fit * _FILL_SHARE + _FILL_ROUNDING), 0.0)
+        filled[0].append(cells.take(chosen))
+        filled[1].append(bite)
+        left -= bite
+        open_.put(chosen, left)
+        shut.put(chosen, left <= 0)
         spare = spare - bite * asked[:depth]
-    return held
+    held = np.bincount(np.concatenate(filled[0]), np.concatenate(filled[1]), want[0].size)
+    return held.reshape(want[0].shape)
 
 
 def _mixes(market: Market, share: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return weights over the resources that matter, from one extreme to the other."""
     width = market.want.shape[1]
     active = [r for r in range(width) if share[:, :, r].max(initial=0.0) > 0]
-    steps = 10 if len(active) <= 3 else 4  # noqa: PLR2004  the grid grows with the number of resources
+    steps = 3 if len(active) <= 3 else 2  # noqa: PLR2004  the grid grows with the number of resources
     found = []
     for parts in _compositions(steps, len(active)):
         mix = np.zeros(width)

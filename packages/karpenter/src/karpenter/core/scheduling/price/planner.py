@@ -124,8 +124,12 @@ class ClaimOpener:
         self._demand = demand
         self._unplaced = unplaced
         self._want = demand.want.T.copy()
+        self._empty = scheduler.base(template)
         self._reached: dict[tuple[int, int, int], ClaimState | None] = {}
         """What a state becomes by taking pods of a part, by the state and the objects of the part."""
+
+        self._full: set[tuple[int, tuple[int, ...]]] = set()
+        """Machines and what they hold where no pod without a node fits; many machines hold the same."""
 
     def open_claims(self, packing: Packing, worth: NDArray[np.float64]) -> Counter[int]:
         """
@@ -148,7 +152,7 @@ class ClaimOpener:
         ]
         load.sort(key=lambda entry: _size(entry[1]), reverse=True)
         claim: int | None = None
-        state = self._scheduler.base(self._template)
+        state = self._empty
         for item, part, count in load:
             claim, state = self._put(claim, state, item, part, count)
         return claim, state
@@ -173,19 +177,26 @@ class ClaimOpener:
                 taken = scheduler.fill(pod_data, claim, reached, count)
         if taken < count:
             self._unplaced.put_back(item, part, count - taken)
+            self._full.clear()
         return claim, reached if reached is not None and taken else state
 
     def _fill_up(self, claim: int, state: ClaimState, machine: int, worth: NDArray[np.float64]) -> None:
         """Put more pods on a claim, as long as it stays the instance type that was planned."""
         demand, unplaced = self._demand, self._unplaced
-        open_ = demand.fits[machine].copy()
+        planned = machine, self._scheduler.claims.totals[claim]
+        if planned in self._full:
+            return
+        open_, is_full = demand.fits[machine].copy(), True
         while True:
             room = demand.room[machine] - self._scheduler.claims.totals[claim]
             fits = open_ & (unplaced.count > 0)
             for want, free in zip(self._want, room, strict=True):
                 fits &= want <= free
             if not fits.any():
+                if is_full:
+                    self._full.add(planned)
                 return
+            is_full = False
             item = int(np.where(fits, worth, -1.0).argmax())
             before = float(unplaced.count[item])
             asked = demand.want[item] > 0
