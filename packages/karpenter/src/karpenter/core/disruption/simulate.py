@@ -339,6 +339,7 @@ class Simulator:
         )
         found = copy(self)
         found._cluster = msgspec.structs.replace(self._cluster, problem=problem)  # noqa: SLF001  one of us
+        found._greedy = {}  # noqa: SLF001  one of us
         return found
 
     def without(

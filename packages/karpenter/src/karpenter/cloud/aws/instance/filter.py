@@ -240,7 +240,7 @@ def _launch_options(options: list[InstanceOption], wanted: Requirements, claim: 
     chosen = next(kind for kind in (RESERVED, SPOT, ON_DEMAND) if kind in present)
     kept = _with_offerings(options, lambda each: each.capacity_type == chosen)
     if chosen == ON_DEMAND and wanted[CAPACITY_TYPE].allows(SPOT) and len(kept) < MIN_FLEXIBLE_TYPES:
-        log.error(
+        log.warning(
             "launch.inflexible",
             nodeclaim=claim.name,
             types=len(kept),
