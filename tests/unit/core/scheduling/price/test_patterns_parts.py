@@ -289,9 +289,12 @@ def test_without_a_linear_program_the_whole_demand_is_packed_once(monkeypatch: p
     asked: list[NDArray[np.float64]] = []
     real = patterns._Packer.covers
     monkeypatch.setattr(patterns, "_FEW_ITEMS", 1)
-    monkeypatch.setattr(
-        patterns._Packer, "covers", lambda packer, demand: [asked.append(demand), *real(packer, demand)][1:]
-    )
+
+    def counted(packer: patterns._Packer, demand: NDArray[np.float64]) -> list[patterns._Cover]:
+        asked.append(demand)
+        return real(packer, demand)
+
+    monkeypatch.setattr(patterns._Packer, "covers", counted)
 
     found = patterns.pack_by_price(ours, values, rounds=0, seed=0)
 

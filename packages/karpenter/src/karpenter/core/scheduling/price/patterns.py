@@ -383,8 +383,8 @@ class _Packer:
             left += mine - holds.sum(axis=0)
         rest = self.covers(left)
         self.cover([*rest, *others])
-        first = self.priced(np.concatenate(kept))
-        return [first.joined(self.priced(each.holds)) for each in rest]
+        followed = self.priced(np.concatenate(kept))
+        return [followed.joined(self.priced(each.holds)) for each in rest]
 
     def _loss(self, holds: NDArray[np.float64]) -> float:
         """Return what machines cost beyond what they hold, against what others would lose."""
