@@ -138,8 +138,8 @@ class Claims:
 
     def with_room(self, want: Sequence[int], first: int = 0) -> NDArray[np.int64]:
         """Return which claims, from the `first` on, may have room for one more pod."""
-        room = self.pods[first : self.count] >= 0
-        for row, amount in zip(self._head, want, strict=True):
+        room = np.ones(self.count - first, bool)
+        for row, amount in zip(self.head, want, strict=True):
             if amount > 0:
                 room &= row[first : self.count] >= amount
         return np.flatnonzero(room) + first
