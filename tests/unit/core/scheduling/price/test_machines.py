@@ -175,6 +175,7 @@ def test_a_better_plan_is_sought_on_machines_with_room_to_spare(monkeypatch: pyt
     assert looked.best < 9.0
 
     monkeypatch.setattr(machines, "shortfall", lambda *_: np.ones(3))
+    monkeypatch.setattr(machines, "_SOME_ITEMS", 0)
     looked = MachineSearch(given, np.ones(3), 9.0)
     looked._seek(5000)
     assert looked.best == 9.0

@@ -68,7 +68,7 @@ _NEARLY: Final = 0.85
 _FAR: Final = 2.0
 """The cost, as a multiple of the first plan, that shows that pods are left."""
 
-_SOME_ITEMS: Final = 30
+_SOME_ITEMS: Final = 25
 """The same, once there are machines on which divisible pods fit and whole ones do not."""
 
 _VALUES: Final = 40_000
@@ -104,6 +104,7 @@ _SAFE: Final = 1 - 1e-9
 _ABOVE: Final = 1 + 1e-9
 """Make up for rounding errors."""
 
+_WHOLE: Final = 1e-6
 _EQUAL: Final = 1e-12
 _TINY: Final = 1e-300
 
@@ -353,6 +354,7 @@ class MachineSearch:
         counted, pods, complete = self._counted[:, self._bought].T, sum(self._given.count), most
         end = self.work + limit
         cost, left, room = np.zeros(1), np.ones((1, len(rows))), self._limit[None] * _ABOVE
+        lower = cost
         blocked = np.zeros((1, len(self._price)), bool)
         steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         for position, price in enumerate(self._price.tolist()):
@@ -362,6 +364,9 @@ class MachineSearch:
                 fits = np.where(counted[position] > 0, room / counted[position], np.inf)
             times = np.minimum(times, np.maximum(fits.min(axis=1, initial=np.inf), 0.0))
             times = np.where(blocked[:, position], 0, np.floor(times)).astype(np.int64) + 1
+            over = np.cumsum(times) > max(_WIDTH * pods, end - self.work)
+            if over.any():  # the states are in the order of their bounds then
+                complete, times = min(complete, float(lower[over][0])), np.where(over, 0, times)
             source = np.repeat(np.arange(len(times)), times)
             number = np.arange(len(source)) - (np.cumsum(times) - times)[source]
             self.work += len(source)
@@ -370,10 +375,11 @@ class MachineSearch:
                 more = np.where(lacks > 0, lacks * rest[:, position + 1], 0.0).max(axis=1, initial=0.0)
             keep = np.flatnonzero(costs + more < most)
             width = max(_WIDTH, (end - self.work) // max(1, len(self._price) - position - 1))
+            keep = keep[np.argsort((costs + more)[keep], kind="stable")]
             if len(keep) > width and self.work > end - limit // 2:
-                keep = keep[np.argsort((costs + more)[keep], kind="stable")]
                 complete = min(complete, float((costs + more)[keep[width]]))
                 keep = keep[:width]
+            lower = (costs + more)[keep]
             source, number = source[keep], number[keep]
             cost, left, room = costs[keep], lacks[keep], room[source] - number[:, None] * counted[position]
             blocked = blocked[source] | ((number > 0)[:, None] & self._rivals[position])
@@ -416,6 +422,8 @@ class MachineSearch:
 
     def _seek(self, limit: int) -> None:
         """Look for a better plan: machines with room to spare are few, and pods fit on them easily."""
+        if len(self._given.count) <= _SOME_ITEMS:
+            self._whole_values()
         for slack in _SLACK:
             listed, _, _ = self._combinations(self.best * CHEAPER, limit // len(_SLACK), slack)
             before, end = self.best, self.work + limit // len(_SLACK)
@@ -424,6 +432,26 @@ class MachineSearch:
                     self._decided(machines)
                 if self.best < before or self.work > end:
                     break
+
+    def _dive(self, program: ColumnProgram) -> None:
+        """Look for a better plan: buy one machine after the other whole of which a part is bought."""
+        low, high, once = program.low, program.high, self._patterns.once
+        for weight in (np.ones(len(once)), program.price):
+            least, solved = low.copy(), program.solve()
+            while solved is not None and self._is_better(solved.cost):
+                machines = solved.machines[: len(once)]
+                share = np.where(once, 0.0, machines - np.floor(machines + _WHOLE))
+                if share.max() <= _WHOLE:
+                    whole = np.round(np.where(once, 1.0, machines)).astype(np.int64)
+                    if (self._counted @ whole <= self._limit).all() and self._fits_divided(whole):
+                        self._decided(whole)
+                    break
+                chosen = int(np.where(share > _WHOLE, share * weight, 0.0).argmax())
+                least[chosen] = np.ceil(machines[chosen])
+                program.bounded(least.copy(), high)
+                solved = program.solve()
+                self.work += _PROGRAM // 4
+            program.bounded(low, high)
 
     def _machines(self, combination: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many of each machine a combination has; nodes are always there."""
@@ -479,7 +507,9 @@ class MachineSearch:
             self._program.begin(self._first)
             solved = self._generated(self._program, self._most)
             if solved is not None:
+                self._least = max(self._least, min(solved.cost, self._most))
                 self._require_whole(solved.value)
+                self._dive(self._program)
         return self._program
 
     def _generated(self, program: ColumnProgram, enough: float) -> LinearSolution | None:
