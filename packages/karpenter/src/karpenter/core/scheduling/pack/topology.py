@@ -19,13 +19,8 @@ from karpenter.api.meta import LabelSelectorRequirement
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.selectors import EVERYTHING, parse_selector
 from karpenter.core.scheduling.encode.preferences import node_terms, required_anti_affinity
-from karpenter.core.scheduling.pack.topologygroup import (
-    NodeFilter,
-    TopologyGroup,
-    TopologyGroupKey,
-    TopologyType,
-    spread_node_filter,
-)
+from karpenter.core.scheduling.pack.topologygroup import TopologyGroup, TopologyGroupKey, TopologyType
+from karpenter.core.scheduling.pack.topologynodefilter import NodeFilter, spread_node_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
