@@ -195,16 +195,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): ("two proofs of one bound"),
     (_PRICE + "columns.py", "ColumnProgram.generate", "upper > need", "(upper >= need)"): (_REAL),
     (_PRICE + "columns.py", "ColumnProgram.generate", "best >= near", "(best > near)"): (_REAL),
-    (_PRICE + "columns.py", "ColumnProgram._found", "worth > need[number]", "(worth >= need[number])"): (
-        _REAL
-    ),
     (_PRICE + "columns.py", "PatternSearch.best", "upper > need", "(upper >= need)"): (_REAL),
-    (
-        _PRICE + "columns.py",
-        "PatternSearch.every",
-        "growth.total * _ABOVE > need",
-        "(growth.total * _ABOVE >= need)",
-    ): (_REAL),
     (
         _PRICE + "columns.py",
         "PatternSearch._grown",
@@ -213,7 +204,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): (_REAL),
     (
         _PRICE + "columns.py",
-        "_replaceable",
+        "replaceable_pairs",
         "price[some][:, None] + price[some] >= price[larger] * _BELOW",
         "(price[some][:, None] + price[some] > price[larger] * _BELOW)",
     ): (_MARGIN),
@@ -244,40 +235,21 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
         _PRICE + "exact.py",
         "cheapest_schedule",
-        "least < hourly * _CHEAPER",
-        "(least <= hourly * _CHEAPER)",
+        "least < search.best * CHEAPER",
+        "(least <= search.best * CHEAPER)",
     ): (_REAL),
     (
         _PRICE + "exact.py",
         "cheapest_schedule",
-        "hourly_of(again) < cost * _CHEAPER",
-        "(hourly_of(again) <= cost * _CHEAPER)",
+        "hourly_of(again) < cost * CHEAPER",
+        "(hourly_of(again) <= cost * CHEAPER)",
     ): (_MARGIN),
     (
         _PRICE + "exact.py",
         "cheapest_schedule",
-        "least >= cost * _CHEAPER",
-        "(least > cost * _CHEAPER)",
+        "least >= cost * CHEAPER",
+        "(least > cost * CHEAPER)",
     ): (_REAL),
-    (
-        _PRICE + "exact.py",
-        "MachineSearch._dive",
-        "share.max(initial=0.0) <= _WHOLE",
-        "(share.max(initial=0.0) < _WHOLE)",
-    ): (_REAL),
-    (_PRICE + "exact.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
-    (
-        _PRICE + "exact.py",
-        "MachineSearch._divided",
-        "np.abs(part.machines - near) > _WHOLE",
-        "(np.abs(part.machines - near) >= _WHOLE)",
-    ): (_REAL),
-    (
-        _PRICE + "exact.py",
-        "MachineSearch._limit",
-        "0",
-        "(1)",
-    ): ("a search that has begun has looked at more than one partial pattern"),
     (
         _PRICE + "linear.py",
         "_extended",

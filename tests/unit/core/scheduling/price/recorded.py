@@ -36,7 +36,8 @@ from karpenter.core.scheduling.price.bound import (
 )
 from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternProblem
 from karpenter.core.scheduling.price.divided import DomainSplit, divided_bound, most_divided
-from karpenter.core.scheduling.price.exact import MachineSearch, cheapest_schedule
+from karpenter.core.scheduling.price.exact import cheapest_schedule
+from karpenter.core.scheduling.price.machines import MachineSearch
 from karpenter.core.scheduling.price.patterns import pack_by_price
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
@@ -274,21 +275,14 @@ def pattern_facts(seed: int, *, splits: bool = False, from_zero: bool = False, s
         for limit in (2, 30):
             best = program.search.best(value, program.price * 0.7, limit)
             found[f"best of {limit}"] = [best.bin, best.holds, best.gain, best.upper, program.search.work]
-        every = program.search.every(value, program.price * 0.9, 20000)
-        found["every"] = None if every is None else [len(every[0]), every[1].sum(axis=0)]
         program.begin(value)
         solved = program.generate(most)
         assert solved is not None
         found["solved"] = [solved.cost, solved.value, solved.machines, solved.group]
         found["columns"] = len(program._bins)
         found["searched"] = program.search.work
-        program.enumerate(solved.cost * 1.2)
-        again = program.generate(most)
-        assert again is not None
-        found["again"] = [again.cost, len(program._bins), program.search.work]
-        for hasty in (False, True):
-            machines = MachineSearch(given, value, most, hasty=hasty)
-            found[f"hasty {hasty}"] = [_searched(machines, 0), _searched(machines, 3000)]
+        machines = MachineSearch(given, value, most)
+        found["machines"] = [_searched(machines, 0), _searched(machines, 3000), _searched(machines, 60_000)]
     return {**found, "work": dict(work)}
 
 
@@ -299,7 +293,7 @@ def _searched(machines: MachineSearch, limit: int) -> dict[str, Any]:
         "cost": None if solved is None else solved.cost,
         "patterns": None if solved is None else [[each.bin, *each.holds] for each in solved.patterns],
         "divided": None if solved is None else solved.divided,
-        "work": [machines._program.search.work, len(machines._program._bins), machines._pushed],
+        "work": [machines.work, len(machines._rows), machines._unknown],
     }
 
 
@@ -399,9 +393,8 @@ class _RecordedSearch(MachineSearch):
 
     def run(self, limit: int) -> Any:
         least, solved = super().run(limit)
-        program = self._program
         cost = None if solved is None else solved.cost
-        self.kept.append([limit, least, cost, program.search.work, len(program._bins), self._pushed])
+        self.kept.append([limit, least, cost, self.work, len(self._rows), self._unknown])
         return least, solved
 
 
@@ -411,7 +404,7 @@ def _placements(scheduler: Scheduler) -> list[list[int]]:
 
 
 def plan_facts(given: Problem, effort: int) -> Any:
-    """Return what is bought and proved for a problem when the search ends after so many partial patterns."""
+    """Return what is bought and proved for a problem when the search ends after so many steps."""
 
     class Kept(_RecordedSearch):
         kept: list[Any] = []  # noqa: RUF012  of this run only
@@ -441,7 +434,7 @@ def plan_facts(given: Problem, effort: int) -> Any:
     }
 
 
-def _plan(seed: int, *shapes: str, effort: int = 3000, **more: Any) -> Any:
+def _plan(seed: int, *shapes: str, effort: int = 30_000, **more: Any) -> Any:
     return plan_facts(drawn_problem(seed, *shapes, **more), effort)
 
 

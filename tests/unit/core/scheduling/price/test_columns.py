@@ -10,11 +10,11 @@ import highspy
 import numpy as np
 import pytest
 
-from karpenter.core.scheduling.price import columns
+from karpenter.core.scheduling.price import columns, machines
 from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, PatternProblem, PatternSearch
 from karpenter.core.scheduling.price.divided import DomainSplit, least_divided, least_in_each, most_divided
-from karpenter.core.scheduling.price.exact import MachineSearch
 from karpenter.core.scheduling.price.linear import library
+from karpenter.core.scheduling.price.machines import MachineSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,12 +193,10 @@ def drawn_with_machines(seed: int) -> tuple[PatternProblem, float]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("every", [0, 250_000])
-def test_the_cheapest_plan_is_found_and_proved(
-    seed: int, every: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Branch and price finds what an integer program finds, whether or not all patterns are listed."""
-    monkeypatch.setattr(columns, "_EVERY", every)
+@pytest.mark.parametrize("few", [0, 14])
+def test_the_cheapest_plan_is_found_and_proved(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search finds what an integer program finds, whether or not it values whole pods first."""
+    monkeypatch.setattr(machines, "_FEW_ITEMS", few)
     given, cheapest = drawn_with_machines(seed)
 
     least, solved = MachineSearch(given, np.ones(len(given.count)), cheapest * 1.5).run(10**6)
@@ -206,40 +204,6 @@ def test_the_cheapest_plan_is_found_and_proved(
     assert solved is not None
     assert least == pytest.approx(cheapest, rel=2e-6)
     assert solved.cost == pytest.approx(cheapest)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_every_pattern_is_listed(seed: int) -> None:
-    """Every pattern that is worth enough, and that no pod can join, is listed once; too many are not."""
-    given = drawn(seed)
-    value = np.random.default_rng(seed).uniform(0.1, 1.0, len(given.count))
-    need = np.array([0.8 * most_worth(given, number, value.tolist()) for number in range(len(given.bins))])
-    search = PatternSearch(given)
-
-    found = search.every(value, need - 1e-9, 10**6)
-
-    assert found is not None
-    listed = [
-        (number, tuple(holds)) for number, holds in zip(found[0].tolist(), found[1].tolist(), strict=True)
-    ]
-    assert len(listed) == len(set(listed))
-    expected = {
-        (number, holds)
-        for number, each in enumerate(given.bins)
-        for holds in patterns_of(given, each)
-        if np.array(holds) @ value >= need[number] and each.items
-    }
-    full = {
-        (number, holds)
-        for number, holds in expected
-        if not any(
-            (number, tuple(held + (position == item) for position, held in enumerate(holds)))
-            in {(number, other) for other in patterns_of(given, given.bins[number])}
-            for item in range(len(holds))
-        )
-    }
-    assert {each for each in listed if any(each[1])} == {each for each in full if any(each[1])}
-    assert search.every(value, need, 0) is None
 
 
 def test_a_program_that_contradicts_itself_has_no_solution() -> None:
@@ -321,3 +285,14 @@ def test_machines_of_which_one_will_do(bins: tuple[Bin, ...], cap: int, groups: 
     found = columns._replaceable(given, np.ones(len(bins), bool))
 
     assert [set(np.flatnonzero(each).tolist()) for each in found] == groups
+
+
+def test_an_item_that_no_machine_holds_is_in_no_group() -> None:
+    """Groups are of machines that can be used; a pod that fits none of them adds nothing."""
+    bins = (Bin((4,), 1.0, (0,)),)
+    with_it = PatternProblem(count=(1, 1), want=((1,), (9,)), cap=(1, 1), bins=bins)
+    without = PatternProblem(count=(1,), want=((1,),), cap=(1,), bins=bins)
+
+    found = [ColumnProgram(each, 9.0, library()).member.tolist() for each in (with_it, without)]
+
+    assert found[0] == found[1]

@@ -94,31 +94,6 @@ def test_each_item_alone_goes_where_a_pod_costs_least() -> None:
     assert found.holds.tolist() == [[9, 0], [0, 2]]
 
 
-def test_a_list_of_all_patterns_ends_where_there_are_too_many() -> None:
-    """One empty pattern counts for the five that may come of it, and what was looked at counts as well."""
-    given = one_bin(2, 1, 1)
-    value, need = np.ones(2), np.zeros(1)
-    looked = PatternSearch(given)
-    looked.every(value, need, 1000)
-
-    # Two pods of the first item or fewer make three partial patterns; fifteen may come of them.
-    found = PatternSearch(given).every(value, need, 15)
-
-    assert looked.work == 0
-    assert found is not None
-    assert sorted(map(tuple, found[1].tolist())) == [(0, 2), (1, 1), (2, 0)]
-    assert PatternSearch(given).every(value, need, 14) is None
-
-
-def test_what_was_looked_at_before_does_not_shorten_the_list() -> None:
-    """Only the partial patterns of the list itself are counted, and none of them afterwards."""
-    search = PatternSearch(one_bin(2, 1, 1))
-    search.work = 100
-
-    assert search.every(np.ones(2), np.zeros(1), 15) is not None
-    assert search.work == 100
-
-
 def states(*rows: tuple[int, float, float]) -> columns._States:
     """Return partial patterns: machine, room that is left, and worth."""
     return columns._States(
@@ -167,13 +142,13 @@ def test_partial_patterns_that_others_dominate(
 )
 def test_mixes_of_resources(want: list[list[float]], mixes: list[list[float]]) -> None:
     """Sizes are measured by each resource that is asked for, and by mixes of two."""
-    assert columns._mixes(np.array(want)).tolist() == pytest.approx(np.array(mixes))
+    assert columns.mixes(np.array(want)).tolist() == pytest.approx(np.array(mixes))
 
 
 @pytest.mark.parametrize(("resources", "count"), [(3, 3 + 5 + 2), (4, 4 + 5 + 5)])
 def test_many_resources_have_fewer_mixes(resources: int, count: int) -> None:
     """From eight mixes on a pair of resources adds one."""
-    assert len(columns._mixes(np.ones((1, resources)))) == count
+    assert len(columns.mixes(np.ones((1, resources)))) == count
 
 
 def test_patterns_that_gain_most_come_first() -> None:

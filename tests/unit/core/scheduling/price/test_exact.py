@@ -14,10 +14,10 @@ import pytest
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE
 from karpenter.core.model.requirements import NOTHING_REQUIRED
 from karpenter.core.scheduling.pack.scheduler import Scheduler
-from karpenter.core.scheduling.price import exact
-from karpenter.core.scheduling.price.columns import Bin, ColumnProgram, Pattern, PatternProblem
+from karpenter.core.scheduling.price import exact, machines
+from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
 from karpenter.core.scheduling.price.divided import DomainSplit
-from karpenter.core.scheduling.price.exact import MachineSearch, on_machines
+from karpenter.core.scheduling.price.machines import MachineSearch, Solution, on_machines
 from karpenter.core.scheduling.price.planner import UnplacedPods
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
@@ -101,12 +101,12 @@ def oracle(groups: list[Group], prices: dict[tuple[int, str], float]) -> float:
     """Return the lowest cost of all ways to put every pod on one of as many machines as there are pods."""
     pods = [(number, each) for number, each in enumerate(groups) for _ in range(each.count)]
     best = float("inf")
-    for machines in product(range(len(pods)), repeat=len(pods)):
-        if any(number > max(machines[:position], default=-1) + 1 for position, number in enumerate(machines)):
+    for numbers in product(range(len(pods)), repeat=len(pods)):
+        if any(number > max(numbers[:position], default=-1) + 1 for position, number in enumerate(numbers)):
             continue  # machines are numbered in the order in which they are first used
         loads = [
-            [pods[position] for position, number in enumerate(machines) if number == machine]
-            for machine in range(max(machines) + 1)
+            [pods[position] for position, number in enumerate(numbers) if number == machine]
+            for machine in range(max(numbers) + 1)
         ]
         if any(load.count(each) > 1 and each[1].rule == "apart" for load in loads for each in load):
             continue
@@ -289,13 +289,6 @@ def test_a_stopped_search_proves_nothing_more() -> None:
     assert exact.cheapest_schedule(scheduler, left, 9.0) == (scheduler, None)
 
 
-def test_a_library_that_gives_up_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the linear program is neither solved nor without a solution, there is no bound."""
-    monkeypatch.setattr(ColumnProgram, "failed", property(lambda _: True, lambda *_: None), raising=False)
-
-    assert searched(APART, 9.0)[0] == 0.0
-
-
 def test_many_pods_are_not_solved_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem with many pods and many classes keeps the bound of the linear program."""
     monkeypatch.setattr(exact, "_PODS", 1)
@@ -404,18 +397,19 @@ APART = PatternProblem(
 
 
 @pytest.mark.parametrize(
-    ("machines", "fits"),
+    ("numbers", "fits"),
     [
         pytest.param([0, 1], False, id="too few"),
         pytest.param([0, 1, 1], True, id="enough"),
         pytest.param([0, 0], False, id="enough room but not for whole pods"),
     ],
 )
-def test_whole_pods_on_given_machines(machines: list[int], *, fits: bool) -> None:
+def test_whole_pods_on_given_machines(numbers: list[int], *, fits: bool) -> None:
     """Whole pods are put on given machines where they fit."""
-    found = on_machines(APART, machines)
+    found, work = on_machines(APART, numbers)
 
     assert found is not None
+    assert work >= machines._PROGRAM
     assert bool(found.patterns) is fits
     for each in found.patterns:
         assert 2 * each.holds[0] + 3 * each.holds[1] <= APART.bins[each.bin].room[0]
@@ -426,24 +420,25 @@ def test_whole_pods_on_given_machines(machines: list[int], *, fits: bool) -> Non
         ]
 
 
-@pytest.mark.parametrize("name", ["_fits", "_BRANCHES"])
+@pytest.mark.parametrize("name", ["_fits", "_BRANCHES", "_COLUMNS"])
 def test_an_answer_that_is_not_exact_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding errors of the library, or too many branches, leave it open whether the pods fit."""
-    monkeypatch.setattr(exact, name, 0 if name == "_BRANCHES" else lambda *_: False)
+    monkeypatch.setattr(machines, name, (lambda *_: False) if name == "_fits" else 0)
     given = PatternProblem(
         count=(5, 5, 5),
         want=((31, 50), (47, 20), (23, 41)),
         cap=(5, 5, 5),
         bins=(Bin((130, 130), 1.0, (0, 1, 2)),),
     )
-    machines = [0] * (6 if name == "_fits" else 5)
+    numbers = [0] * (6 if name == "_fits" else 5)
 
-    assert on_machines(given, machines) is None
+    assert on_machines(given, numbers)[0] is None
 
 
 def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not found out whether pods fit, the bound is that of the machines."""
-    monkeypatch.setattr(exact, "on_machines", lambda *_: None)
+    monkeypatch.setattr(machines, "on_machines", lambda *_: (None, 0))
+    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
 
     least, cost = searched(APART, 9.0)
 
@@ -453,7 +448,8 @@ def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatc
 
 def test_machines_on_which_pods_do_not_fit_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """When pods fit none of the machines that are cheaper, the plan at hand is the cheapest."""
-    monkeypatch.setattr(exact, "on_machines", lambda *_: exact.Solution(float("inf"), ()))
+    monkeypatch.setattr(machines, "on_machines", lambda *_: (Solution(float("inf"), ()), 0))
+    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
 
     least, cost = searched(APART, 2.7)
 
@@ -471,12 +467,22 @@ def test_a_pod_that_is_too_large_for_a_node() -> None:
     assert not exact._on_node(scheduler, unplaced, 0, Pattern((1,), 0.0, 0))
 
 
+def test_pods_that_a_node_takes() -> None:
+    """The pods of a pattern are put on the node."""
+    pods = replicas(pod("a", cpu="1", app="a"), 2)
+    given = problem(pods, pools=[pool("p", LARGE)], nodes=[node("n", free={"cpu": "2", "pods": "9"})])
+    scheduler = Scheduler(search(given)[0].encoded)
+    part = scheduler.pod_data[0][0], NOTHING_REQUIRED
+    unplaced = UnplacedPods([[part]], Counter({part: 2}))
+
+    assert exact._on_node(scheduler, unplaced, 0, Pattern((2,), 0.0, 0))
+    assert [(each.bin, each.pod_count) for each in scheduler.placements] == [(0, 1), (0, 1)]
+
+
 def test_a_plan_that_is_not_known_as_patterns_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a search ends early and the plan at hand is not known as patterns, the bound still holds."""
     monkeypatch.setattr(exact, "_WORK", 1)
     monkeypatch.setattr(exact, "_known", lambda *_: None)
-    monkeypatch.setattr(MachineSearch, "_dive", lambda *_: None)
-    monkeypatch.setattr(MachineSearch, "_whole", lambda *_: None)
 
     found = solve(varied(0)).cost
 

@@ -1,4 +1,4 @@
-"""The parts of branch and price, with values that are worked out by hand."""
+"""The parts of the search for machines, with values that are worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.scheduling.price import exact
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
-from karpenter.core.scheduling.price.exact import MachineSearch, Solution, cheapest_schedule
+from karpenter.core.scheduling.price.exact import cheapest_schedule
+from karpenter.core.scheduling.price.machines import MachineSearch, Solution, _fits, on_machines
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -55,17 +56,6 @@ def test_a_plan_is_taken_over_if_it_is_cheaper(cost: float, *, taken: bool) -> N
     assert machines.best == (cost if taken else MOST)
 
 
-def test_a_part_that_cannot_be_better_is_given_up() -> None:
-    """The part with the lowest bound comes next, unless the best plan costs no more."""
-    machines = searching()
-    part = exact._Part(np.zeros(1), np.ones(1), 3.0, np.zeros(1))
-    machines._waiting = [(3.0, 2, part), (MOST, 1, part)]
-
-    assert machines._next() is part
-    assert machines._next() is None
-    assert machines._waiting == []
-
-
 @pytest.mark.parametrize(
     ("holds", "fits"),
     [
@@ -76,62 +66,7 @@ def test_a_part_that_cannot_be_better_is_given_up() -> None:
 )
 def test_whether_a_pattern_fits(holds: tuple[int, int], *, fits: bool) -> None:
     """A pattern may fill its machine, and no more."""
-    assert exact._fits(GIVEN, Pattern(holds, 1.0, 0)) is fits
-
-
-def undecided(low: list[float], high: list[float], near: list[float]) -> int | None:
-    """Return the group that is divided next."""
-    part = exact._Part(np.array(low), np.array(high), 0.0, np.array(near))
-    return searching()._undecided(part, np.array(near))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "near", "group"),
-    [
-        pytest.param([0, 0, 0], [9, 9, 9], [1, 2, 3], 2, id="how many machines there are"),
-        pytest.param([0, 0, 3], [9, 9, 3], [1, 2, 3], 0, id="then the first machine that is used"),
-        pytest.param([1, 0, 3], [9, 9, 3], [1, 2, 3], 1, id="then the next one"),
-        pytest.param([0, 2, 2], [9, 9, 2], [0, 2, 2], None, id="a machine that is not used is no choice"),
-        pytest.param([1, 2, 3], [9, 9, 3], [1, 2, 3], None, id="nothing is left open"),
-    ],
-)
-def test_what_whole_machines_leave_open(
-    low: list[float], high: list[float], near: list[float], group: int | None
-) -> None:
-    """Where every number of machines is whole, what is not settled yet is divided by."""
-    assert undecided(low, high, near) == group
-
-
-def test_the_bound_of_a_division() -> None:
-    """A division raises bounds by what the program costs more, and at least by a millionth."""
-    machines = searching()
-    part = machines._bounded(machines._program.low, machines._program.high, 0.0)
-    assert part is not None
-    group = len(GIVEN.bins)
-    broken = exact._Part(part.low, part.high, part.least, np.full(len(part.machines), 2.25))
-
-    below, above = machines._gain(broken, group, 0.25)
-
-    for low, high, gain, step in ((0, 2, below, 0.25), (3, np.inf, above, 0.75)):
-        lows, highs = part.low.copy(), part.high.copy()
-        lows[group], highs[group] = low, high
-        machines._program.bounded(lows, highs)
-        solved = machines._program.solve()
-        cost = min(solved.cost, MOST) if solved is not None else MOST
-        assert gain == pytest.approx(max(cost - part.least, MOST * 1e-6) / step)
-
-
-def test_the_division_that_raises_bounds_most() -> None:
-    """Of the groups that are bought in part the one whose division gains most on both sides is chosen."""
-    machines = searching()
-    part = exact._Part(np.zeros(4), np.full(4, 9.0), 1.0, np.array([1.5, 2.5, 0.9, 1.25]))
-    machines._gains = {0: (1.0, 1.0), 1: (1.0, 2.0), 2: (9.0, 2.0), 3: (2.0, 1.0)}
-
-    # Gains times shares: 1 / 4, 2 / 4, 18 * 0.09, 2 * 3 / 16.
-    assert machines._group(part, np.array([0, 1, 2, 3])) == 2
-    assert machines._group(part, np.array([0, 1, 3])) == 1
-    machines._gains[1] = (1.0, 1.0)
-    assert machines._group(part, np.array([0, 1])) == 0  # the first of equals
+    assert _fits(GIVEN, Pattern(holds, 1.0, 0)) is fits
 
 
 @pytest.mark.parametrize(
@@ -215,29 +150,11 @@ def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_only_a_few_new_divisions_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a few groups whose gain is not known yet, only those are considered whose gain is known."""
-    machines = searching()
-    asked: list[int] = []
-    monkeypatch.setattr(exact, "_LOOKS", 2)
-
-    def gain(_part: exact._Part, group: int, _up: float) -> tuple[float, float]:
-        asked.append(group)
-        return 1.0, 1.0
-
-    monkeypatch.setattr(machines, "_gain", gain)
-    machines._gains = {4: (2.0, 2.0)}
-    part = exact._Part(np.zeros(5), np.full(5, 9.0), 1.0, np.array([1.5, 1.6, 1.3, 1.75, 1.2]))
-
-    assert machines._group(part, np.arange(5)) == 4
-    assert asked == [0, 1]
-
-
 def test_two_pods_that_want_the_same_unit() -> None:
     """Where there is one unit of a resource, two pods that want it do not share a machine."""
     given = PatternProblem(count=(1, 1), want=((1,), (1,)), cap=(1, 1), bins=(Bin((1,), 1.0, (0, 1)),))
 
-    found = exact.on_machines(given, [0])
+    found, _ = on_machines(given, [0])
 
     assert found is not None
     assert found.patterns == ()
@@ -259,8 +176,8 @@ def test_how_often_machines_are_searched_again(
     asked: list[float] = []
 
     class Again:
-        def __init__(self, part: PatternProblem, _worth: Any, most: float, *, hasty: bool) -> None:
-            assert hasty
+        def __init__(self, part: PatternProblem, _worth: Any, most: float, *, dual: bool) -> None:
+            assert dual
             self._part = part
             asked.append(most)
 

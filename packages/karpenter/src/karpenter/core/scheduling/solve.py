@@ -31,7 +31,8 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter.core.scheduling.price.bound import lower_bound
 from karpenter.core.scheduling.price.divided import divided_bound
-from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, TOLERANCE, cheapest_schedule
+from karpenter.core.scheduling.price.exact import INTEGER_PROGRAM, cheapest_schedule
+from karpenter.core.scheduling.price.machines import TOLERANCE
 from karpenter.core.scheduling.price.planner import cheaper, cheaper_with_devices
 from karpenter.core.scheduling.problem import Cost, Plan, Reason, Refusal
 

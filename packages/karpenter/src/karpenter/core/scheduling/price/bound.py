@@ -33,6 +33,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from karpenter.api.labels import NODES
 from karpenter.core.scheduling.encode.nodeclaimtemplate import Bits, packed
 from karpenter.core.scheduling.price.linear import best_values, library
 
@@ -80,8 +81,14 @@ class Market(msgspec.Struct, frozen=True):
     """Template and offering behind each machine."""
 
 
-def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[Template]) -> Market:
-    """Return the market of at least one item on the offerings of at least one template."""
+def market(
+    items: Sequence[Item], counts: Sequence[float], templates: Sequence[Template], *, limited: bool = False
+) -> Market:
+    """
+    Return the market of at least one item on the offerings of at least one template.
+
+    With `limited`, an offering of which less counts against the limits of its NodePool is not dominated.
+    """
     want = np.array([item.want for item in items], np.float64)
     masks = list(dict.fromkeys(item.bits for item in items))
     numbers = {mask: number for number, mask in enumerate(masks)}
@@ -92,24 +99,37 @@ def market(items: Sequence[Item], counts: Sequence[float], templates: Sequence[T
         table = template.table
         usable = np.array([table.flags(mask[number]) for mask in masks], bool)
         keep = np.flatnonzero(usable.any(axis=0) & (table.room[table.owner] >= 0).all(axis=1))
-        keep = keep[undominated(table.room[table.owner[keep]], table.price[keep], usable[:, keep].T)]
+        room = table.room[table.owner[keep]]
+        if limited:
+            room = np.concatenate([room, -counted_capacity(template)[table.owner[keep]]], axis=1)
+        keep = keep[undominated(room, table.price[keep], usable[:, keep].T)]
         rooms.append(table.room[table.owner[keep]])
         prices.append(table.price[keep])
         allowed.append(usable[:, keep].T)
         sources.extend((number, int(offering)) for offering in keep)
-    room = np.concatenate(rooms).astype(np.float64)
+    whole = np.concatenate(rooms).astype(np.float64)
     fits = np.concatenate(allowed)[:, group]
     for resource in range(want.shape[1]):
-        fits = fits & (want[:, resource][None] <= room[:, resource][:, None])
+        fits = fits & (want[:, resource][None] <= whole[:, resource][:, None])
     return Market(
         np.array(counts, np.float64),
         want,
         np.array([item.cap or np.inf for item in items], np.float64),
-        room,
+        whole,
         np.concatenate(prices),
         fits,
         tuple(sources),
     )
+
+
+def counted_capacity(template: Template) -> NDArray[np.int64]:
+    """Return how much of each type counts against each limit of a NodePool, in their order; a node is one."""
+    names = list(template.pool.limits)
+    rows = [
+        [1 if name == NODES else kind.capacity.get(name, 0) for name in names]
+        for kind in template.table.types
+    ]
+    return np.array(rows, np.int64).reshape(len(rows), len(names))
 
 
 def with_caps(market: Market, items: NDArray[np.int64]) -> Market:

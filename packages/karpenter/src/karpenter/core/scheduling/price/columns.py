@@ -37,10 +37,6 @@ _STATES: Final = (16, 100, 500)
 _COLUMNS: Final = 80
 """Patterns that join the linear program in one round."""
 
-_BRANCHING: Final = 5
-_EVERY: Final = 250_000
-"""Partial patterns up to which all patterns are listed."""
-
 _OF_EACH: Final = 8
 """Patterns of one machine that are found at once."""
 
@@ -97,6 +93,9 @@ class PatternProblem(msgspec.Struct, frozen=True):
 
     where: tuple[tuple[tuple[int, ...], str, str], ...] = ()
     """The classes of each item, and the topology key and domain of a part of a split."""
+
+    limits: tuple[tuple[tuple[float, ...], float], ...] = ()
+    """What each machine counts against a limit, and the limit."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -161,12 +160,11 @@ class ColumnProgram:
         self.limit = np.inf
         """Partial patterns after which a search that found nothing is not repeated with more of them."""
 
+        self.cutoff = np.inf
+        """Partial patterns after which no more patterns are added."""
+
         self.failed = False
         """Whether the library gave up, so that nothing is proved."""
-
-        self._last: tuple[LinearSolution, NDArray[np.float64], NDArray[np.float64]] | None = None
-        self._all: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-        """Machine and pods of every pattern that matters, if they are few enough to be listed."""
 
         self._known: set[tuple[int, bytes]] = set()
         self._bins: list[int] = []
@@ -238,16 +236,16 @@ class ColumnProgram:
         """
         solved, best, added = self.solve(), -np.inf, 1
         for _ in range(_ROUNDS):
-            if solved is None or not added:
+            if solved is None or not added or self.search.work > self.cutoff:
                 break
             cost = self.price - self.member.T @ solved.group
             closed = (self.member.T @ (self.high <= 0)) > 0
             need = np.where(closed, np.inf, cost * _WITH_GAIN + _GAIN * self.price)
             near = min(enough, solved.cost - _NEAR * (enough - solved.cost))
             added, upper = 0, np.where(closed, 0.0, np.inf)
-            for states in _STATES if self.search.work < self.limit and self._all is None else _STATES[:1]:
+            for states in _STATES if self.search.work < self.limit else _STATES[:1]:
                 # A machine of which no pattern was left out is not searched again.
-                found = self._found(solved.value, np.where(upper > need, need, np.inf), states)
+                found = self.search.best(solved.value, np.where(upper > need, need, np.inf), states)
                 upper = np.minimum(upper, found.upper)
                 best = max(best, self._bound(solved, cost, upper))
                 if best >= near:
@@ -255,34 +253,8 @@ class ColumnProgram:
                 added = self._add(found)
                 if added:
                     break
-            self._last = solved, cost, upper
             solved = self.solve() if added else solved
         return msgspec.structs.replace(solved, cost=best) if solved is not None else None
-
-    def _found(self, value: NDArray[np.float64], need: NDArray[np.float64], states: int) -> FoundPatterns:
-        if self._all is None:
-            return self.search.best(value, need, states)
-        number, holds = self._all
-        worth = holds @ value
-        upper = np.zeros(len(need))
-        np.maximum.at(upper, number, worth * _ABOVE)
-        chosen = np.flatnonzero(worth > need[number])
-        gain = (worth[chosen] - need[number[chosen]]) / np.maximum(worth[chosen], 1e-300)
-        return FoundPatterns(number[chosen], holds[chosen], gain, upper)
-
-    def enumerate(self, most: float) -> None:
-        """
-        List every pattern that a plan cheaper than `most` may use, if they are few.
-
-        At the last values a plan costs at least their bound and the reduced costs of its patterns, so a
-        pattern whose reduced cost exceeds what is left up to `most` is in none of these plans.
-        """
-        assert self._last is not None
-        solved, cost, upper = self._last
-        margin = (most - self._bound(solved, cost, upper)) * self._excess(cost, upper) * _WITH_GAIN
-        found = self.search.every(solved.value, np.where(self.search.once, upper, cost) - margin, _EVERY)
-        if found is not None:
-            self._all = found
 
     def _excess(self, cost: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
         """Return how many times the cost of a plan its machines may be worth; once is what they should be."""
@@ -365,12 +337,12 @@ def _groups(given: PatternProblem, cap: NDArray[np.float64]) -> _Groups:
     )
 
 
-def _replaceable(given: PatternProblem, bought: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+def replaceable_pairs(given: PatternProblem, bought: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
-    Yield machines of which a cheapest plan needs one at most.
+    Return which two machines a cheapest plan does not need both of, or twice.
 
     Two machines for pods that may all share a node are no better than one with the room of both that costs no
-    more than both.
+    more than both, and of which no more counts against limits.
     """
     items = np.zeros((len(bought), len(given.count)), bool)
     for number, each in enumerate(given.bins):
@@ -379,26 +351,34 @@ def _replaceable(given: PatternProblem, bought: NDArray[np.bool_]) -> Iterator[N
     plain = np.flatnonzero(bought & ~items[:, alone].any(axis=1))
     room = np.array([each.room for each in given.bins], np.float64)[plain]
     price = np.array([each.price for each in given.bins])[plain]
-    pairs = np.zeros((len(plain), len(plain)), bool)
+    counted = np.array([weights for weights, _ in given.limits]).reshape(-1, len(bought))[:, plain]
+    found = np.zeros((len(bought), len(bought)), bool)
     for larger in range(len(plain)):
         useful = ~(items[plain] & ~items[plain[larger]]).any(axis=1)
         some = np.flatnonzero(useful & (price * 2 >= price[larger]) & (room <= room[larger]).all(axis=1))
         fits = price[some][:, None] + price[some] >= price[larger] * _BELOW
         for resource in range(room.shape[1]):
             fits &= room[some, resource][:, None] + room[some, resource] <= room[larger, resource]
-        pairs[np.ix_(some, some)] |= fits
+        for weights in counted:
+            fits &= weights[some][:, None] + weights[some] >= weights[larger]
+        found[np.ix_(plain[some], plain[some])] |= fits
+    return found
+
+
+def _replaceable(given: PatternProblem, bought: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+    """Yield machines of which a cheapest plan needs one at most."""
+    pairs = replaceable_pairs(given, bought)
+    price = np.array([each.price for each in given.bins])
     seen: set[bytes] = set()
     for first in np.flatnonzero(pairs.diagonal()).tolist():
-        mine = np.zeros(len(plain), bool)
+        mine = np.zeros(len(bought), bool)
         mine[first] = True
         for other in np.argsort(-pairs[first].astype(np.int64) * price, kind="stable").tolist():
             if pairs[other, other] and pairs[other, mine].all():
                 mine[other] = True
-        found = np.zeros(len(bought), bool)
-        found[plain[mine]] = True
-        if found.tobytes() not in seen:
-            seen.add(found.tobytes())
-            yield found
+        if mine.tobytes() not in seen:
+            seen.add(mine.tobytes())
+            yield mine
 
 
 class FoundPatterns(msgspec.Struct, frozen=True):
@@ -434,7 +414,7 @@ class PatternSearch:
         self.work = 0
         """Partial patterns that were looked at."""
 
-        self._mix = _mixes(self._want)[:, None, :] / np.maximum(self._room, 1.0)
+        self._mix = mixes(self._want)[:, None, :] / np.maximum(self._room, 1.0)
         self._size = np.einsum("kbr,ir->kbi", self._mix, self._want)
 
     def _fitting(self, room: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -482,6 +462,11 @@ class PatternSearch:
             np.take_along_axis(over, few[:, :, None], axis=0),
         )
 
+    def most_worth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the most that each machine can hold of some values of pods, if pods were divisible."""
+        found: NDArray[np.float64] = self._relaxed(value)[0][0] * _ABOVE
+        return found
+
     def best(self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int) -> FoundPatterns:
         """Return patterns worth more than `need`; `limit` partial patterns of each machine are kept."""
         growth = _Growth(self._relaxed(value), self.cap, value, self._want)
@@ -504,22 +489,6 @@ class PatternSearch:
         state = self._filled(state, value)
         gain = (state.worth - need[state.bin]) / np.maximum(state.worth, 1e-300)
         return FoundPatterns(state.bin, state.holds, gain, upper)
-
-    def every(
-        self, value: NDArray[np.float64], need: NDArray[np.float64], limit: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return machine and pods of every pattern worth `need` that no pod can join; None if too many."""
-        growth = _Growth(self._relaxed(value), self.cap, value, self._want)
-        state = self._empty(np.flatnonzero(growth.total * _ABOVE > need))
-        before = self.work
-        for position in range(len(value)):
-            if max(self.work - before, _BRANCHING * len(state.bin)) > limit:
-                return None
-            state, _ = self._grown(state, growth, position, need)
-        self.work = before  # what is listed once is not searched for again
-        more = np.minimum(self._fitting(state.room), self.cap[state.bin] - state.holds)
-        full = (more < 1).all(axis=1)
-        return state.bin[full], state.holds[full]
 
     def _empty(self, bins: NDArray[np.int64]) -> _States:
         """Return one partial pattern of each machine, without pods."""
@@ -629,7 +598,7 @@ class _Growth:
         """How many pods of each item that is not decided yet each machine may hold."""
 
 
-def _mixes(want: NDArray[np.float64]) -> NDArray[np.float64]:
+def mixes(want: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights of resources by which the size of pods is measured: ``mix[number, resource]``."""
     active = np.flatnonzero(want.any(axis=0)).tolist()
     found = [np.eye(want.shape[1])[resource] for resource in active]
