@@ -9,7 +9,7 @@ from karpenter.cloud.cloudprovider import CloudProvider
 from karpenter.cloud.errors import CloudError, MachineNotFound, Throttled
 from karpenter.cloud.kwok import Behaviour, Fail
 from karpenter.cloud.metrics import MeasuredProvider
-from karpenter.telemetry.metrics import Metrics, provider
+from karpenter.telemetry.metrics import Metrics, runtime
 from karpenter_local.virtual import VirtualClock, run_virtual
 from tests.unit.cloud.kwok.world import POOL, World, claim
 
@@ -38,8 +38,8 @@ def test_calls_are_timed_and_errors_counted(
         with context, suppress(MachineNotFound):
             await call(measured)
         await world.cloud.close()
-        errors = metrics[provider.ERRORS].value(**labels, error="NodeClaimNotFoundError")
-        return metrics[provider.DURATION].count(**labels), errors
+        errors = metrics[runtime.CLOUD_ERRORS].value(**labels, error="NodeClaimNotFoundError")
+        return metrics[runtime.CLOUD_DURATION].count(**labels), errors
 
     fails = method in {"Delete", "Get", "IsDrifted"}
     assert run_virtual(measure()) == (1, float(fails))
@@ -55,7 +55,7 @@ def test_an_error_without_a_name() -> None:
         measured = MeasuredProvider(world.provider, metrics=metrics, clock=VirtualClock())
         with pytest.raises(Throttled) as caught:
             await measured.list()
-        count = metrics[provider.ERRORS].value(controller="", method="List", provider="kwok", error="")
+        count = metrics[runtime.CLOUD_ERRORS].value(controller="", method="List", provider="kwok", error="")
         return count, caught.value
 
     count, error = run_virtual(measure())

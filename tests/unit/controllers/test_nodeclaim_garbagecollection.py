@@ -12,7 +12,7 @@ from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.controllers.nodeclaim import InstanceGarbageCollection
 from karpenter.core.effects import DeleteObject, Terminate
-from karpenter.telemetry.metrics import Metrics, provider
+from karpenter.telemetry.metrics import Metrics, runtime
 from tests.unit.controllers.harness import Noted, Shell
 from tests.unit.core.lifecycle.objects import ID, NOW, at, claim, launched, node
 
@@ -64,7 +64,7 @@ def test_machines_without_a_claim_are_counted() -> None:
 
     asyncio.run(found.look())
 
-    assert metrics[provider.ORPHANED].value(provider="sky") == 1.0
+    assert metrics[runtime.ORPHANED].value(provider="sky") == 1.0
 
 
 def machine(name: str = STRAY, *, age: float = 60.0, uid: str = "", deleting: bool = False) -> Machine:

@@ -14,7 +14,7 @@ import structlog
 
 from karpenter.base.ratelimiting import OPEN
 from karpenter.cloud.errors import CloudError
-from karpenter.telemetry.metrics import provider as declared
+from karpenter.telemetry.metrics import runtime as declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +47,8 @@ class MeasuredProvider:
         """`fence` is checked before machines are launched and terminated."""
         self._fence = fence
         self._provider = provider
-        self._duration = metrics[declared.DURATION]
-        self._errors = metrics[declared.ERRORS]
+        self._duration = metrics[declared.CLOUD_DURATION]
+        self._errors = metrics[declared.CLOUD_ERRORS]
         self._clock = clock
 
     @property

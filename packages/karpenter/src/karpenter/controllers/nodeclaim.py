@@ -48,7 +48,7 @@ from karpenter.core.lifecycle.termination import (
     terminate_node,
 )
 from karpenter.core.state.cluster import ObjectUpdated
-from karpenter.telemetry.metrics import provider
+from karpenter.telemetry.metrics import runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -338,7 +338,7 @@ class InstanceGarbageCollection:
         self._performer = performer
         self._cloud = cloud
         self._clock = clock
-        self._orphaned = metrics[provider.ORPHANED]
+        self._orphaned = metrics[runtime.ORPHANED]
         self._rounds = 0
         self._turn = asyncio.Semaphore(_TERMINATIONS_AT_ONCE)
 

@@ -418,8 +418,7 @@ class MachineSearch:
     def _obeys(self, listed: NDArray[np.int64], known: int) -> NDArray[np.bool_]:
         """Return which combinations obey all rows but the first ones."""
         rows = np.array(self._rows[known:]).reshape(-1, len(self._price))
-        obeyed: NDArray[np.bool_] = (listed @ rows.T >= 1).all(axis=1)
-        return obeyed
+        return np.asarray((listed @ rows.T >= 1).all(axis=1))
 
     def _seek(self, limit: int) -> None:
         """Look for a better plan: machines with room to spare are few, and pods fit on them easily."""

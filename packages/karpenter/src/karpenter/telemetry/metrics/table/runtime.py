@@ -1,4 +1,4 @@
-"""Metrics of the process: build, reconciles, work queues, requests to the API server, and leader election."""
+"""Metrics of the process: build, reconciles, queues, requests to API server and cloud, leader election."""
 
 from typing import Final
 
@@ -162,3 +162,28 @@ METRICS: Final = (
     LEADER,
     LEADER_SLOW_PATH,
 )
+
+CLOUD_DURATION: Final = histogram(
+    "karpenter_cloudprovider_duration_seconds",
+    "Seconds that a call to the provider takes.",
+    "controller",
+    "method",
+    "provider",
+    buckets=CALLS,
+)
+CLOUD_ERRORS: Final = counter(
+    "karpenter_cloudprovider_errors_total",
+    "Calls to the provider that ended in an error, by type of error.",
+    "controller",
+    "method",
+    "provider",
+    "error",
+)
+
+ORPHANED: Final = gauge(
+    "karpenter_cloudprovider_orphaned_machines",
+    "Machines without a NodeClaim that the last comparison found, and terminates. Ours.",
+    "provider",
+)
+
+CLOUD_PROVIDER: Final = (CLOUD_DURATION, CLOUD_ERRORS, ORPHANED)
