@@ -9,6 +9,7 @@ import pytest
 
 from karpenter.api.labels import NODES
 from karpenter.api.meta import Condition
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import Budget
 from tests.unit.core.disruption.clusters import LONG_AGO, NOW, cluster, decided, held, machine, pool
 
@@ -46,6 +47,7 @@ def test_as_many_are_exchanged_as_there_may_be_machines(limit: int | None, going
     machines = [machine(f"old-{number}", conditions=(DRIFTED,)) for number in range(3)]
     if going == "launching":
         _, claim = machine("new")
+        assert isinstance(claim, NodeClaim)
         leaving = msgspec.structs.replace(claim.metadata, deletion_timestamp=NOW)
         bare = msgspec.structs.replace(claim.status, provider_id="", node_name="")
         machines.append([msgspec.structs.replace(claim, metadata=leaving, status=bare)])

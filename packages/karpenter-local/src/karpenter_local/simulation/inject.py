@@ -117,7 +117,7 @@ class FaultInjector:
 
     def _silence(self, pick: float, seconds: float) -> None:
         kubelets = self._simulated.sandbox.cluster.hollow_nodes
-        nodes = sorted(kubelets.nodes)
+        nodes = self._living()
         if nodes:
             name = nodes[int(pick * len(nodes))]
             kubelets.make(name, "silent")
@@ -126,11 +126,16 @@ class FaultInjector:
 
     def _break(self, pick: float) -> None:
         kubelets, nodes = self._simulated.sandbox.cluster.hollow_nodes, self._simulated.mirror.nodes
-        names = sorted(nodes.keys() & kubelets.nodes)
+        names = [name for name in self._living() if name in nodes]
         if names:
             name = names[int(pick * len(names))]
             kubelets.make(name, "unready")
             self._simulated.broken.add(nodes[name].spec.provider_id)
+
+    def _living(self) -> list[str]:
+        """Return the nodes whose machine is there: the others are never heard of again."""
+        kubelets = self._simulated.sandbox.cluster.hollow_nodes
+        return [name for name in sorted(kubelets.nodes) if kubelets.health(name).state != "dead"]
 
     def _revive(self, name: str) -> None:
         kubelets = self._simulated.sandbox.cluster.hollow_nodes
