@@ -51,6 +51,7 @@ from karpenter.cloud.errors import (
     LaunchFailed,
     LaunchRefused,
     MachineNotFound,
+    Throttled,
 )
 from karpenter.core.model.catalog import Catalog, OfferingName
 from karpenter.core.model.requirement import RequirementError
@@ -168,6 +169,11 @@ class InstanceLauncher:
         try:
             result = await services.fleets.create_fleet(request)
         except NoResponse as error:
+            raise UnknownLaunchOutcome(str(error)) from error
+        except Throttled as error:
+            # The SDK calls several times, and throttling is the last answer: one before may have been lost.
+            # https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+            services.subnets.release(addresses)
             raise UnknownLaunchOutcome(str(error)) from error
         except AwsApiError as error:
             services.subnets.release(addresses)

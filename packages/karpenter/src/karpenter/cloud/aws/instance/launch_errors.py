@@ -74,7 +74,7 @@ _BY_MESSAGE: Final = (
 
 
 class UnknownLaunchOutcome(LaunchFailed):
-    """EC2 did not answer a launch, or answered with a server error: an instance may exist."""
+    """EC2 did not answer a launch, threw it back, or had an error of its own: an instance may exist."""
 
 
 def is_insufficient_capacity(error: FleetError) -> bool:
