@@ -36,6 +36,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -44,6 +45,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import coverage
 import msgspec
 import pytest
+from coverage.exceptions import CoverageWarning
 from hypothesis import Phase, settings
 
 from tests.planted.equivalent import EQUIVALENT
@@ -473,7 +475,10 @@ class SuiteFiles:
             if len(running) == self._jobs:
                 running.remove(_after_success(os.waitpid(-1, 0)))
             if not (pid := os.fork()):
-                _record(self.session, self._items[file], kept)
+                try:
+                    _record(self.session, self._items[file], kept)
+                finally:
+                    os._exit(1)
             running.add(pid)
         while running:
             running.remove(_after_success(os.waitpid(-1, 0)))
@@ -505,6 +510,7 @@ def _after_success(ended: tuple[int, int]) -> int:
 def _record(session: pytest.Session, items: Sequence[pytest.Item], to: Path) -> NoReturn:
     """Write what the tests of a file execute, in a child."""
     _be_quiet()
+    warnings.simplefilter("ignore", CoverageWarning)  # some files execute nothing of the core
     measured = coverage.Coverage(data_file=None, include=[f"{CORE}/*"], config_file=False)
     tests: list[tuple[str, float]] = []
     for item, following in _in_turn(items):
@@ -552,8 +558,8 @@ def main(arguments: Sequence[str]) -> int:
     suites = sorted({_folder(mutant) for mutant in mutants}) if given.near else SUITES
     code = pytest.main([*_OPTIONS, *options, *suites], plugins=[run])
     whole = run.killed + len(run.survived)
-    if not whole:
-        print(f"error: no mutant was taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command
+    if not whole or code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        print(f"error: not all mutants were taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command
         return 1
     sampled = f"of {len(mutants)} in {len(modules)} modules"
     took = f"{(time.monotonic() - began) / whole:.1f} s each"
