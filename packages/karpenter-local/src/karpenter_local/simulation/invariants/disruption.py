@@ -75,8 +75,9 @@ class BudgetInvariant(Invariant):
         own = [
             each
             for each in self.mirror.claims.values()
-            # A machine that is empty and being shut down is not disrupted any longer.
+            # A machine that is being shut down, or whose node is gone, is not disrupted any longer.
             if pool_name(each) == pool.name
+            and not (is_leaving(each) and self.simulated.node_of(each) is None)
             and is_initialized(each, self.simulated.node_of(each))
             and not is_true(each, "InstanceTerminating")
         ]
