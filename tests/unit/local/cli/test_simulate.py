@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,7 +121,8 @@ def test_progress_is_shown_now_and_then(
 ) -> None:
     """Where standard error is no terminal, a whole line comes every few seconds, and says what is left."""
     moments = iter([0.0, 6.0, 7.0, 12.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(moments))
+    clock = SimpleNamespace(monotonic=lambda: next(moments))  # other threads go on with their own
+    monkeypatch.setattr("karpenter_local.cli.simulate.time", clock)
     progress = RunProgress(4)
     for _ in range(3):
         progress.ran(RunResult(seed=1, violations=(), digest="", writes=1, seconds=1.0, machines=1))
