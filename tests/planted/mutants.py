@@ -558,8 +558,11 @@ def main(arguments: Sequence[str]) -> int:
     suites = sorted({_folder(mutant) for mutant in mutants}) if given.near else SUITES
     code = pytest.main([*_OPTIONS, *options, *suites], plugins=[run])
     whole = run.killed + len(run.survived)
-    if not whole or code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-        print(f"error: not all mutants were taken; pytest answers {code}", file=sys.stderr)  # noqa: T201  a command
+    if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        print(f"error: {whole} mutants were taken when the run broke off: {code!r}", file=sys.stderr)  # noqa: T201  a command
+        return 1
+    if not whole:
+        print("error: no mutant was taken; hint: --only is asked of paths in core", file=sys.stderr)  # noqa: T201  a command
         return 1
     sampled = f"of {len(mutants)} in {len(modules)} modules"
     took = f"{(time.monotonic() - began) / whole:.1f} s each"

@@ -8,7 +8,6 @@ went in.
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from karpenter.api.meta import LabelSelector, OwnerReference, convert
@@ -82,12 +81,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 def render_time(moment: datetime) -> str:
     """Return a time as objects carry it, to the second."""
-    return _render_second(moment.replace(microsecond=0))
-
-
-@lru_cache(maxsize=256)
-def _render_second(second: datetime) -> str:
-    return second.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def owners_of(value: Plain) -> list[Plain]:

@@ -475,7 +475,8 @@ class Client:
                     response = await self._transport.send(request)
             code = response.status
         except TimeoutError:
-            raise Unreachable(f"no answer within {self._timeout or 0:g} s", request=request) from None
+            within = "" if self._timeout is None else f" within {self._timeout:g} s"
+            raise Unreachable(f"no answer{within}", request=request) from None
         finally:
             if self.listener is not None:
                 self.listener(request, code, asyncio.get_running_loop().time() - began)

@@ -13,7 +13,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from itertools import count
 from typing import Any, Literal
 
@@ -233,9 +232,4 @@ class Recorder:
 
 
 def _second(when: datetime) -> str:
-    return _rendered(when.replace(microsecond=0))
-
-
-@lru_cache(maxsize=64)
-def _rendered(second: datetime) -> str:
-    return second.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")

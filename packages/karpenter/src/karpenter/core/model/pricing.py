@@ -208,25 +208,21 @@ def volume_hourly(volumes: Iterable[NodeVolume], catalog: Catalog) -> float:
     return monthly / HOURS_A_MONTH
 
 
-def annotated_price(annotations: Mapping[str, str], key: str, default: float) -> tuple[float, str]:
+def annotated_price(
+    annotations: Mapping[str, str], key: str, default: float, expected: str = "dollars per hour such as 0.01"
+) -> tuple[float, str]:
     """Return the price that an annotation of a NodePool states, or the default, and what is wrong with it."""
     text = annotations.get(key, "")
     if not text:
         return default, ""
     if not _AMOUNT.fullmatch(text):
-        return default, f"annotation {key} is {excerpt(text)}: expected dollars per hour such as 0.01"
+        return default, f"annotation {key} is {excerpt(text)}: expected {expected}"
     return float(text), ""
 
 
 def annotated_preference(annotations: Mapping[str, str], default: float) -> tuple[float, str]:
     """Return what moving pods back to a NodePool is worth, and what is wrong with its annotation."""
-    text = annotations.get(PREFERRED_POOL_PRICE, "")
-    if not text:
-        return default, ""
-    if not _AMOUNT.fullmatch(text):
-        problem = f"annotation {PREFERRED_POOL_PRICE} is {excerpt(text)}: expected a share such as 0.1"
-        return default, problem
-    return float(text), ""
+    return annotated_price(annotations, PREFERRED_POOL_PRICE, default, "a share such as 0.1")
 
 
 def annotated_floor(annotations: Mapping[str, str]) -> tuple[Floor | None, str]:
