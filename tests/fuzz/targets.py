@@ -41,8 +41,10 @@ from karpenter.kube.client import read_events
 from karpenter.kube.errors import KubeError, NotConfigured
 from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import Request, target_of
+from karpenter.operator.options import SettingError, parse_commitments
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
+from tests.fuzz.commands import COMMANDS, changed, command
 from tests.unit.core.scheduling.dynamicresources.hardware import device, gpu
 
 if TYPE_CHECKING:
@@ -365,7 +367,29 @@ CEL: Final = (
     "!" * 2000,
     "[1].map(x, " * 30,
 )
+COMMITMENTS: Final = (
+    "commitments:\n",
+    "- name: a\n",
+    "  kind: ReservedInstance\n",
+    "  kind: SavingsPlan\n",
+    "  instanceType: m5.large\n",
+    "  family: m5\n",
+    "  count: 3\n",
+    "  count: -1\n",
+    "  hourly: 1e999\n",
+    "  hourly: 2.5\n",
+    "  rate: 0\n",
+    "  until: 2027-01-01T00:00:00Z\n",
+    "  until: 0001-01-01T00:00:00+14:00\n",
+    "  zone: 7\n",
+)
 CRON: Final = ("*", "/", "-", ",", " ", "1", "0", "59", "99", "@daily", "@", "MON", "JAN", "?", "L", "9" * 99)
+
+
+def texts(pieces: tuple[str, ...]) -> st.SearchStrategy[str]:
+    """Return texts that are made of pieces, and of anything."""
+    piece = st.one_of(st.sampled_from(pieces), st.sampled_from(pieces), st.text(max_size=8))
+    return st.lists(piece, max_size=25).map("".join)
 
 
 def manifests(text: str) -> None:
@@ -498,27 +522,35 @@ def helm_values(text: str) -> None:
                     values_of([plain], [])
 
 
+def commitments(text: str) -> None:
+    """Read Reserved Instances and Savings Plans."""
+    with suppress(SettingError):
+        parse_commitments(text)
+
+
 FAMILIES: Final = ("AL2", "AL2023", "Bottlerocket", "Windows2022", "Custom")
-TARGETS: Final[dict[str, tuple[tuple[str, ...], Callable[[str], None]]]] = {
-    "manifests": ((*OBJECTS, *YAML, *JSON), manifests),
-    "YAML by lines": ((*LINES, *YAML), same_as_libyaml),
-    "quantities": (NUMBERS, quantities),
-    "cron": (CRON, cron),
-    "CEL selectors": ((*CEL, "\ud800"), selectors),
-    "durations": (NUMBERS, durations),
-    **{f"user data of {each}": ((*YAML, *TOML, *MIME, "\ud800"), user_data(each)) for each in FAMILIES},
-    "TOML of Bottlerocket": (TOML, user_data("Bottlerocket")),
-    "MIME": (MIME, mime),
-    "SQS messages": ((*EVENT, "\ud800"), messages),
-    "watch stream": ((*WATCH, "\ud800"), watch),
-    "flight records": ((*RECORD, "\ud800"), records),
-    "kubeconfigs": (KUBECONFIG, kubeconfigs),
-    "catalogues": ((*CATALOG, *JSON), catalogues),
-    "helm values": (VALUES, helm_values),
+TARGETS: Final[dict[str, tuple[st.SearchStrategy[str], Callable[[str], None]]]] = {
+    "manifests": (texts((*OBJECTS, *YAML, *JSON)), manifests),
+    "YAML by lines": (texts((*LINES, *YAML)), same_as_libyaml),
+    "quantities": (texts(NUMBERS), quantities),
+    "cron": (texts(CRON), cron),
+    "CEL selectors": (texts((*CEL, "\ud800")), selectors),
+    "durations": (texts(NUMBERS), durations),
+    **{
+        f"user data of {each}": (texts((*YAML, *TOML, *MIME, "\ud800")), user_data(each)) for each in FAMILIES
+    },
+    "TOML of Bottlerocket": (texts(TOML), user_data("Bottlerocket")),
+    "MIME": (texts(MIME), mime),
+    "SQS messages": (texts((*EVENT, "\ud800")), messages),
+    "watch stream": (texts((*WATCH, "\ud800")), watch),
+    "flight records": (texts((*RECORD, "\ud800")), records),
+    "kubeconfigs": (texts(KUBECONFIG), kubeconfigs),
+    "catalogues": (texts((*CATALOG, *JSON)), catalogues),
+    "helm values": (texts(VALUES), helm_values),
+    "commitments": (texts((*YAML, *COMMITMENTS)), commitments),
+    **{
+        f"karpenter {name}": (changed(files), command(arguments))
+        for name, (arguments, files) in COMMANDS.items()
+    },
 }
-
-
-def texts(pieces: tuple[str, ...]) -> st.SearchStrategy[str]:
-    """Return texts that are made of pieces, and of anything."""
-    piece = st.one_of(st.sampled_from(pieces), st.sampled_from(pieces), st.text(max_size=8))
-    return st.lists(piece, max_size=25).map("".join)
+"""What makes texts, and what reads them."""

@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given, settings
 
-from tests.fuzz.targets import TARGETS, texts
+from tests.fuzz.targets import TARGETS
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_text_is_used_or_refused(name: str) -> None:
     """A reader returns, or refuses with its own error; there is no other exception."""
-    pieces, target = TARGETS[name]
-    settings(max_examples=40)(given(texts(pieces))(target))()
+    texts, target = TARGETS[name]
+    # A command takes fifty times as long as a reader.
+    settings(max_examples=8 if name.startswith("karpenter ") else 40)(given(texts)(target))()

@@ -70,6 +70,21 @@ def test_what_is_converted_stays_letter_by_letter() -> None:
     assert run("-f", "-", given=once).stdout == once
 
 
+def test_documents_on_the_line_of_their_separator_are_converted() -> None:
+    """``--- {…}`` begins a document as ``---`` alone does; none of them is lost."""
+    inline = json.dumps(yaml.safe_load(TEMPLATE))
+    done = run("-f", "-", given=f"{OTHER}--- {inline}\n--- {{kind: Other}}\n...\n---\n{TEMPLATE}")
+
+    assert done.exit_code == 0
+    assert [each["kind"] for each in yaml.safe_load_all(done.stdout) if each] == [
+        "Namespace",
+        "EC2NodeClass",
+        "Other",
+        "EC2NodeClass",
+    ]
+    assert "--- {kind: Other}\n...\n---\n" in done.stdout
+
+
 def test_in_place(tmp_path: Path) -> None:
     """Files that change are written, JSON as JSON; the others are not touched."""
     (tmp_path / "a.yaml").write_text(TEMPLATE)

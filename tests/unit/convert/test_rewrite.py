@@ -224,11 +224,20 @@ def test_comments_move_with_their_fields(before: str, after: str) -> None:
         "a: |\n  --- not one\n---\nb: 2",
         "",
         "---\na: 1\n",
+        "--- {a: 1}\n---\t[b]\n--- |\n  c\n",
+        "a: 1\n...\n---\nb: 2\n... # end\n",
+        "---a: 1\n",
     ],
 )
 def test_the_documents_of_a_text_are_the_text(text: str) -> None:
-    """Splitting loses nothing."""
-    assert "".join(each.separator + each.body for each in split_documents(text)) == text
+    """Splitting loses nothing, and no piece holds two documents."""
+    found = split_documents(text)
+
+    assert "".join(each.separator + each.body for each in found) == text
+    assert [plain for each in found for plain in read_documents(each.body, source="")] == list(
+        read_documents(text, source="")
+    )
+    assert all(len(list(read_documents(each.body, source=""))) <= 1 for each in found)
 
 
 @pytest.mark.parametrize(

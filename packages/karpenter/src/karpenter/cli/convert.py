@@ -161,6 +161,8 @@ def _joined(pieces: Iterable[_Piece]) -> Iterator[str]:
             yield "\n"  # the document before this one has no line break at its end
         yield piece.segment.separator
         text = piece.text
+        if piece.segment.separator.endswith((" ", "\t")) and text != piece.segment.body:
+            yield "\n"  # the old document began on the line of its separator
         yield text
         ended = not text or text.endswith("\n")
 

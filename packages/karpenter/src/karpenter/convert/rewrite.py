@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from karpenter.convert.findings import NewDocument, Path
 
-_SEPARATOR: Final = re.compile(r"^---(?:[ \t]+#.*)?[ \t]*$")
+_MARKER: Final = re.compile(r"---(?:[ \t]+|$)")
 _DASH: Final = re.compile(r"^ *- +$")
 _STEP: Final = 2
 
 
 class TextSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """One document of a text, with the line that separates it from the one before."""
+    """One document of a text, with the marker that separates it from the one before."""
 
     separator: str = ""
     body: str = ""
@@ -45,16 +45,20 @@ def split_documents(text: str) -> list[TextSegment]:
     """
     Return the documents of a text; joined they are the text.
 
-    A line of three dashes always ends a document: https://yaml.org/spec/1.2.2/#912-document-markers
+    Three dashes at the beginning of a line always end a document, and the next one may begin on that line:
+    https://yaml.org/spec/1.2.2/#912-document-markers
     """
     found: list[TextSegment] = []
     separator, body, begun = "", "", 0
     for number, line in enumerate(text.splitlines(keepends=True)):
-        if _SEPARATOR.match(line.rstrip("\r\n")):
-            found.append(TextSegment(separator=separator, body=body, line=begun))
-            separator, body, begun = line, "", number + 1
-        else:
+        marker = _MARKER.match(line.rstrip("\r\n"))
+        if marker is None:
             body += line
+            continue
+        found.append(TextSegment(separator=separator, body=body, line=begun))
+        separator, body, begun = marker[0], line[marker.end() :], number
+        if not body.strip() or body.startswith("#"):
+            separator, body, begun = line, "", number + 1
     return [*found, TextSegment(separator=separator, body=body, line=begun)]
 
 
