@@ -97,6 +97,12 @@ CASES = [
         "info",
     ),
     Case(
+        "user-data",
+        facts(changed(CLASS, ("al2023", "bottlerocket"), ("spec:", "spec:\n  userData: a = = 3"))),
+        facts(changed(CLASS, ("spec:", "spec:\n  userData: a = = 3"))),
+        "spec.userData: the user data is not TOML: Invalid value (at line 1, column 5)",
+    ),
+    Case(
         "budget-zero",
         facts(changed(POOL, ("  limits:", '  disruption: {budgets: [{nodes: "0"}]}\n  limits:'))),
         facts(

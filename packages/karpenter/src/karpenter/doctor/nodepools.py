@@ -9,8 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from karpenter.api.ec2nodeclass import EC2NodeClassSpec
 from karpenter.api.labels import ZONE
 from karpenter.api.validation.documents import Finding, check_document, refusal
+from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Bootstrap
+from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
+from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.doctor.facts import at, list_at, mapping_at, parse_version, spelled, text_at, texts_at
 from karpenter.doctor.labels import matching_types, region_of, value_problem, zones_in
 from karpenter.doctor.network import zones_of
@@ -182,6 +188,19 @@ def _pinned(facts: DoctorFacts) -> Iterator[Symptom]:
             yield on(each, message, field="spec.amiSelectorTerms")
 
 
+def _user_data(facts: DoctorFacts) -> Iterator[Symptom]:
+    for each in facts.classes():
+        try:
+            spec = msgspec.convert(each.plain.get("spec"), EC2NodeClassSpec)
+        except msgspec.ValidationError:
+            continue  # invalid-object says so
+        node = Bootstrap(cluster="c", endpoint="https://c", ca_bundle="", custom=spec.user_data or "")
+        try:
+            render_user_data(family_of(spec.family), node)
+        except BadUserData as error:
+            yield on(each, str(error), field="spec.userData")
+
+
 def _zero_budget(facts: DoctorFacts) -> Iterator[Symptom]:
     for pool in facts.pools():
         for number, each in enumerate(list_at(pool.plain, "spec.disruption.budgets")):
@@ -293,6 +312,16 @@ RULES: Final = (
         check=_pinned,
         needs=("objects",),
         link="https://karpenter.sh/docs/tasks/managing-amis/",
+    ),
+    DoctorRule(
+        id="user-data",
+        severity=ERROR,
+        title="The user data of an EC2NodeClass cannot be merged with what its image family needs.",
+        fix="write it as the family reads it: TOML for Bottlerocket, a script or a MIME archive else",
+        why="The class does not become ready, and nothing is launched for it.",
+        check=_user_data,
+        needs=("objects",),
+        link="https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata",
     ),
     DoctorRule(
         id="budget-zero",
