@@ -226,7 +226,7 @@ class SimulatedCluster:
         return next((each for each in self.mirror.nodes.values() if each.spec.provider_id == wanted), None)
 
     def hidden(self, instance: str) -> tuple[float, float]:
-        """Return when an instance was launched, and until when EC2 may have hidden it; at once if it did not."""
+        """Return when an instance was launched, and until when EC2 may have hidden it, if it did."""
         launched = self.launched.get(instance, 0.0)
         until = [min(end, launched + lag) for begin, end, lag in self.lags if begin < launched + lag]
         return launched, max((launched, *until))
