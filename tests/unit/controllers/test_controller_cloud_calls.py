@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.meta import convert
-from karpenter.cloud.cloudprovider import Interruption
+from karpenter.cloud.cloudprovider import Interruption, ProviderId
 from karpenter.cloud.errors import CloudUnreachable, NodeClassNotReady
 from karpenter.controllers.controller import InlineExecutor, PoolCatalogs, ThreadExecutor, call_cloud
 from karpenter.controllers.interruption import InterruptionReconciler
@@ -136,16 +137,17 @@ def test_news_that_cannot_be_acted_on_are_not_acknowledged() -> None:
     assert herald.told == []
 
 
-def test_an_interruption_before_the_provider_id_is_written_is_not_lost() -> None:
+@pytest.mark.parametrize("provider_id", ["", ID])
+def test_an_interruption_before_the_provider_id_is_written_is_not_lost(provider_id: str) -> None:
     """It is not acknowledged while a claim has no machine, and acted on once that claim has got this one."""
-    early = Interruption(provider_id=ID, kind="spot_interrupted", id="1", at=START)
+    early = Interruption(provider_id=ProviderId(provider_id), kind="spot_interrupted", id="1", at=START)
     shell, herald = Shell(claim()), Herald((early,))
     heard(shell, herald)
 
     assert herald.acknowledged == []
     assert shell.performer.kinds == []
 
-    herald.told.append((early,))
+    herald.told.append((msgspec.structs.replace(early, provider_id=ProviderId(ID)),))
     shell.put(launched())
     heard(shell, herald)
 

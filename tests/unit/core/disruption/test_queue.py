@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import DISRUPTED, NODEPOOL
+from karpenter.api.node import Taint
+from karpenter.api.nodepool import NodeClaimTemplate, NodeTemplateMeta
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import EMPTY, UNDERUTILIZED, Command, KeptNode
@@ -231,7 +233,7 @@ def test_a_replacement_needs_its_nodepool(objects: list[Any], problem: str) -> N
     (command,) = decided(view).commands
 
     with pytest.raises(LookupError, match=problem):
-        replacement(command.replacements[0], UNDERUTILIZED, cluster(*objects), MARKET.label_rules)
+        replacement(command.replacements[0], command, cluster(*objects), MARKET.label_rules)
 
 
 def test_destinations_are_nominated_though_a_pod_is_gone() -> None:
@@ -259,10 +261,43 @@ def test_a_replacement_says_what_it_replaces() -> None:
     view = cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1", cpu="1"))
     (command,) = decided(view).commands
 
-    effect = replacement(command.replacements[0], UNDERUTILIZED, view, MARKET.label_rules)
+    effect = replacement(command.replacements[0], command, view, MARKET.label_rules)
 
     assert effect.reason == "underutilized"
     assert effect.claim.metadata.labels[NODEPOOL] == "default"
+
+
+def test_a_replacement_is_of_the_template_of_its_decision() -> None:
+    """A template that changes before the claim is created changes nothing of it: it drifts as a whole."""
+    bound = (machine("node-1", "xlarge"), pod("web-0", "node-1", cpu="1"))
+    view = cluster(pool(), *bound)
+    (command,) = decided(view).commands
+    before = replacement(command.replacements[0], command, view, MARKET.label_rules)
+
+    after = replacement(command.replacements[0], command, cluster(_changed(), *bound), MARKET.label_rules)
+
+    assert after == before
+
+
+def _changed() -> NodePool:
+    """Return the NodePool with a template that differs in everything that a claim takes from it."""
+    full = pool()
+    template = NodeClaimTemplate(
+        metadata=NodeTemplateMeta(labels={"version": "2"}, annotations={"version": "2"}),
+        spec=msgspec.structs.replace(
+            full.spec.template.spec,
+            taints=(Taint(key="version", value="2", effect="NoSchedule"),),
+            startup_taints=(Taint(key="starts", value="2", effect="NoSchedule"),),
+            node_class_ref=msgspec.structs.replace(full.spec.template.spec.node_class_ref, name="second"),
+            expire_after="2h",
+            termination_grace_period="2m",
+        ),
+    )
+    return msgspec.structs.replace(
+        full,
+        metadata=msgspec.structs.replace(full.metadata, uid="second"),
+        spec=msgspec.structs.replace(full.spec, template=template),
+    )
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,13 @@ async def asked_to_leave(
     ACTING.reset(token)
 
 
-def machine(cluster: SimulatedCluster, name: str, *, cores: int = 4, pool: str = "default") -> None:
-    """Let there be a machine."""
+def machine(
+    cluster: SimulatedCluster, name: str, *, cores: int = 4, pool: str = "default", claim: str = ""
+) -> None:
+    """Let there be a machine, for a claim of its name unless another is given."""
     made = Machine(
         provider_id=f"kwok://{name}",
-        claim_uid=name,
+        claim_uid=claim or name,
         labels={"karpenter.sh/nodepool": pool},
         capacity={"cpu": cores * 1000},
         allocatable={"cpu": cores * 1000},
@@ -173,16 +175,27 @@ def node(
 
 
 def pool(
-    cluster: SimulatedCluster, *, budget: str = "100%", cores: int = 0, after: str = "0s", **more: Any
-) -> None:
-    """Let there be the pool called default, whose budget has `more` fields."""
+    cluster: SimulatedCluster,
+    *,
+    budget: str = "100%",
+    cores: int = 0,
+    after: str = "0s",
+    labels: dict[str, str] | None = None,
+    **more: Any,
+) -> NodePool:
+    """Let there be the pool called default, whose nodes have `labels` and whose budget has `more` fields."""
     spec: dict[str, Any] = {
-        "template": {"spec": {"nodeClassRef": CLASS, "requirements": [], "expireAfter": "Never"}},
+        "template": {
+            "metadata": {"labels": labels or {}},
+            "spec": {"nodeClassRef": CLASS, "requirements": [], "expireAfter": "Never"},
+        },
         "disruption": {"consolidateAfter": after, "budgets": [{"nodes": budget, **more}]},
     }
     if cores:
         spec["limits"] = {"cpu": str(cores)}
-    cluster.mirror.pools["default"] = _read(NodePool, {"metadata": _meta("default"), "spec": spec})
+    made = _read(NodePool, {"metadata": _meta("default"), "spec": spec})
+    cluster.mirror.pools["default"] = made
+    return made
 
 
 def pod(

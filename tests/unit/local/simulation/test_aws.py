@@ -158,6 +158,9 @@ def test_aws_has_mishaps_of_its_own() -> None:
     assert draw_aws_faults(chance, 50_000.0, "none") == []
 
 
+_VAIN = ["machine i-2 was launched, and is that of no claim"]
+
+
 def test_scenarios_move_to_the_zones_of_aws() -> None:
     """The same seed asks for the same things in another place."""
     here, there = (generate(2, hours=1, severity="many", provider=each) for each in ("aws", "kwok"))
@@ -170,23 +173,23 @@ def test_scenarios_move_to_the_zones_of_aws() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contested", "lag", "found"),
+    ("contested", "lag", "at", "found"),
     [
-        pytest.param(
-            0.0, 4.0, ["machine i-2 was launched, and is that of no claim"], id="it never had a claim"
-        ),
-        pytest.param(60.0, 0.0, [], id="two operators led"),
-        pytest.param(0.0, 15.0, [], id="EC2 hid it for too long"),
+        pytest.param(0.0, 4.0, 20.0, _VAIN, id="it never had a claim"),
+        pytest.param(60.0, 0.0, 20.0, [], id="two operators led"),
+        pytest.param(0.0, 15.0, 20.0, [], id="EC2 hid it for too long"),
+        pytest.param(0.0, 15.0, 200.0, [], id="EC2 hid one that was launched before it for too long"),
+        pytest.param(0.0, 15.0, 400.0, _VAIN, id="EC2 hid another long ago"),
     ],
 )
-def test_no_machine_is_launched_in_vain(contested: float, lag: float, found: list[str]) -> None:
+def test_no_machine_is_launched_in_vain(contested: float, lag: float, at: float, found: list[str]) -> None:
     """A machine that never was that of a NodeClaim is a violation, unless there is a reason for it."""
 
     async def main() -> list[str]:
         simulated = SimulatedCluster(seed=1)
         simulated.contested_until = contested
-        simulated.launched += ["i-1", "i-2"]
-        simulated.longest_lag = lag
+        simulated.launched = {"i-1": 10.0, "i-2": at}
+        simulated.lags = [(9.0, 69.0, lag)]
         invariant = LaunchedOnceInvariant(simulated, ViolationLog(simulated.clock))
         kind = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
         status = NodeClaimStatus(provider_id="aws:///us-west-2a/i-1")

@@ -211,6 +211,29 @@ def test_limits_are_kept(cores: int, wrong: list[str]) -> None:
     assert found(LimitInvariant, scene) == wrong
 
 
+@pytest.mark.parametrize(
+    ("lag", "later", "wrong"),
+    [
+        pytest.param(15.0, 0.0, 0, id="EC2 hid the first for longer than an operator waits"),
+        pytest.param(4.0, 0.0, 1, id="EC2 showed the first in time"),
+        pytest.param(15.0, 600.0, 1, id="EC2 has shown the first for long"),
+    ],
+)
+def test_a_machine_that_ec2_hides_may_be_above_a_limit(lag: float, later: float, wrong: int) -> None:
+    """A second one is launched for its claim; the first one does not count until it can have been ended."""
+
+    async def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+        pool(cluster, cores=4)
+        machine(cluster, "a", claim="a")
+        machine(cluster, "b", claim="a")
+        cluster.launched = {"a": 0.0, "b": 10.0}
+        cluster.lags = [(0.0, 60.0, lag)]
+        await asyncio.sleep(10.0 + later)
+        invariant.on_write(ObjectWrite(None, claim(cluster, "a")))
+
+    assert len(found(LimitInvariant, scene)) == wrong
+
+
 def test_a_disruption_that_is_given_up_may_leave_a_pool_above_its_limit() -> None:
     """Its room was free for others from the moment at which it was decided that its machine goes."""
 

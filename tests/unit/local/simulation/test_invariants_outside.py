@@ -25,6 +25,7 @@ from karpenter_local.simulation.invariants.machines import (
     InitializedInvariant,
     LaunchInvariant,
     RegistrationInvariant,
+    TemplateInvariant,
 )
 from karpenter_local.simulation.invariants.workloads import (
     PATIENCE,
@@ -32,6 +33,7 @@ from karpenter_local.simulation.invariants.workloads import (
     PlacementInvariant,
     WaitingInvariant,
 )
+from karpenter_local.simulation.mirror import ObjectWrite
 from tests.unit.local.simulation.broken import (
     LONG,
     REPLICA,
@@ -48,6 +50,7 @@ from tests.unit.local.simulation.broken import (
 )
 
 if TYPE_CHECKING:
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import Invariant
 
@@ -88,6 +91,66 @@ def test_a_machine_ends_only_when_it_is_empty(closed: bool, waits: float, wrong:
         judge.on_cloud(CloudCall(by=REPLICA, method="terminate", subject="kwok://a"))
 
     assert found(DrainInvariant, scene) == wrong
+
+
+@pytest.mark.parametrize(
+    ("born", "knows", "wrong"),
+    [
+        pytest.param(7, None, 0, id="its claim came after the history"),
+        pytest.param(5, None, 1, id="its claim is in the history"),
+        pytest.param(7, 0.0, 0, id="the operator was told of it a moment ago"),
+        pytest.param(7, LONG, 1, id="the operator was told of it again"),
+    ],
+)
+def test_a_claim_that_the_server_forgot_is_none(born: int, knows: float | None, wrong: int) -> None:
+    """An operator that was told of an older history takes the machines of later claims for orphans."""
+
+    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        a_node(cluster, judge, "Registered")
+        cluster.history.on_write(ObjectWrite(None, cluster.mirror.claims["a"], revision=born))
+        seams = cluster.seams_of(REPLICA)
+        assert seams is not None
+        seams.transport.went_back["nodeclaims"] = 6, float("inf") if knows is None else 0.0
+        await asyncio.sleep(knows or 0.0)
+        judge.on_cloud(CloudCall(by=REPLICA, method="terminate", subject="kwok://a"))
+
+    assert len(found(DrainInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("labels", "wanted", "hashed", "wrong"),
+    [
+        pytest.param("1", "1", "one", [], id="of the first template"),
+        pytest.param("2", "2", "two", [], id="of the second template"),
+        pytest.param("2", "1", "one", ["is of no template that pool default has had"], id="half and half"),
+        pytest.param("3", "3", "three", ["is of no template that pool default has had"], id="of none"),
+        pytest.param("2", "2", "one", ["has the hash of another template"], id="with another hash"),
+    ],
+)
+def test_a_claim_is_of_one_template(labels: str, wanted: str, hashed: str, wrong: list[str]) -> None:
+    """Labels, requirements and hash of a claim are from one version of the template of its pool."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        for version in "12":
+            wrote(cluster, judge, None, pool(cluster, labels={"version": version}))
+        wrote(cluster, judge, None, _claim_of(cluster, "a", "1", "1", "one"), REPLICA)
+        wrote(cluster, judge, None, _claim_of(cluster, "b", labels, wanted, hashed), REPLICA)
+
+    texts = found(TemplateInvariant, scene)
+    assert len(texts) == len(wrong)
+    assert all(part in text for part, text in zip(wrong, texts, strict=True))
+
+
+def _claim_of(cluster: SimulatedCluster, name: str, labels: str, wanted: str, hashed: str) -> NodeClaim:
+    """Let there be a claim with these versions of a template in its labels, its requirements and its hash."""
+    made = claim(cluster, name, requirements=[{"key": "version", "operator": "In", "values": [wanted]}])
+    metadata = msgspec.structs.replace(
+        made.metadata,
+        labels={**made.metadata.labels, "version": labels},
+        annotations={"karpenter.sh/nodepool-hash": hashed},
+    )
+    return msgspec.structs.replace(made, metadata=metadata)
 
 
 @pytest.mark.parametrize(

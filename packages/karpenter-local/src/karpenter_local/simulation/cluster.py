@@ -119,11 +119,11 @@ class SimulatedCluster:
         self.contested_until = 0.0
         """When two operators at a time cannot matter any longer."""
 
-        self.launched: list[str] = []
-        """Every instance that AWS ever launched."""
+        self.launched: dict[str, float] = {}
+        """Every instance that AWS ever launched, and when."""
 
-        self.longest_lag = 0.0
-        """For how long EC2 hid what it had launched, at most."""
+        self.lags: list[tuple[float, float, float]] = []
+        """From when and until when EC2 hid what it had just launched, and for how long after its launch."""
 
         self.wrong_until = 0.0
         """When the clock of an operator was last wrong; times that were written until then may be, too."""
@@ -224,6 +224,12 @@ class SimulatedCluster:
         """Return the node of a claim."""
         wanted = claim.status.provider_id
         return next((each for each in self.mirror.nodes.values() if each.spec.provider_id == wanted), None)
+
+    def hidden(self, instance: str) -> tuple[float, float]:
+        """Return when an instance was launched, and until when EC2 may have hidden it, if it did."""
+        launched = self.launched.get(instance, 0.0)
+        until = [min(end, launched + lag) for begin, end, lag in self.lags if begin < launched + lag]
+        return launched, max((launched, *until))
 
     def goes_anyway(self, claim: NodeClaim) -> bool:
         """Whether a claim may be deleted for another reason than that a command disrupts it."""

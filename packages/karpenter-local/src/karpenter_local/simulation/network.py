@@ -111,6 +111,9 @@ class FaultyTransport:
         self.began: dict[str, float] = {}
         """When each kind was first listed: what happened before is known from its outcome alone."""
 
+        self.went_back: dict[str, tuple[int, float]] = {}
+        """Of each kind the revision of the last older list, and when later ones were told of again."""
+
         self._troubled_until = 0.0
         self._alone_until = 0.0
         self._older: dict[str, Response] = {}
@@ -290,15 +293,24 @@ class FaultyTransport:
             self._on_write(request, response)
         await asyncio.sleep(self._chance.uniform(*_THERE))
         if request.method == "GET" and response.ok:
-            self._listed(request, response)
+            self._listed(request, response, is_older=older is not None)
         return response
 
-    def _listed(self, request: Request, response: Response) -> None:
+    def _listed(self, request: Request, response: Response, *, is_older: bool) -> None:
         plural = request.path.rpartition("/")[2]
         if version := _read_list(response.body).metadata.resource_version:
-            self.seen[plural] = int(version)
+            self._told(plural, int(version))
             self.caught_up[plural] = asyncio.get_running_loop().time()
             self.began.setdefault(plural, self.caught_up[plural])
+            if is_older:
+                self.went_back[plural] = int(version), float("inf")
+
+    def _told(self, plural: str, version: int) -> None:
+        """Note up to which revision the replica knows a kind."""
+        self.seen[plural] = version
+        revision, until = self.went_back.get(plural, (version, 0.0))
+        if version > revision and until == float("inf"):
+            self.went_back[plural] = revision, asyncio.get_running_loop().time()
 
     async def _lines(
         self, lines: AsyncGenerator[bytes, None], request: Request
@@ -324,7 +336,7 @@ class FaultyTransport:
             if loop.time() < self._alone_until or cuts != self._cuts:
                 raise Unreachable("the connection was lost", request=request, sent=True)
             if version := _version(line):
-                self.seen[plural] = version
+                self._told(plural, version)
             yield line
             if self.repeats is not None and self.repeats.random() < 0.5:  # noqa: PLR2004  every other line
                 yield line

@@ -47,6 +47,7 @@ from karpenter_local.simulation.invariants.machines import (
     RepairInvariant,
     StaticPoolInvariant,
     SteadyStateInvariant,
+    TemplateInvariant,
 )
 from karpenter_local.simulation.invariants.workloads import (
     BufferInvariant,
@@ -95,6 +96,7 @@ _INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     EmptyInvariant,
     InitializedInvariant,
     RegistrationInvariant,
+    TemplateInvariant,
     FittingInvariant,
     ValidityInvariant,
     ExplainedInvariant,

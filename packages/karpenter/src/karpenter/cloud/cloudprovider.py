@@ -186,6 +186,8 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True):
     """A message that the cloud will take a machine away, or may do so soon."""
 
     provider_id: ProviderId
+    """Empty where the provider knows of no claim with this machine, yet or at all."""
+
     kind: str
     """In snake case, such as ``spot_interrupted``: the reason of the metric and in the event."""
 

@@ -501,7 +501,7 @@ class DisruptionQueue:
 
     async def _launch(self, command: Command, launched: list[str]) -> None:
         for node in command.replacements:
-            effect = replacement(node, command.reason, self._store.view(), self._rules)
+            effect = replacement(node, command, self._store.view(), self._rules)
             claim = await self._performer.create_claim(effect)
             launched.append(claim.name)
             await self._performer.perform([disruption_launching(claim, command.reason)])

@@ -102,14 +102,18 @@ class InterruptionReconciler:
         return None
 
     async def _handle(self, message: Interruption) -> None:
-        log.info(
-            "machine.interrupted", provider_id=message.provider_id, kind=message.kind, drains=message.drains
-        )
-        claims = self._store.claims_of(message.provider_id)
+        claims = self._store.claims_of(message.provider_id) if message.provider_id else ()
         running = self._store.view().claims.values()
         if not claims and may_get_claim(running, at=message.at, now=self._clock.now()):
             return  # without acknowledgement it is returned again
         for claim in claims:
+            log.info(
+                "machine.interrupted",
+                nodeclaim=claim.name,
+                provider_id=message.provider_id,
+                kind=message.kind,
+                drains=message.drains,
+            )
             # A machine that is taken back is announced more than once: by a warning, and as it stops.
             if message.drains and claim.metadata.deletion_timestamp is None:
                 self._spot.note(claim, running)

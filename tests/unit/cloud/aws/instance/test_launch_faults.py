@@ -186,6 +186,21 @@ def test_throttling_is_told_and_nothing_is_launched() -> None:
     assert world().launching(work) == ("UnknownLaunchOutcome", frozenset(), 0)
 
 
+def test_claims_whose_launch_was_throttled_are_looked_for_together() -> None:
+    """One list of instances is for all of them, whatever their number: EC2 is busy already."""
+    claims = [wanting() for _ in range(20)]
+
+    async def work(provider: AwsProvider) -> Any:
+        world().account.faults.always("CreateFleet", BUSY)
+        await asyncio.gather(*(tried(provider, each) for each in claims))
+        before = len(world().account.calls("DescribeInstances"))
+        again = await asyncio.gather(*(tried(provider, each) for each in claims))
+        calls = len(world().account.calls("DescribeInstances")) - before
+        return calls, {type(each).__name__ for each in again}
+
+    assert world().launching(work) == (1, {"LaunchFailed"})
+
+
 def test_throttling_for_a_moment_is_not_noticed() -> None:
     """The SDK asks once more by itself."""
     wanted = wanting()

@@ -150,7 +150,8 @@ class SimulatedAws:
                 self._fail_calls(fault, later)
             case HideInstances(lag=lag, seconds=seconds):
                 self._cloud.site.account.lag = lag
-                self._simulated.longest_lag = max(self._simulated.longest_lag, lag)
+                now = self._simulated.clock.monotonic()
+                self._simulated.lags.append((now, now + seconds, lag))
                 later(seconds, lambda: setattr(self._cloud.site.account, "lag", 0.0))
             case BadQueue(seconds=seconds):
                 self._cloud.site.account.post = self._chance(fault)
@@ -192,7 +193,7 @@ class SimulatedAws:
 
     def _note(self, happening: AccountEvent) -> None:
         if isinstance(happening, InstanceLaunched):
-            self._simulated.launched.append(happening.instance)
+            self._simulated.launched[happening.instance] = self._simulated.clock.monotonic()
 
     def _run_short(self, fault: SellOut | RunShort, later: Later) -> None:
         pattern = OfferingPattern(zone=fault.zone, capacity_type=getattr(fault, "capacity_type", ""))

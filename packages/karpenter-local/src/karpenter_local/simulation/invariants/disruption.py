@@ -11,7 +11,7 @@ import re
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.labels import INSTANCE_TYPE, NODEPOOL_HASH
+from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.duration import parse_duration
 from karpenter_local.simulation.invariants.draining import is_drained
@@ -200,14 +200,7 @@ class ValidityInvariant(Invariant):
             yield f"pods came or went {ago:.0f} s ago, where consolidateAfter is {wait:.0f} s"
 
     def _has_drifted(self, claim: NodeClaim, pool: NodePool) -> bool:
-        # A claim that was decided about before the template changed may be written after it.
-        ours, theirs = claim.metadata.labels, pool.spec.template.metadata.labels
-        older = ours.get("version") != theirs.get("version")
-        changed = older or self.history.templates.get(claim.name) != pool.spec.template
-        # It says so itself: labels are those of the pool when it is created, the hash that of the decision.
-        changed |= claim.metadata.annotations.get(NODEPOOL_HASH) != pool.metadata.annotations.get(
-            NODEPOOL_HASH
-        )
+        changed = self.history.templates.get(claim.name) != pool.spec.template
         return changed or self.simulated.cloud.is_drifted(claim.status.provider_id)
 
     def _pods(self, node: Node, by: str) -> list[Pod]:

@@ -72,6 +72,8 @@ class DrainInvariant(Invariant):
         claim = self.mirror.claim_of(call.subject) if call.method == "terminate" else None
         if claim is None or not is_true(claim, "Registered"):
             return  # it never was a node, or is an orphan
+        if self.history.is_forgotten(call.by, "nodeclaims", self.history.since("there", claim.name)):
+            return  # an orphan as far as the operator can know
         node = next((n for n in self.mirror.nodes.values() if n.spec.provider_id == call.subject), None)
         there = any(each.provider_id == call.subject for each in self.simulated.cloud.machines())
         if node is None or not there or call.subject in self.simulated.taken or self._is_overdue(claim):
@@ -122,9 +124,8 @@ class FinalizerOrderInvariant(Invariant):
         else:
             return
         # What EC2 does not show yet is not there for the operator either; garbage collection finds it.
-        born = before.metadata.creation_timestamp
-        hidden = timedelta(seconds=self.simulated.longest_lag)
-        if hidden and born is not None and self.simulated.clock.now() < born + hidden + _STUCK:
+        launched, shown = self.simulated.hidden(provider_id.rpartition("/")[2])
+        if shown > launched and self.now < shown + _STUCK.total_seconds():
             return
         if provider_id and any(each.provider_id == provider_id for each in self.simulated.cloud.machines()):
             self.violated(f"{before.kind} {before.name} loses its finalizer, and {provider_id} is there")

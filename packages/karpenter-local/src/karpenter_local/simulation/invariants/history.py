@@ -14,6 +14,7 @@ from karpenter.api.cluster import PodDisruptionBudget
 from karpenter.api.labels import DO_NOT_DISRUPT
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter_local.simulation.invariants.invariant import (
     begins_to_leave,
@@ -55,8 +56,11 @@ class ClusterHistory:
         self.pod_events: dict[str, Since] = {}
         """When a pod last came to a node, left it or ended there, by node."""
 
+        self._versions: dict[str, list[NodeClaimTemplate]] = {}
+        """Every template that each pool has had, the newest last."""
+
         self.templates: dict[str, NodeClaimTemplate] = {}
-        """The template of its pool when a claim was created, by claim."""
+        """The newest template that a claim is of, by claim: one decided before a change may come after it."""
 
     def on_write(self, write: ObjectWrite) -> None:
         """Keep what follows from a write."""
@@ -75,6 +79,10 @@ class ClusterHistory:
                 self._keep(("budget blocks", item.key), write, holds=blocks)
             case NodeClaim():
                 self._claim(write, item)
+            case NodePool():
+                versions = self._versions.setdefault(item.name, [])
+                if not versions or versions[-1] != item.spec.template:
+                    versions.append(item.spec.template)
 
     def since(self, *fact: str) -> Since | None:
         """Return since when a fact holds; None if it does not."""
@@ -88,6 +96,14 @@ class ClusterHistory:
         told = seams.transport.seen.get(plural, 0) >= since.revision
         at = max(since.at, seams.transport.caught_up.get(plural, 0.0))
         return told and self._simulated.clock.monotonic() - at >= REACTION
+
+    def is_forgotten(self, by: str, plural: str, since: Since | None) -> bool:
+        """Say whether a replica was told of what was before a fact, by a server that had an older history."""
+        seams = self._simulated.seams_of(by)
+        if since is None or seams is None or plural not in seams.transport.went_back:
+            return False
+        revision, until = seams.transport.went_back[plural]
+        return since.revision > revision and self._simulated.clock.monotonic() - until < REACTION
 
     def was_followed(self, by: str, plural: str, since: Since) -> bool:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
@@ -116,9 +132,12 @@ class ClusterHistory:
         self._keep(("initialized", claim.name), write, holds=there and is_true(claim, "Initialized"))
         leaving = there and claim.metadata.deletion_timestamp is not None
         self._keep(("leaving", claim.name), write, holds=leaving)
-        pool = self._simulated.mirror.pools.get(pool_name(claim))
-        if write.before is None and pool is not None:
-            self.templates[claim.name] = pool.spec.template
+        self._keep(("there", claim.name), write, holds=there)
+        if write.before is None:
+            versions = reversed(self._versions.get(pool_name(claim), ()))
+            found = next((each for each in versions if is_of_template(claim, each)), None)
+            if found is not None:
+                self.templates[claim.name] = found
 
     def _keep(self, fact: Hashable, write: ObjectWrite, *, holds: bool) -> None:
         if not holds:
@@ -128,6 +147,20 @@ class ClusterHistory:
 
     def _moment(self, write: ObjectWrite) -> Since:
         return Since(self._simulated.clock.monotonic(), write.revision)
+
+
+def is_of_template(claim: NodeClaim, template: NodeClaimTemplate) -> bool:
+    """Say whether everything that a claim has from a template is from this one."""
+    wanted = {each.key: each.values for each in claim.spec.requirements if each.operator == "In"}
+    labels, spec, own = template.metadata.labels, template.spec, claim.spec
+    return (
+        labels.items() <= claim.metadata.labels.items()
+        and all(wanted.get(key) == (value,) for key, value in labels.items())
+        and template.metadata.annotations.items() <= claim.metadata.annotations.items()
+        and (own.taints, own.startup_taints) == (spec.taints, spec.startup_taints)
+        and (own.node_class_ref, own.expire_after) == (spec.node_class_ref, spec.expire_after)
+        and own.termination_grace_period == spec.termination_grace_period
+    )
 
 
 def is_blocking(budget: PodDisruptionBudget) -> bool:

@@ -17,6 +17,7 @@ from karpenter.api.labels import INITIALIZED, NODEPOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from karpenter.api.meta import Resource
     from karpenter.api.node import Node
@@ -179,9 +180,9 @@ def cores(amounts: Mapping[str, object]) -> int:
     return int(amount(amounts.get("cpu", "0")) * 1000)
 
 
-def cores_of_pool(simulated: SimulatedCluster, pool: str) -> int:
+def cores_of_pool(simulated: SimulatedCluster, pool: str, *, without: AbstractSet[str] = frozenset()) -> int:
     """
-    Return what the machines of a pool that really exist have together.
+    Return what the machines of a pool that really exist have together, `without` some.
 
     Machines on their way out do not count: what they have is free for others as soon as it was decided that
     they go.
@@ -194,7 +195,9 @@ def cores_of_pool(simulated: SimulatedCluster, pool: str) -> int:
     return sum(
         each.capacity.get("cpu", 0)
         for each in simulated.cloud.machines()
-        if pool_of_machine(each.labels) == pool and each.claim_uid in staying
+        if pool_of_machine(each.labels) == pool
+        and each.claim_uid in staying
+        and each.provider_id not in without
     )
 
 

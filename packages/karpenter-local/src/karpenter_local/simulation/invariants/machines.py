@@ -13,6 +13,7 @@ from karpenter.api.labels import (
     DO_NOT_DISRUPT,
     DO_NOT_SYNC_TAINTS,
     NODEPOOL,
+    NODEPOOL_HASH,
     REQUESTED_DRA_DRIVERS,
     TERMINATION_FINALIZER,
     UNREGISTERED,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodePool
+    from karpenter.api.nodepool import NodeClaimTemplate, NodePool
     from karpenter.api.pod import Pod
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import ViolationLog
@@ -54,6 +55,9 @@ _ORPHANED: Final = 240.0
 
 _SETTLING: Final = 5.0
 """Seconds that EC2 has to show what it has launched."""
+
+_GIVEN_UP: Final = 300.0
+"""Seconds after which a claim without a machine is given up."""
 
 _LONG: Final = 180.0
 _TRIED: Final = 150.0
@@ -182,17 +186,29 @@ class LimitInvariant(Invariant):
         pool = self.mirror.pools.get(after.metadata.labels.get(NODEPOOL, ""))
         if pool is None or "cpu" not in pool.spec.limits:
             return
-        used, allowed = cores_of_pool(self.simulated, pool.name), cores(pool.spec.limits)
+        used = cores_of_pool(self.simulated, pool.name, without=self._launched_again())
+        allowed = cores(pool.spec.limits)
         if used <= allowed:
             self._excused.discard(pool.name)
-        elif (
-            self.now - self._given_up.get(pool.name, -_MINUTE) < _MINUTE
-            # What EC2 hides for long is launched again, and terminated once it is seen.
-            or self.simulated.longest_lag >= _SETTLING
-        ):
+        elif self.now - self._given_up.get(pool.name, -_MINUTE) < _MINUTE:
             self._excused.add(pool.name)
         elif pool.name not in self._excused:
             self.violated(f"pool {pool.name} has {used / 1000:g} cores and may have {allowed / 1000:g}")
+
+    def _launched_again(self) -> set[str]:
+        """
+        Return the machines beside which another was launched for their claim, because EC2 hid them for long.
+
+        They are terminated once they are seen.
+        """
+        machines = [each for each in self.simulated.cloud.machines() if each.claim_uid]
+        last = {each.claim_uid: each.provider_id for each in machines}
+        found = set()
+        for provider_id in {each.provider_id for each in machines} - set(last.values()):
+            launched, shown = self.simulated.hidden(provider_id.rpartition("/")[2])
+            if shown - launched >= _SETTLING and self.now < shown + _ORPHANED:
+                found.add(provider_id)
+        return found
 
 
 class StaticPoolInvariant(Invariant):
@@ -362,8 +378,9 @@ class LaunchedOnceInvariant(Invariant):
     On AWS every instance that was launched became the machine of a NodeClaim.
 
     An answer that was lost is found again by its tags, by the same operator or by the next one. Not judged
-    are runs in which two operators led at once, and those in which EC2 hid what it had launched for longer
-    than an operator waits for it: then a second one is launched, and the first one is terminated.
+    are runs in which two operators led at once, and instances that EC2 hid for longer than an operator waits
+    for them, or that were launched soon after such a one: then a second one is launched, and one of both is
+    terminated.
     """
 
     name = "launched once"
@@ -379,10 +396,16 @@ class LaunchedOnceInvariant(Invariant):
 
     def unsettled(self) -> Iterable[str]:
         """Return the machines that never had a NodeClaim."""
-        if self.simulated.contested_until or self.simulated.longest_lag >= _SETTLING:
+        if self.simulated.contested_until:
             return
-        for number in self.simulated.launched:
-            if number not in self._named:
+        hidden = [
+            launched
+            for launched, shown in map(self.simulated.hidden, self.simulated.launched)
+            if shown - launched >= _SETTLING
+        ]
+        for number, at in self.simulated.launched.items():
+            again = any(at - _GIVEN_UP < launched <= at for launched in hidden)
+            if number not in self._named and not again:
                 yield f"machine {number} was launched, and is that of no claim"
 
 
@@ -449,6 +472,30 @@ class RegistrationInvariant(Invariant):
                 self.violated(f"node {node.name} is opened to pods without the label {key}={value}")
         if TERMINATION_FINALIZER not in node.metadata.finalizers:
             self.violated(f"node {node.name} is opened to pods without its finalizer")
+
+
+class TemplateInvariant(Invariant):
+    """A claim is of one template of its pool as a whole, and says of which by its hash."""
+
+    name = "template"
+
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._hashed: dict[tuple[str, str], NodeClaimTemplate] = {}
+        """The template behind each hash, by pool."""
+
+    def on_write(self, write: ObjectWrite) -> None:
+        """Look at claims that are created."""
+        claim = write.after
+        if write.before is not None or not isinstance(claim, NodeClaim) or not write.by:
+            return
+        pool, found = pool_name(claim), self.history.templates.get(claim.name)
+        if found is None:
+            self.violated(f"claim {claim.name} is of no template that pool {pool} has had")
+            return
+        hashed = claim.metadata.annotations.get(NODEPOOL_HASH, "")
+        if self._hashed.setdefault((pool, hashed), found) != found:
+            self.violated(f"claim {claim.name} has the hash of another template of pool {pool}")
 
 
 class FittingInvariant(Invariant):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from karpenter.api.nodepool import NodePool
 from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.scheduling.problem import NewNode
 
@@ -59,6 +60,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     scores: tuple[MoveScore, ...] = ()
     """How the command scores, for each NodePool with the policy Balanced."""
+
+    pools: Mapping[str, NodePool] = {}
+    """The NodePools of its replacements as they were when it was decided, by name."""
 
     number: int = 0
     """Which command of the operator it is, for logs and Events; 0 until it is decided."""

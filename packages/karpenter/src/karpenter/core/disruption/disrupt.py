@@ -132,7 +132,9 @@ def disrupt(
     """Decide which nodes go now."""
     found = _Pass(view, catalog, memory, now, context)
     commands = tuple(
-        msgspec.structs.replace(command, number=number)
+        msgspec.structs.replace(
+            command, number=number, pools={node.pool: view.pools[node.pool] for node in command.replacements}
+        )
         for number, command in enumerate(found.commands(), start=memory.commands + 1)
     )
     kept = tuple(found.kept(commands))

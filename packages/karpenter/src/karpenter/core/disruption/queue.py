@@ -89,17 +89,18 @@ def is_tainted(node: StateNode) -> bool:
     return any(taint.key == DISRUPTED and taint.effect == NO_SCHEDULE for taint in taints)
 
 
-def replacement(node: NewNode, reason: str, view: ClusterView, rules: LabelRules) -> CreateClaim:
+def replacement(node: NewNode, command: Command, view: ClusterView, rules: LabelRules) -> CreateClaim:
     """
-    Return the creation of a claim that replaces what is disrupted.
+    Return the creation of a claim for a replacement of a command.
+
+    The claim is of the NodePool of the decision, as its requirements and its hash are; one of a template that
+    has changed since drifts, as in Karpenter.
 
     Raises:
         LookupError: its NodePool is gone, or has exceeded its limits.
     """
-    pool = view.pools.get(node.pool)
-    if pool is None:
-        raise LookupError(f"NodePool {node.pool} is gone")
-    effect = create(node, pool, rules, f"it replaces what is disrupted: {reason}")
+    reason = command.reason
+    effect = create(node, command.pools[node.pool], rules, f"it replaces what is disrupted: {reason}")
     if problem := creation_problem(effect, view):
         raise LookupError(problem)
     return msgspec.structs.replace(effect, reason=reason.lower())

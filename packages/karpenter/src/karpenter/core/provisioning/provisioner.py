@@ -290,7 +290,7 @@ def _may_refuse(spec: PodSpec) -> bool:
 
 
 def claim_for(node: NewNode, pool: NodePool, rules: LabelRules) -> NodeClaim:
-    """Return the claim for a new node of a pool; the API server names it."""
+    """Return the claim for a new node of a pool as it was when that was decided; the API server names it."""
     template = pool.spec.template
     ref = template.spec.node_class_ref
     class_label = node_class_label(ref.group, ref.kind)

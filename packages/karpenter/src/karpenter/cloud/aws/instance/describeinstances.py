@@ -1,6 +1,9 @@
 """
 Calls DescribeInstances, once for all instances that are asked for within a moment.
 
+Requests for all instances within a moment are one call, too: after a storm of launches whose outcome is not
+known, every claim looks for its instance.
+
 A call that names an instance which EC2 does not know fails as a whole, so the instances of a failed call are
 described one by one. What is cached of instances is in :mod:`.instance`.
 """
@@ -43,6 +46,9 @@ class DescribeInstancesBatcher:
         self._requests: RequestBatcher[str, Instance] = RequestBatcher(
             _WINDOW, self._describe_all, measure=measured(metrics, "describe_instances")
         )
+        self._lists: RequestBatcher[dict[str, Any], list[Instance]] = RequestBatcher(
+            _WINDOW, self._find_all, group_by=repr, measure=measured(metrics, "describe_instances")
+        )
 
     async def describe(self, instance: str) -> Instance:
         """
@@ -55,7 +61,19 @@ class DescribeInstancesBatcher:
         return await self._requests.add(instance)
 
     async def find(self, **parameters: Any) -> list[Instance]:
-        """Return the instances that DescribeInstances finds with these parameters."""
+        """
+        Return the instances that DescribeInstances finds with these parameters.
+
+        Raises:
+            CloudError: EC2 does not answer.
+        """
+        return await self._lists.add(parameters)
+
+    async def _find_all(self, requests: Sequence[dict[str, Any]]) -> list[list[Instance]]:
+        """Return what requests with the same parameters find."""
+        return [await self._find(**requests[0])] * len(requests)
+
+    async def _find(self, **parameters: Any) -> list[Instance]:
         reservations = await self._aws.list_all("ec2", "DescribeInstances", "Reservations", **parameters)
         return [
             instance_from_response(each, reserved_capacity=self._reserved_capacity)
@@ -86,7 +104,7 @@ class DescribeInstancesBatcher:
         return found.get(instance, MachineNotFound(instance))
 
     async def _describe_some(self, instances: Sequence[str]) -> dict[str, Instance]:
-        described = await self.find(
+        described = await self._find(
             InstanceIds=[*dict.fromkeys(instances)], Filters=[where("instance-state-name", *ALIVE)]
         )
         return {each.id: each for each in described}

@@ -12,7 +12,6 @@ that was created later cannot have an instance that this process does not know.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -292,7 +291,6 @@ class ClaimedInstances:
         """Claims whose launch was not answered, and since when."""
 
         self._seen: dict[str, Instance] | None = None
-        self._reading = asyncio.Lock()
 
     async def find(self, uid: str) -> Instance | None:
         """
@@ -338,21 +336,21 @@ class ClaimedInstances:
 
     async def _adopt(self, uid: str) -> str | None:
         """Return an instance that was launched for a claim, perhaps among others, and belongs to no claim."""
-        async with self._reading:
-            if self._seen is None or uid in self._unknown:
-                self._seen = await self._read()
-            candidates = [
-                each.id
-                for each in self._seen.values()
-                if each.id not in self._of_instance and not each.leaving and is_launched_for(each.tags, uid)
-            ]
-            if not candidates:
-                return None
-            # Any of them will do: the instances of one request are interchangeable.
-            chosen = min(candidates)
-            log.info("machine.found_again", instance=chosen, claim=uid)
-            self.note(uid, chosen)
-            return chosen
+        seen = self._seen
+        if seen is None or uid in self._unknown:
+            seen = self._seen = await self._read()
+        candidates = [
+            each.id
+            for each in seen.values()
+            if each.id not in self._of_instance and not each.leaving and is_launched_for(each.tags, uid)
+        ]
+        if not candidates:
+            return None
+        # Any of them will do: the instances of one request are interchangeable.
+        chosen = min(candidates)
+        log.info("machine.found_again", instance=chosen, claim=uid)
+        self.note(uid, chosen)
+        return chosen
 
     async def _read(self) -> dict[str, Instance]:
         """Return all instances, having noted those that claims name in their status."""

@@ -2,8 +2,8 @@
 Turns messages of the interruption queue into interruptions of NodeClaims.
 
 A message is deleted once it was acted on; one that was not is received again from SQS. SQS delivers at least
-once and in any order, and nothing here depends on either. A message that cannot be read is deleted, and so is
-one about instances of other clusters; one about an instance that a claim may still get is left in the queue.
+once and in any order, and nothing here depends on either. A message that cannot be read is deleted. What
+becomes of one about an instance of no claim is decided in :mod:`karpenter.controllers.interruption`.
 
 :class:`InstanceClaims` finds NodeClaims by the ids of their instances.
 """
@@ -11,7 +11,8 @@ one about instances of other clusters; one about an instance that a claim may st
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
@@ -23,13 +24,11 @@ from karpenter.cloud.aws.interruption.messages import BadMessage, InterruptionMe
 from karpenter.cloud.aws.labels import RESERVATION_ID
 from karpenter.cloud.aws.metrics import LAST_MESSAGE, LAST_RECEIVE, QUEUED, RECEIVED
 from karpenter.cloud.aws.unavailableofferings import OfferingKey
-from karpenter.cloud.cloudprovider import Interruption
+from karpenter.cloud.cloudprovider import Interruption, ProviderId
 from karpenter.cloud.errors import CloudError, MachineNotFound
-from karpenter.core.lifecycle.interruption import may_get_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
@@ -43,6 +42,9 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger(__name__)
 
+_UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
+"""The time of a message without one: long ago, so that it is not waited for the claim of its instance."""
+
 
 class _Received(msgspec.Struct):
     """A message that was received and not yet acted on."""
@@ -50,7 +52,7 @@ class _Received(msgspec.Struct):
     receipt: str
     message: InterruptionMessage
     left: int
-    """How many of its interruptions are not acknowledged, and of its instances may still get a claim."""
+    """How many of its interruptions are not acknowledged."""
 
 
 class InterruptionQueue:
@@ -74,7 +76,7 @@ class InterruptionQueue:
 
     async def wait(self, claims: InstanceClaims) -> tuple[Interruption, ...]:
         """
-        Wait for messages, and return the interruptions of claims of this cluster.
+        Wait for messages, and return what they say of instances, those of other clusters too.
 
         Raises:
             CloudError: there is no such queue, or SQS does not answer.
@@ -88,12 +90,9 @@ class InterruptionQueue:
             self._metrics.show(LAST_MESSAGE, "queue", [(at, {})])
         for received in arrived:
             interruptions = self._read(received, claims)
-            # The rules of EventBridge match all instances of the account, those of other clusters too:
-            # https://karpenter.sh/docs/concepts/disruption/#interruption
-            if interruptions is None:
+            found += interruptions
+            if not interruptions:
                 done.append(received["ReceiptHandle"])
-            else:
-                found += interruptions
         for error in await asyncio.gather(*map(self._sqs.delete, done), return_exceptions=True):
             if isinstance(error, CloudError):  # it will be received again, and deleted then
                 log.warning("interruption.not_deleted", error=str(error))
@@ -117,32 +116,30 @@ class InterruptionQueue:
             late = (self._clock.now() - held.message.at).total_seconds()
             self._metrics.observe(QUEUED, max(0.0, late))
 
-    def _read(self, received: ApiResponse, claims: InstanceClaims) -> list[Interruption] | None:
-        """Return the interruptions that a message announces; None when it can be deleted at once."""
+    def _read(self, received: ApiResponse, claims: InstanceClaims) -> list[Interruption]:
+        """Return the interruptions that a message announces."""
         try:
             message = messages.read(received.get("Body", ""))
         except BadMessage as error:
             log.warning("interruption.unreadable", message=received.get("MessageId"), error=str(error))
-            return None
+            return []
         self._metrics.count(RECEIVED, message_type=message.kind)
-        found = [claim for each in message.instances if (claim := claims.claim_of(each)) is not None]
+        if not message.instances:
+            return []
+        found = [claims.claim_of(each) for each in message.instances]
         for claim in found:
-            self._note(message.kind, claim)
-        unknown = len(message.instances) - len(found)
-        # A message without a time is not held: it would be for ever.
-        if message.at is None or not claims.may_get_claim(at=message.at, now=self._clock.now()):
-            unknown = 0
-        if not found and not unknown:
-            return None
+            if claim is not None:
+                self._note(message.kind, claim)
         number = received["MessageId"]
-        if found:
-            self._received[number] = _Received(received["ReceiptHandle"], message, len(found) + unknown)
+        self._received[number] = _Received(received["ReceiptHandle"], message, len(found))
         return [
             Interruption(
-                provider_id=claim.status.provider_id,
+                # The rules of EventBridge match all instances of the account, those of other clusters too:
+                # https://karpenter.sh/docs/concepts/disruption/#interruption
+                provider_id=ProviderId(claim.status.provider_id if claim is not None else ""),
                 kind=message.kind,
                 id=number,
-                at=message.at or self._clock.now(),
+                at=message.at or _UNKNOWN,
                 # A rebalance recommendation says that an interruption is more likely, not that there is one:
                 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
                 drains=message.kind != messages.REBALANCE,
@@ -176,10 +173,6 @@ class InstanceClaims:
             by_instance = {found: each for each in claims.values() if (found := _instance_of(each))}
             self._claims = (claims, by_instance)
         return self._claims[1].get(instance)
-
-    def may_get_claim(self, *, at: datetime, now: datetime) -> bool:
-        """Return whether an instance of no claim may soon have one, by the time of a message about it."""
-        return may_get_claim(self._view().claims.values(), at=at, now=now)
 
     def nodes_of(self, claim: NodeClaim) -> tuple[Node, ...]:
         """Return the nodes with the provider id of a claim."""
