@@ -264,7 +264,7 @@ _MACHINES: Final = (
     ),
     PlantedBug(
         name="a static pool forgets its limit",
-        find="lacking = min(wanted - there.active, _room(pool, there))",
+        find="lacking = min(wanted - there.active, _room(pool, there, wanted))",
         put="lacking = wanted - there.active",
         rules=("static pools",),
     ),

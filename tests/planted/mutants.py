@@ -15,7 +15,8 @@ and runs the tests of its folder that execute the changed line, the fastest firs
 does, all other tests that execute it follow, and then a new process runs the files of tests that name the
 module, because some call it when they are loaded, for a table of cases.
 
-Prints the survivors and the share that was killed; exits 1 when that is less than 97 of 100.
+Prints the survivors and the share that was killed; exits 1 when that is less than 97 of 100. A mutant that
+does not end is killed, and counted apart, too.
 """
 
 from __future__ import annotations
@@ -70,8 +71,11 @@ _SLOWER: Final = 10
 _IDLE: Final = 20
 """Seconds without a tenth of processor time after which a mutant is killed: it waits for what never comes."""
 
-_COLD: Final = 120
-"""Processor seconds of a new process that loads everything anew."""
+_COLD: Final = 60
+"""Processor seconds of a new process that loads everything anew, beside three times those of its tests."""
+
+_TIME_IS_UP: Final = (signal.SIGPROF, signal.SIGALRM)
+"""The signals that end a mutant whose time is up: one of processor time, or of waiting; one of the clock."""
 
 _MEMORY: Final = 6 << 30
 _TELL: Final = 25
@@ -281,6 +285,9 @@ class MutationRun:
 
     def __init__(self, mutants: Sequence[Mutant], *, seconds: float, jobs: int, near: bool) -> None:
         self.killed = 0
+        self.timed_out = 0
+        """How many of the killed did not end."""
+
         self.survived: list[Mutant] = []
         self._mutants = mutants
         self._seconds = seconds
@@ -307,20 +314,20 @@ class MutationRun:
             files.setdefault(item.nodeid.partition("::")[0], []).append(item)
         tests = SuiteFiles(session, files, self._jobs)
         left = []
-        for mutant, killed in self._run(tests, self._mutants, near=True):
-            if killed or self._near:
-                self._count(mutant, killed=killed)
+        for mutant, status in self._run(tests, self._mutants, near=True):
+            if status or self._near:
+                self.count(mutant, status)
             else:
                 left.append(mutant)
         self._seconds = math.inf
-        for mutant, killed in self._run(tests, left, near=False):
-            self._count(mutant, killed=killed)
+        for mutant, status in self._run(tests, left, near=False):
+            self.count(mutant, status)
         return True
 
     def _run(
         self, tests: SuiteFiles, mutants: Sequence[Mutant], *, near: bool
-    ) -> Iterator[tuple[Mutant, bool]]:
-        """Run tests on mutants, each in a child; yield whether it was killed."""
+    ) -> Iterator[tuple[Mutant, int]]:
+        """Run tests on mutants, each in a child; yield its wait status, which is 0 for one that survives."""
         tests.learn({_folder(mutant) for mutant in mutants} if near or not mutants else {""})
         ends, left = time.monotonic() + self._seconds, iter(mutants)
         running: dict[int, Mutant] = {}
@@ -328,17 +335,19 @@ class MutationRun:
             while len(running) < self._jobs and time.monotonic() < ends and (mutant := next(left, None)):
                 some = tests.of(mutant, near=near)
                 if not (pid := os.fork()):
-                    os._exit(self._try(tests.session, mutant, some, loads=not near))
+                    os._exit(self._try(tests, mutant, some, loads=not near))
                 running[pid] = mutant
             if not running:
                 return
             pid, status = os.wait()
             shutil.rmtree(_directory(pid), ignore_errors=True)
-            yield running.pop(pid), status != 0
+            yield running.pop(pid), status
 
-    def _count(self, mutant: Mutant, *, killed: bool) -> None:
-        self.killed += killed
-        if not killed:
+    def count(self, mutant: Mutant, status: int) -> None:
+        """Count a mutant by the wait status of its child: killed, killed because it did not end, or not."""
+        self.killed += status != 0
+        self.timed_out += os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIME_IS_UP
+        if not status:
             self.survived.append(mutant)
             print(f"survives: {mutant}", flush=True)  # noqa: T201  a command
         whole = self.killed + len(self.survived)
@@ -346,9 +355,9 @@ class MutationRun:
             print(f"{self.killed} of {whole} killed", file=sys.stderr, flush=True)  # noqa: T201  likewise
 
     def _try(
-        self, session: pytest.Session, mutant: Mutant, tests: Mapping[pytest.Item, float], *, loads: bool
+        self, tests: SuiteFiles, mutant: Mutant, some: Mapping[pytest.Item, float], *, loads: bool
     ) -> int:
-        """Run tests on a mutant, in a child; return 0 if it survives."""
+        """Run some tests on a mutant, in a child; return 0 if it survives."""
         _be_quiet()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -364,15 +373,18 @@ class MutationRun:
                     function.__code__ = code
         for cache in self._caches:
             cache.cache_clear()
-        for item, following in _in_turn(tuple(tests)):
+        for item, following in _in_turn(tuple(some)):
             if time.process_time() > _ENOUGH:
                 break
-            signal.setitimer(signal.ITIMER_PROF, 3 + _SLOWER * tests[item])
-            if _fails(session, item, following):
+            signal.setitimer(signal.ITIMER_PROF, 3 + _SLOWER * some[item])
+            if _fails(tests.session, item, following):
                 return 1
         files = _files_naming(mutant.module)
         if loads and files:
-            signal.setitimer(signal.ITIMER_PROF, _COLD)
+            limit = _COLD + 3 * tests.seconds_of(files)
+            signal.setitimer(signal.ITIMER_PROF, limit)
+            # A new process keeps the timers, but not the function that looks whether it is idle.
+            signal.setitimer(signal.ITIMER_REAL, _SLOWER * limit)
             directory = _directory(os.getpid())
             directory.mkdir()
             env = environment(copy_with(mutant.path, mutant.text, directory))
@@ -411,7 +423,7 @@ def _end_when_idle() -> None:
     def look(*_: object) -> None:
         nonlocal used
         if time.process_time() - used < 1 / 10:
-            os._exit(1)
+            os.kill(os.getpid(), signal.SIGPROF)
         used = time.process_time()
 
     signal.signal(signal.SIGALRM, look)
@@ -485,6 +497,10 @@ class SuiteFiles:
         for file in wanted:
             if file not in self._known:
                 self._known[file] = msgspec.json.decode(_kept(file).read_bytes(), type=Executed)
+
+    def seconds_of(self, files: Iterable[str]) -> float:
+        """Return how long the tests of some files take."""
+        return sum(seconds for file in files for _, seconds in self._known[file].tests)
 
     def of(self, mutant: Mutant, *, near: bool) -> dict[pytest.Item, float]:
         """Return the tests of a mutant: those in the folder of its tests, or all others."""
@@ -566,7 +582,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     sampled = f"of {len(mutants)} in {len(modules)} modules"
     took = f"{(time.monotonic() - began) / whole:.1f} s each"
-    print(f"{run.killed} of {whole} mutants killed, {run.share:.1%}; {sampled}; {took}")  # noqa: T201  a command
+    ended = f"{run.killed} of {whole} mutants killed, {run.share:.1%}, {run.timed_out} of them by time"
+    print(f"{ended}; {sampled}; {took}")  # noqa: T201  a command
     return 0 if run.share >= SHARE else 1
 
 

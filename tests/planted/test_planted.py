@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.planted.__main__ import Hunted, line, part_of
 from tests.planted.bugs import BUGS
 from tests.planted.equivalent import EQUIVALENT
 from tests.planted.hunt import Finding
-from tests.planted.mutants import CORE, Executed, in_order, mutants_of
+from tests.planted.mutants import CORE, Executed, MutationRun, in_order, mutants_of
 from tests.planted.plant import ROOT, PlantedBug, PlantError, environment, place_of, plant, with_bug
 
 MANY = 40
@@ -117,6 +118,17 @@ def test_a_mutant_has_the_tests_that_execute_it() -> None:
     )
 
     assert list(in_order(mutant, known.of(mutant))) == [own, quick, slow]
+
+
+def test_a_mutant_that_does_not_end_is_killed_and_counted_apart() -> None:
+    """Of five children one ends well, one fails, two are out of time, and one breaks off."""
+    mutant = next(mutants_of(CORE / "lifecycle" / "termination.py"))
+    run = MutationRun((), seconds=0, jobs=1, near=False)
+    for status in (0, 1 << 8, signal.SIGPROF, signal.SIGALRM, signal.SIGSEGV):
+        run.count(mutant, status)
+
+    assert (run.killed, run.timed_out, run.survived) == (4, 2, [mutant])
+    assert run.share == pytest.approx(4 / 5)
 
 
 def test_what_is_known_of_a_file_of_tests_holds_until_it_or_its_modules_change() -> None:

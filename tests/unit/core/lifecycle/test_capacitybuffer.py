@@ -149,3 +149,21 @@ def test_what_was_said_is_not_said_again() -> None:
 
     assert written(BY_TEMPLATE, TEMPLATE, fits=True, **status) is None
     assert written(BY_TEMPLATE, TEMPLATE, **status) is None
+
+
+def test_a_condition_or_a_field_that_differs_is_written() -> None:
+    """Whether its room exists is written though its pods stay the same, and its strategy though both do."""
+    status = written(BY_TEMPLATE, TEMPLATE, fits=True)
+    assert status is not None
+    other = {**BY_TEMPLATE, "provisioningStrategy": "example.com/none"}
+    filled, changed = (
+        written(BY_TEMPLATE, TEMPLATE, fits=False, **status),
+        written(other, TEMPLATE, fits=True, **status),
+    )
+    assert filled is not None
+    assert changed is not None
+
+    assert told(filled["conditions"], "Provisioning") == ("False", "RequiresNewCapacity")
+    assert filled["replicas"] == status["replicas"]
+    assert changed["provisioningStrategy"] == "example.com/none"
+    assert changed["conditions"] == status["conditions"]

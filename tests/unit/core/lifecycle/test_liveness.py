@@ -58,11 +58,12 @@ def test_a_launch_that_takes_too_long_is_given_up() -> None:
 
 
 def test_a_machine_that_does_not_join_is_given_up() -> None:
-    """After fifteen minutes without a node the claim goes."""
-    effects = reconcile_nodeclaim(launched(), (), BORN + timedelta(minutes=15)).effects
+    """After fifteen minutes without a node the claim goes, and its pool counts a failure."""
+    outcome, deleted, counted = reconcile_nodeclaim(launched(), (), BORN + timedelta(minutes=15)).effects
 
-    assert [type(each) for each in effects] == [RegistrationOutcome, DeleteObject, Count]
-    counted = effects[-1]
+    assert isinstance(outcome, RegistrationOutcome)
+    assert (outcome.healthy, outcome.reason) == (False, "RegistrationFailed")
+    assert isinstance(deleted, DeleteObject)
     assert isinstance(counted, Count)
     assert counted.labels["reason"] == "registration_timeout"
 

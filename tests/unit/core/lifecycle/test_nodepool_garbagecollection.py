@@ -22,6 +22,7 @@ from karpenter.core.lifecycle.registrationhealth import (
     history_of_condition,
     record_outcome,
 )
+from karpenter.core.model.nodepool_hash import pool_hash_annotations
 from karpenter.core.state.cluster import NodeClass
 from tests.unit.core.disruption.clusters import MARKET, NOW, pool
 from tests.unit.core.lifecycle.objects import node
@@ -91,6 +92,28 @@ def test_hashes_of_another_version(drifted: bool, keys: set[str]) -> None:
     ]
 
     assert set(writes[0].changes["metadata"]["annotations"]) == keys
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_written"),
+    [
+        pytest.param({}, False, id="it has both"),
+        pytest.param({NODEPOOL_HASH: "1"}, True, id="its template was another"),
+        pytest.param({NODEPOOL_HASH_VERSION: "v1"}, True, id="it was hashed in another way"),
+    ],
+)
+def test_the_hash_of_a_pool_is_written_once(changed: dict[str, str], is_written: bool) -> None:
+    """A pool whose annotations are its hash and the version of it is not annotated again."""
+    hashes = {**pool_hash_annotations(pool()), **changed}
+    found = msgspec.structs.replace(
+        pool(), metadata=msgspec.structs.replace(pool().metadata, annotations=hashes)
+    )
+    (write,) = nodepool_status(found, READY, (), rules=LabelRules(), now=NOW)
+    assert isinstance(write, Amend)
+
+    assert write.changes.get("metadata") == (
+        {"annotations": pool_hash_annotations(pool())} if is_written else None
+    )
 
 
 def test_a_pool_counts_what_it_has() -> None:

@@ -201,6 +201,12 @@ def test_the_first_sight_of_a_waiting_pod_is_remembered(event: ObjectUpdated | O
             (node(),), ObjectUpdated(node(status={"images": []})), False, id="a node's status changes"
         ),
         pytest.param((node(),), ObjectUpdated(node(ready=False)), True, id="a node is not ready"),
+        pytest.param(
+            (node(status={"conditions": []}),),
+            ObjectUpdated(node()),
+            True,
+            id="a node says for the first time that it is ready",
+        ),
         pytest.param((node(),), ObjectDeleted(node()), True, id="a node goes"),
         pytest.param(
             (node(ready=False),),

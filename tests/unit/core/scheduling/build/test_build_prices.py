@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
+from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
 from karpenter.core.scheduling.build.pods import with_workload_floors
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.statenode import state_nodes
-from tests.unit.core.disruption.clusters import MARKET, cluster, machine, pod, pool
+from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, pod, pool
 
 
 def bound(floor: str, *, running: tuple[str, ...] = (), pending: int = 4, **spec: Any) -> list[str]:
@@ -109,3 +110,23 @@ def test_a_problem_has_whole_prices_and_what_is_left_of_commitments() -> None:
     assert built.left_out == (
         "NodePool default: annotation karpenter.sh/node-price is 'x': expected dollars per hour such as 0.01",
     )
+
+
+@pytest.mark.parametrize(
+    ("zone", "left"),
+    [pytest.param("zone-1", 0.9, id="0.20 per hour"), pytest.param("zone-2", 0.85, id="0.30 per hour")],
+)
+def test_a_node_uses_a_commitment_at_the_price_of_its_zone(zone: str, left: float) -> None:
+    """A Savings Plan that pays half of a price is used by half of what the node costs where it runs."""
+    plan = Commitment(kind="SavingsPlan", hourly=1.0, rate=0.5)
+    policy = SchedulingPolicy(prices=PricePolicy(commitments=(plan,)))
+    prices = {"zone-1": 0.2, "zone-2": 0.3}
+    medium = kind("medium", 4, 0.2)
+    sold = tuple(msgspec.structs.replace(each, price=prices[each.zone]) for each in medium.offerings)
+    market = Catalog(types=(msgspec.structs.replace(medium, offerings=sold),))
+    view = cluster(pool(), machine("node-1", "medium", zone=zone))
+
+    built = assemble(view, market, nodes=state_nodes(view), pods=[], options=Options(), policy=policy)
+
+    assert [each for each, _ in built.commitments] == [plan]
+    assert [amount for _, amount in built.commitments] == pytest.approx([left])

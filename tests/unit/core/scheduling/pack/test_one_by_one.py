@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, ZONE
 from karpenter.core.scheduling.decode import DecodedPlan
-from karpenter.core.scheduling.pack.one_by_one import OneByOne
+from karpenter.core.scheduling.pack.one_by_one import ClaimSearch, OneByOne
 from karpenter.core.scheduling.pack.scheduler import SearchLimit
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
@@ -331,6 +331,47 @@ def test_what_another_relaxation_changed_is_noticed() -> None:
     assert sorted(len(new.pods) for new in plan.new_nodes) == [3, 4]
 
 
+def test_a_node_without_matching_pods_is_asked_again() -> None:
+    """
+    A node that a preferred affinity refuses takes pods under it once another relaxation put one there.
+
+    One pod runs in zone-1, so the spread sends the first to zone-2, where none is to share a node with. The
+    second may go to either zone, and shares the node with the first.
+    """
+    there = [
+        node("full", pod("v", app="web"), zone="zone-1", free={"cpu": "0"}),
+        node("n1", zone="zone-1"),
+        node("n2", zone="zone-2"),
+    ]
+    fond = Preferences(near=((1, affinity_term(HOSTNAME, app="web")),))
+    pods = replicas(pod("w", app="web", prefers=fond, spreads=[spread(ZONE, app="web")]), 2)
+
+    scheduler = schedulers.placed(problem(pods, nodes=there))
+
+    assert DecodedPlan(scheduler).placed == {"n2": ("default/w-000", "default/w-001")}
+
+
+def test_a_claim_that_is_too_full_for_one_alternative_is_there_for_the_next_pod() -> None:
+    """
+    A claim that holds 5 cores can become t8, but not t2, which only the second alternative asks for.
+
+    The spread over capacity types sends every other pod to spot, which only t2 is sold as. The claim that
+    refuses the fourth pod, because it would have to become t2, takes the fifth, and becomes t8.
+    """
+    t8 = instance_type("t8", cpu=8, memory=16, sold=[offering("zone-1", ON_DEMAND, 0.8)])
+    either = [[only(INSTANCE_TYPE, "t8")], [only(INSTANCE_TYPE, "t2")]]
+    pods = replicas(pod("w", app="web", cpu="1", terms=either, spreads=[spread(CAPACITY_TYPE, app="web")]), 5)
+
+    scheduler = schedulers.placed(problem(replicas(pod("a", cpu="5"), 3), pods, pools=[pool("p", T2, t8)]))
+
+    assert bins(scheduler) == [
+        ["a-000", "w-000"],
+        ["a-001", "w-002"],
+        ["a-002", "w-004"],
+        ["w-001", "w-003"],
+    ]
+
+
 def test_claims_are_found_in_their_new_state_by_other_relaxations() -> None:
     """A claim that another relaxation narrowed takes pods in its new state, or is closed for good."""
     fond = Preferences(nodes=((5, [only(ARCH, "arm64")]), (1, [only(INSTANCE_TYPE, "t8")])))
@@ -400,7 +441,64 @@ def test_a_claim_that_was_passed_over_is_taken_once_its_preference_is_relaxed() 
     assert bins(schedulers.placed(given)) == [["a", "w-000", "w-001"]]
 
 
+def test_a_claim_that_counts_forbid_now_is_taken_once_they_allow_it() -> None:
+    """
+    Beside 3 cores a claim has room for 1.2 more only as big, which is sold in zone-2 alone.
+
+    A pod runs in zone-2, so the first goes to zone-1, where the claim would have to become small. The second
+    may go to zone-2, and takes it. That an existing node has a pod already closes only that node.
+    """
+    small = instance_type(
+        "small", cpu=4, sold=[offering(zone, ON_DEMAND, 0.1) for zone in ("zone-1", "zone-2")]
+    )
+    big = instance_type("big", cpu=8, sold=[offering("zone-2", ON_DEMAND, 0.2)])
+    apart = [affinity_term(HOSTNAME, app="a")]
+    level = [spread(ZONE, app="web"), spread(HOSTNAME, app="web")]
+    given = problem(
+        pod("c", cpu="8"),
+        pod("a", app="a", cpu="3"),
+        replicas(pod("b", cpu="1300m", on={ZONE: "zone-1"}, apart=apart), 2),
+        replicas(pod("w", app="web", cpu="1200m", spreads=level), 2),
+        pools=[pool("p", small, big)],
+        nodes=[node("n", pod("v", app="web"), zone="zone-2", free={"cpu": "0"})],
+    )
+
+    assert bins(schedulers.placed(given)) == [["c"], ["a", "w-001"], ["b-000", "b-001", "w-000"]]
+
+
 # Searching claims.
+
+
+@pytest.mark.parametrize(
+    ("refusals", "found", "gave_up", "after"),
+    [
+        pytest.param(0, None, True, 0, id="none may refuse"),
+        pytest.param(2, None, True, 1, id="two of the three that refuse may"),
+        pytest.param(3, 3, False, 4, id="three may"),
+        pytest.param(9, 3, False, 10, id="many may"),
+    ],
+)
+def test_how_many_claims_may_refuse_a_pod(
+    refusals: int, found: int | None, gave_up: bool, after: int
+) -> None:
+    """
+    Three claims are full and the fourth is not: a search that may be refused three times finds it.
+
+    One that is given up halves the refusals of the next; one that finds a claim after some allows one more.
+    """
+    given = problem(
+        replicas(pod("b", cpu="7"), 3), replicas(pod("o", cpu="6"), 1), pod("x", cpu="2"), pools=[POOL]
+    )
+    scheduler = schedulers.fresh(given)
+    for name in ("b-000", "o-000"):
+        big = schedulers.pod_data_of(scheduler, name)
+        OneByOne(scheduler, [big]).place(len(big.pod_class.pods))
+    scheduler.search_limit.refusals = refusals
+    search = ClaimSearch(scheduler, schedulers.pod_data_of(scheduler, "x"), final=True)
+    took = None if search.gave_up else search.find()
+
+    assert (took and took[0], search.gave_up) == (found, gave_up)
+    assert scheduler.search_limit.refusals == after
 
 
 def crowd(*small: Pod) -> Problem:

@@ -11,6 +11,7 @@ from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import PodAffinityTerm
 from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.pack import greedy
 from karpenter.core.scheduling.pack.topologygroup import TopologyType
 from karpenter_local.testing.builders import (
     Preferences,
@@ -381,6 +382,20 @@ def test_whether_nodes_are_counted_is_asked_once_per_node() -> None:
     assert scheduler.topology.counts_node(one.group, scheduler.problem.nodes[0])
     assert not scheduler.topology.counts_labels(one.group, labels, ())
     assert one.group.counts == {"zone-1": 2, "zone-2": 0}
+
+
+@pytest.mark.parametrize("first", [pytest.param("a", id="not first"), pytest.param("b", id="not second")])
+def test_each_group_decides_by_itself_whether_it_counts_a_claim(first: str) -> None:
+    """A pod on a claim for amd64 counts for pods of any architecture, though not for those of arm64."""
+    level = [spread(ZONE, app="web")]
+    waiting = {"a": pod("a", on={ARCH: "arm64"}, spreads=level), "b": pod("b", spreads=level)}
+    web = pod("w", app="web", cpu="1", on={ARCH: "amd64", ZONE: "zone-1"})
+    order = [waiting[first], *(waiting[name] for name in waiting if name != first)]
+    scheduler = fresh(problem(web, *order, pools=[TWO]))
+    greedy.pack(scheduler, {pod_data_of(scheduler, "w").pod_class.number: 1})
+
+    counts = {name: pod_data_of(scheduler, name).demands.domains[0].group.counts for name in "ab"}
+    assert counts == {"a": {"zone-1": 0, "zone-2": 0}, "b": {"zone-1": 1, "zone-2": 0}}
 
 
 def test_depending_on_counts() -> None:

@@ -196,6 +196,16 @@ def test_host_counts(bins: int) -> None:
     assert counts.of(2 * bins - 2, 2 * bins + 400).tolist() == [bins] + [0] * 401
 
 
+def test_host_counts_of_every_bin() -> None:
+    """A pod on each of a thousand bins, in order, is one on each of them, and none on those that follow."""
+    counts = HostCounts()
+    for number in range(1_000):
+        counts.add(number)
+
+    assert [counts[number] for number in range(3_000)] == [1] * 1_000 + [0] * 2_000
+    assert counts.of(0, 3_000).tolist() == [1] * 1_000 + [0] * 2_000
+
+
 def test_host_counts_grow() -> None:
     """A bin far beyond the others is counted like any other."""
     counts = HostCounts()

@@ -95,7 +95,7 @@ def scale_up(pool: NodePool, there: ClaimCounts, rules: LabelRules) -> Step:
     ):
         return Step(again=PERIOD)
     # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/static/provisioning/controller.go
-    lacking = min(wanted - there.active, _room(pool, there))
+    lacking = min(wanted - there.active, _room(pool, there, wanted))
     if lacking <= 0:
         return Step(again=AT_LIMIT)
     try:
@@ -106,13 +106,13 @@ def scale_up(pool: NodePool, there: ClaimCounts, rules: LabelRules) -> Step:
     return Step(effects=(CreateClaim(claim=claim, because=because),) * lacking, again=PERIOD)
 
 
-def _room(pool: NodePool, there: ClaimCounts) -> int:
-    """Return how many machines more a pool may have; those that are leaving count until they are gone."""
+def _room(pool: NodePool, there: ClaimCounts, wanted: int) -> int:
+    """Return how many of `wanted` a pool may have more; machines that leave count until they are gone."""
     try:
         limit = parse_resources(pool.spec.limits).get(NODES)
     except QuantityError:  # its validation says so
         return 0
-    return (pool.spec.replicas or 0) if limit is None else limit - there.all
+    return wanted if limit is None else limit - there.all
 
 
 def _claim(pool: NodePool, rules: LabelRules) -> NodeClaim:

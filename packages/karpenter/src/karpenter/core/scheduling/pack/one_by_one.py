@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _TAKEN: Final = int(np.iinfo(np.int64).max)
 _NO_CLAIM: Final = (_TAKEN, -1)
-_NO_NODES: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
+_NONE: Final[NDArray[np.int64]] = np.zeros(0, np.int64)
 _CLAIM: Final = (1 << CLAIM_BITS) - 1
 _FEW: Final = 8
 """Up to this many pods, one at a time is faster than all at once."""
@@ -155,7 +155,7 @@ class OneByOne:
         self._scheduler.must_wait = False
         for position, candidates in enumerate(self._candidates):
             placed = candidates.place_one()
-            if position or not placed:  # other relaxations must find all claims in the queues
+            if position:  # the first relaxation, which the next pod begins with, must find all claims
                 candidates.end_search()
             if placed:
                 return True
@@ -170,8 +170,7 @@ class _ClaimQueue:
     __slots__ = ("_claims", "_first", "_held", "_late", "_pods", "best")
 
     def __init__(self) -> None:
-        self._claims = np.zeros(0, np.int64)
-        self._pods = np.zeros(0, np.int64)
+        self._claims = self._pods = _NONE
         self._first = _NO_CLAIM
         """The claim with the fewest pods among these."""
 
@@ -186,9 +185,10 @@ class _ClaimQueue:
 
     def add(self, claims: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Add claims that were opened after all claims added like this before."""
-        if len(self._claims):
-            claims, pods = np.concatenate([self._claims, claims]), np.concatenate([self._pods, pods])
-        self._claims, self._pods = claims, pods
+        self._claims, self._pods = (
+            np.concatenate([self._claims, claims]),
+            np.concatenate([self._pods, pods]),
+        )
         self._look()
 
     def put(self, claim: int, pods: int) -> None:
@@ -231,7 +231,7 @@ class _Candidates:
         """Claims that took a pod under any relaxation."""
 
         self._read = 0
-        self._nodes = scheduler.nodes_for(pod_data) if scheduler.nodes.count else _NO_NODES
+        self._nodes = scheduler.nodes_for(pod_data) if scheduler.nodes.count else _NONE
         self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
         self._search = ClaimSearch(scheduler, pod_data, final=False)
@@ -261,8 +261,9 @@ class _Candidates:
                 scheduler.put_on_node(pod_data, node)
                 found = True
                 break
-            lacking = scheduler.devices is not None and scheduler.lacks_devices(pod_data, node)
-            if lacking or not scheduler.nodes.fits(node, pod_data.pod_class.want):
+            if scheduler.lacks_devices(pod_data, node) or not scheduler.nodes.fits(
+                node, pod_data.pod_class.want
+            ):
                 full.append(position)
         if full:
             self._nodes = np.delete(self._nodes, full)
@@ -381,23 +382,24 @@ def distribute_evenly(held: NDArray[np.int64], most: NDArray[np.int64], count: i
     """
     if int(most.sum()) <= count:
         return most.copy()
-    low, high = int(held.min()), int(held.max()) + count
-    while low < high:  # the highest level that does not need more pods than there are
-        middle = (low + high + 1) // 2
-        if int(_up_to(held, most, middle).sum()) <= count:
-            low = middle
-        else:
-            high = middle - 1
-    given = _up_to(held, most, low)
+    level = _level(held, most, count)
+    given = np.clip(level - held, 0, most)
     rest = count - int(given.sum())
-    if rest:
-        open_ = np.flatnonzero((given < most) & (held + given == low))
-        given[open_[:rest]] += 1
+    open_ = np.flatnonzero((given < most) & (held + given == level))
+    given[open_[:rest]] += 1
     return given
 
 
-def _up_to(held: NDArray[np.int64], most: NDArray[np.int64], line: int) -> NDArray[np.int64]:
-    return np.clip(line - held, 0, most)
+def _level(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> int:
+    """Return the highest level to which `count` pods raise all that can take more."""
+    low, high = int(held.min()), int(held.max()) + count
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(np.clip(middle - held, 0, most).sum()) <= count:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class ClaimFill:
@@ -514,12 +516,11 @@ class ClaimFill:
         if len(counts) < max(self._spread.spec.min_domains, 1):
             return given
         room = np.bincount(domain[domain >= 0], most[domain >= 0], len(counts)).astype(np.int64)
-        level = min(int((counts + room).min()), int(counts.max()) + count)
-        while int(np.maximum(level - counts, 0).sum()) > count:
-            level -= max(1, (int(np.maximum(level - counts, 0).sum()) - count) // len(counts))
-        for number in np.flatnonzero(level > counts).tolist():
+        missing = np.maximum((counts + room).min() - counts, 0)  # until the first domain is full
+        raised = np.clip(_level(counts, missing, count) - counts, 0, missing)
+        for number in np.flatnonzero(raised).tolist():
             mine = np.flatnonzero(domain == number)
-            given[mine] = distribute_evenly(held[mine], most[mine], level - int(counts[number]))
+            given[mine] = distribute_evenly(held[mine], most[mine], int(raised[number]))
         return given
 
     def _evenly(self, held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> NDArray[np.int64]:

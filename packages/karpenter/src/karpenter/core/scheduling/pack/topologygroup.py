@@ -22,7 +22,7 @@ from karpenter.core.model.selectors import Selector
 from karpenter.core.scheduling.pack.topologynodefilter import NodeFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -130,18 +130,21 @@ class TopologyGroup:
         counts = [self.counts[domain] for domain in domains]
         if self.kind is not TopologyType.SPREAD:
             return tuple([count > 0 for count in counts])
-        least = min(counts, default=0) if len(counts) >= self.spec.min_domains else 0
+        least = self._least(counts)
         closed = self.spec.max_skew + 1
         return tuple([min(count - least, closed) for count in counts])
 
-    def _level(self, mine: dict[str, int], *, self_selecting: bool) -> dict[str, int]:
+    def _least(self, counts: Collection[int]) -> int:
+        """Return the pods of the emptiest domain, to which the others are compared."""
         # With fewer domains than minDomains the global minimum counts as 0:
         # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
-        least = min(mine.values(), default=0) if len(mine) >= self.spec.min_domains else 0
+        return min(counts) if len(counts) >= max(self.spec.min_domains, 1) else 0
+
+    def _level(self, mine: dict[str, int], *, self_selecting: bool) -> dict[str, int]:
         # maxSkew compares with the domain that has the fewest matching pods. A pod that its own selector
         # matches adds one to the domain that it goes to:
         # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
-        ceiling = self.spec.max_skew + least - self_selecting
+        ceiling = self.spec.max_skew + self._least(mine.values()) - self_selecting
         return {d: c for d, c in mine.items() if c <= ceiling}
 
 
@@ -171,10 +174,8 @@ class HostCounts:
             if len(self._sparse) > _SPARSE:
                 self._spread_out()
             return
-        if number >= len(self._dense):
-            self._dense.frombytes(
-                bytes(self._dense.itemsize * (max(2 * len(self._dense), number + 1) - len(self._dense)))
-            )
+        while number >= len(self._dense):
+            self._dense.extend([0] * len(self._dense))
         self._dense[number] += count
 
     def of(self, first: int, last: int) -> NDArray[np.int32]:
@@ -190,10 +191,10 @@ class HostCounts:
         return found
 
     def _spread_out(self) -> None:
-        self._dense = array("i", [0] * (2 * (max(self._sparse) + 1)))
-        for number, count in self._sparse.items():
-            self._dense[number] = count
-        self._sparse = {}
+        sparse, self._sparse = self._sparse, {}
+        self._dense = array("i", [0])
+        for number, count in sparse.items():
+            self.add(number, count)
 
 
 class _Effects(NamedTuple):
