@@ -26,6 +26,7 @@ from benchmarks.table import Table, count, seconds
 from benchmarks.workloads.fleets import loose
 from benchmarks.workloads.sun import DAY, EVERY, LOADS, NIGHT, SHIFT, market, script
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.base.memory import SHORT, few_collections
 from karpenter.core.scheduling.build.build import SchedulingPolicy, build_problem
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import solve
@@ -33,7 +34,6 @@ from karpenter.core.state.cluster import view_of
 from karpenter_local.simulation.apply import apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.kwok import kwok_options
-from karpenter_local.simulation.run import few_collections
 from karpenter_local.simulation.timeline import Timeline, capture_logs
 from karpenter_local.virtual import run_virtual
 
@@ -138,7 +138,7 @@ def day(settings: Mapping[str, str], *, pods: int, days: int, seed: int, load: s
         with capture_logs(run.logged):
             return await run.run()
 
-    with few_collections():
+    with few_collections(SHORT):
         found = run_virtual(main())
     gc.collect()  # a run leaves reference cycles behind that nothing else finds
     return found

@@ -20,6 +20,7 @@ from benchmarks.workloads.sun import DAY, market, script
 from click.testing import CliRunner
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from karpenter.base.memory import SHORT, few_collections
 from karpenter.chart.chart import manifests
 from karpenter.chart.tree import Release
 from karpenter.chart.values import values_of
@@ -32,7 +33,6 @@ from karpenter_local.simulation.actions import AddPool, Deploy, Scale
 from karpenter_local.simulation.apply import apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.kwok import kwok_options
-from karpenter_local.simulation.run import few_collections
 from karpenter_local.virtual import run_virtual
 from tests.integration.calls import Grant, Recording, granted
 from tests.integration.sandboxes import in_aws
@@ -150,7 +150,7 @@ def measure(
     async def run() -> Measured:
         return await _Cluster(steps, CLASSIC, sold or few()).run(begins, ends, record=record, then=then)
 
-    with few_collections():
+    with few_collections(SHORT):
         return run_virtual(run())
 
 

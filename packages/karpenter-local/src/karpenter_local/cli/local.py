@@ -24,6 +24,7 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.base.files import make_private_folder, private
+from karpenter.base.memory import few_collections
 from karpenter.cli.aws_options import eks_name
 from karpenter.cli.errors import CommandError, note
 from karpenter.cli.output import output_option, table
@@ -308,7 +309,7 @@ def _serve(options: LocalOptions, notice: ClusterDirectory) -> None:
     outputs = ("stderr",) if options.background or not options.with_karpenter else ("stderr", str(notice.log))
     try:
         make_private_folder(notice.directory)
-        with Logs(clock=SystemClock(), outputs=outputs), refused():
+        with Logs(clock=SystemClock(), outputs=outputs), refused(), few_collections():
             asyncio.run(serve(options, notice, announce, use_environment=use))
     except (AlreadyRunning, BinariesMissing, JournalError, ProcessFailed) as error:
         raise CommandError(str(error)) from error

@@ -53,6 +53,7 @@ class AttachController:
 
     def __init__(self, informers: Informers, writer: Writer) -> None:
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._nodes = informers.nodes
         self._claims = informers.claims
         self._volumes = informers.volumes
@@ -65,7 +66,13 @@ class AttachController:
         def soon(_: str) -> float:
             return SOON
 
-        wake(self._pods, queue, lambda pod: [EVERYTHING] if claim_names(pod) else [], after=soon)
+        wake(
+            self._pods,
+            queue,
+            lambda pod: [EVERYTHING] if claim_names(pod) else [],
+            after=soon,
+            predicate=self._predicate,
+        )
         wake(self._claims, queue, lambda _: [EVERYTHING], after=soon)
         wake(self._volumes, queue, lambda _: [EVERYTHING], after=soon)
         wake(self._attachments, queue, lambda _: [EVERYTHING], after=soon)

@@ -35,6 +35,7 @@ class DaemonSetController:
     def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
         self._sets = informers.daemon_sets
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._nodes = informers.nodes
         self._writer = writer
         self._custody = ControllerRefManager(writer)
@@ -47,7 +48,13 @@ class DaemonSetController:
         counts.
         """
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, self._interested, after=lambda _: batch_delay(len(self._nodes.store)))
+        wake(
+            self._pods,
+            queue,
+            self._interested,
+            after=lambda _: batch_delay(len(self._nodes.store)),
+            predicate=self._predicate,
+        )
 
         def node_changed(event: InformerEvent[Node]) -> None:
             before = None if isinstance(event, InformerDelete) else event.before

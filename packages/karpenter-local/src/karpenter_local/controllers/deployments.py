@@ -51,6 +51,7 @@ class DeploymentController:
         self._deployments = informers.deployments
         self._sets = informers.replica_sets
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._writer = writer
         self._custody = ControllerRefManager(writer)
         self._clock = clock
@@ -59,7 +60,7 @@ class DeploymentController:
         """Look at a deployment when it, one of its sets, or (for Recreate) the last of its pods changes."""
         wake(self._deployments, queue, lambda value: [plain.key_of(value)])
         wake(self._sets, queue, self._interested)
-        wake(self._pods, queue, self._recreating)
+        wake(self._pods, queue, self._recreating, predicate=self._predicate)
 
     def _interested(self, value: Plain) -> list[str]:
         owner = next((each for each in plain.owners_of(value) if each.get("controller")), None)

@@ -163,6 +163,7 @@ class BudgetController:
     def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
         self._budgets = informers.budgets
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._owners: dict[str, Informer[Plain]] = {
             "Deployment": informers.deployments,
             "ReplicaSet": informers.replica_sets,
@@ -174,7 +175,7 @@ class BudgetController:
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a budget when it, one of its pods or the size of a workload in its namespace changes."""
         wake(self._budgets, queue, lambda budget: [budget.key])
-        wake(self._pods, queue, self._covering, after=self._batch_delay)
+        wake(self._pods, queue, self._covering, after=self._batch_delay, predicate=self._predicate)
         for informer in self._owners.values():
             wake(informer, queue, self._in_namespace, after=self._batch_delay)
 

@@ -49,12 +49,18 @@ class EphemeralController:
 
     def __init__(self, informers: Informers, writer: Writer) -> None:
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._claims = informers.claims
         self._writer = writer
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a pod with ephemeral volumes when it changes."""
-        wake(self._pods, queue, lambda pod: [pod.key] if any(v.ephemeral for v in pod.spec.volumes) else [])
+        wake(
+            self._pods,
+            queue,
+            lambda pod: [pod.key] if any(v.ephemeral for v in pod.spec.volumes) else [],
+            predicate=self._predicate,
+        )
 
     async def reconcile(self, key: str) -> float | None:
         """Make the claims that are missing."""

@@ -26,6 +26,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.informer import IDLE_TIMEOUT, IndexFunc, Informer
 from karpenter.kube.rest import Plain, Selection, Untyped, untyped
 from karpenter_local.controllers import plain
+from karpenter_local.controllers.pods import PodPredicate
 
 R = TypeVar("R", bound=Resource)
 
@@ -101,6 +102,11 @@ class Informers:
                 BY_CLAIM: lambda pod: [f"{pod.namespace}/{name}" for name, _ in claim_names(pod)],
             },
         )
+
+    @cached_property
+    def pod_predicate(self) -> PodPredicate:
+        """Which events of pods concern controllers."""
+        return PodPredicate()
 
     @cached_property
     def nodes(self) -> Informer[Node]:

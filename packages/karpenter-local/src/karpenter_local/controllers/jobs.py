@@ -25,13 +25,14 @@ class JobController:
     def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
         self._jobs = informers.jobs
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._writer = writer
         self._clock = clock
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a job when it or one of its pods changes."""
         wake(self._jobs, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, _job_of, after=self._batch_delay)
+        wake(self._pods, queue, _job_of, after=self._batch_delay, predicate=self._predicate)
 
     def _batch_delay(self, key: str) -> float:
         job = self._jobs.store.get(key)

@@ -69,10 +69,17 @@ def wake(
     keys: Callable[[H], Iterable[str]],
     *,
     after: Callable[[str], float] | None = None,
+    predicate: Callable[[InformerEvent[H]], bool] | None = None,
 ) -> None:
-    """Queue what `keys` names for each object that comes, changes or goes, `after` some seconds."""
+    """
+    Queue what `keys` names for each object that comes, changes or goes, `after` some seconds.
+
+    Events for which the `predicate` does not hold are left out, as in controller-runtime.
+    """
 
     def listener(event: InformerEvent[H]) -> None:
+        if predicate is not None and not predicate(event):
+            return
         woken = dict.fromkeys(keys(event.object))
         if isinstance(event, InformerUpdate) and event.before is not None:
             woken |= dict.fromkeys(keys(event.before))

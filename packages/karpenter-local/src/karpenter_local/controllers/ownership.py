@@ -34,10 +34,11 @@ def sort_pods(owner: Plain, selector: Selector, candidates: Iterable[R]) -> Clai
     mine: list[R] = []
     adopt: list[R] = []
     release: list[R] = []
+    uid = plain.uid_of(owner)
     for item in candidates:
         managed_by = plain.managing_owner(item.metadata.owner_references)
         matches = selector.matches(item.metadata.labels)
-        if managed_by is not None and managed_by.uid == plain.uid_of(owner):
+        if managed_by is not None and managed_by.uid == uid:
             (mine if matches else release).append(item)
         elif managed_by is None and matches and item.metadata.deletion_timestamp is None:
             adopt.append(item)

@@ -170,12 +170,13 @@ class ClaimProtection:
     def __init__(self, informers: Informers, writer: Writer) -> None:
         self._claims = informers.claims
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._writer = writer
 
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a claim when it or a pod that uses it changes."""
         wake(self._claims, queue, lambda claim: [claim.key])
-        wake(self._pods, queue, self._claims_of)
+        wake(self._pods, queue, self._claims_of, predicate=self._predicate)
 
     def _claims_of(self, pod: Pod) -> list[str]:
         return [

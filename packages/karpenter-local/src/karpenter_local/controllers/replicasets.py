@@ -90,6 +90,7 @@ class ReplicaSetController:
     def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
         self._sets = informers.replica_sets
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._writer = writer
         self._custody = ControllerRefManager(writer)
         self._clock = clock
@@ -97,7 +98,7 @@ class ReplicaSetController:
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a set when it or one of its pods changes, or a pod without owner that it might adopt."""
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, self._interested, after=self._batch_delay)
+        wake(self._pods, queue, self._interested, after=self._batch_delay, predicate=self._predicate)
 
     def _batch_delay(self, key: str) -> float:
         owner = self._sets.store.get(key)

@@ -30,6 +30,7 @@ class StatefulSetController:
     def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
         self._sets = informers.stateful_sets
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._claims = informers.claims
         self._writer = writer
         self._custody = ControllerRefManager(writer)
@@ -39,7 +40,7 @@ class StatefulSetController:
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a set when it or one of its pods changes."""
         wake(self._sets, queue, lambda value: [plain.key_of(value)])
-        wake(self._pods, queue, self._interested, after=self._batch_delay)
+        wake(self._pods, queue, self._interested, after=self._batch_delay, predicate=self._predicate)
 
     def _batch_delay(self, key: str) -> float:
         found = self._sets.store.get(key)

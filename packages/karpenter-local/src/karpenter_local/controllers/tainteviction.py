@@ -48,6 +48,7 @@ class TaintEviction:
     def __init__(self, informers: Informers, writer: Writer, clock: Clock) -> None:
         self._nodes = informers.nodes
         self._pods = informers.pods
+        self._predicate = informers.pod_predicate
         self._writer = writer
         self._clock = clock
         self._since: dict[str, dict[str, datetime]] = {}
@@ -56,7 +57,7 @@ class TaintEviction:
     def watch(self, queue: WorkQueue[str]) -> None:
         """Look at a node when it or a pod on it changes."""
         wake(self._nodes, queue, lambda node: [node.name])
-        wake(self._pods, queue, self._if_tainted)
+        wake(self._pods, queue, self._if_tainted, predicate=self._predicate)
 
     def _if_tainted(self, pod: Pod) -> list[str]:
         node = self._nodes.store.get(pod.spec.node_name)

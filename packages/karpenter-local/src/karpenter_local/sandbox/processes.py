@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import aiohttp
 import structlog
 
+from karpenter.base.memory import few_collections
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 
@@ -135,7 +136,8 @@ def operator_process(kubeconfig: Path, **settings: str) -> Iterator[OperatorSubp
 
 def _serve(pipe: Connection, load: Load | None, controllers: bool) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    asyncio.run(_serve_cluster(pipe, load, controllers=controllers))
+    with few_collections():
+        asyncio.run(_serve_cluster(pipe, load, controllers=controllers))
 
 
 async def _serve_cluster(pipe: Connection, load: Load | None, *, controllers: bool) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.base.memory import SHORT, few_collections
 from karpenter_local.simulation.apply import UserAgents, apply
 from karpenter_local.simulation.cluster import SimulatedCluster
 from karpenter_local.simulation.faults import InjectedFault
@@ -63,7 +63,7 @@ from karpenter_local.simulation.timeline import Timeline, capture_logs
 from karpenter_local.virtual import run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from karpenter.kube.rest import Request, Response
     from karpenter_local.sandbox.options import CloudOptions
@@ -262,21 +262,8 @@ def run_scenario(
         with capture_logs(run.logged, level=logging.INFO if timeline else logging.ERROR):
             return await run.run()
 
-    with few_collections():
+    with few_collections(SHORT):
         result = run_virtual(main())
     if scenario.provider == "aws":
         gc.collect()  # an account leaves reference cycles behind that nothing else finds
     return result
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Collect garbage less often: a run makes much that lasts as long as the run, and is over soon."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()

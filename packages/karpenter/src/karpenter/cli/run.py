@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from karpenter.base.clock import SystemClock
+from karpenter.base.memory import few_collections
 from karpenter.cli.errors import CommandError, notes
 from karpenter.cloud.aws.options import AWS_SETTINGS, check_flags
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
@@ -110,6 +111,7 @@ def run(
             outputs=settings.log_output_paths,
             error_outputs=settings.log_error_output_paths,
         ),
+        few_collections(),
     ):
         asyncio.run(run_operator(settings, which, clock=clock, environ={**os.environ, **stated, **own}))
 

@@ -256,7 +256,7 @@ class DisruptionController:
 
     async def _decide(self, fingerprint: object) -> DisruptionDecision:
         async with self._deciding:
-            catalog = await self._catalogs.of(self._store.view().pools.values())
+            catalog = await self._catalogs.of(self._store.pools())
             view, now, timer = self._store.view(), self._clock.now(), MethodTimer(self._clock)
             # What changes between the look and the decision is a reason for another decision.
             context = msgspec.structs.replace(self._at(now, timer), fingerprint=fingerprint)
@@ -299,7 +299,7 @@ class DisruptionController:
         return found.again
 
     async def _validate(self, command: Command) -> Validation:
-        catalog = await self._catalogs.of(self._store.view().pools.values())
+        catalog = await self._catalogs.of(self._store.pools())
         view, now = self._store.view(), self._clock.now()
         found = await self._worker.run(
             partial(validate, command, view, catalog, self.memory, now=now, context=self._at(now))

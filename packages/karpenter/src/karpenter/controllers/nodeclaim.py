@@ -187,7 +187,7 @@ class NodeClaimDisruption:
             self._found.pop(key, None)
             return None
         pool = self._store.pool(claim.metadata.labels.get(NODEPOOL, ""))
-        catalog = await self._catalogs.of(self._store.view().pools.values())
+        catalog = await self._catalogs.of(self._store.pools())
         try:
             drift = await call_cloud(self._cloud.drift(claim))
         except MachineNotFound:
@@ -230,7 +230,7 @@ class Expiration:
         claim = self._store.claim(key)
         if claim is None:
             return None
-        pods = self._store.view().pods_by_node.get(claim.status.node_name, ())
+        pods = self._store.pods_on(claim.status.node_name)
         due = expire(claim, self._clock.now(), pods)
         await self._performer.perform(due.effects)
         return due.again

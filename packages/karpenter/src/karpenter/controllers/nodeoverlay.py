@@ -46,7 +46,7 @@ class NodeOverlayController:
     async def reconcile(self, key: str) -> float | None:
         """Validate all overlays."""
         del key
-        catalog = await self._catalogs.of(self._store.view().pools.values())
+        catalog = await self._catalogs.of(self._store.pools())
         await self._performer.perform(validate_overlays(self._store.view(), catalog, self._clock.now()))
         return PERIOD
 

@@ -187,7 +187,7 @@ class Provisioner:
         self._batcher.trigger(item.metadata.uid)
 
     async def _decide(self) -> None:
-        catalog = await self._catalogs.of(self._store.view().pools.values())
+        catalog = await self._catalogs.of(self._store.pools())
         view, now, started = self._store.view(), self._clock.now(), self._clock.monotonic()
         settings = msgspec.structs.replace(
             self._settings, stop=lambda: self._clock.monotonic() - started > BUDGET

@@ -291,6 +291,10 @@ class StateNodeIndex:
         self._refresh(grouped, marked)
         return grouped
 
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """Return the pods on a node that have not finished."""
+        return tuple(self._pods.get(node, {}).values())
+
     def nodes(self) -> tuple[StateNode, ...]:
         """Return every StateNode by name, as of the last :meth:`pods_by_node`."""
         return tuple(self._joined)
@@ -490,6 +494,14 @@ class ClusterState:
         """Return the pool of a name."""
         found: NodePool | None = self._objects.get("pools", {}).get(name)
         return found
+
+    def pools(self) -> tuple[NodePool, ...]:
+        """Return every pool; a view, of which nothing else is read, would copy all pods."""
+        return tuple(self._objects.get("pools", {}).values())
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """Return the pods on a node that have not finished."""
+        return self._index.pods_on(node)
 
     def pod(self, key: str) -> Pod | None:
         """Return the pod of a key."""
