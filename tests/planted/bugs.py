@@ -194,6 +194,12 @@ _VALIDITY: Final = (
 
 _COMMANDS: Final = (
     PlantedBug(
+        name="a replacement has the labels of the template of now",
+        find="create(node, command.pools[node.pool], rules",
+        put="create(node, view.pools.get(node.pool, command.pools[node.pool]), rules",
+        rules=("template",),
+    ),
+    PlantedBug(
         name="replacements are not waited for",
         find="waiting = waiting or not is_status_condition_true(claim.status.conditions, INITIALIZED)",
         put='waiting = waiting or not is_status_condition_true(claim.status.conditions, "Launched")',

@@ -173,16 +173,20 @@ def test_scenarios_move_to_the_zones_of_aws() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contested", "lag", "at", "found"),
+    ("contested", "lag", "at", "ended", "found"),
     [
-        pytest.param(0.0, 4.0, 20.0, _VAIN, id="it never had a claim"),
-        pytest.param(60.0, 0.0, 20.0, [], id="two operators led"),
-        pytest.param(0.0, 15.0, 20.0, [], id="EC2 hid it for too long"),
-        pytest.param(0.0, 15.0, 200.0, [], id="EC2 hid one that was launched before it for too long"),
-        pytest.param(0.0, 15.0, 400.0, _VAIN, id="EC2 hid another long ago"),
+        pytest.param(0.0, 4.0, 20.0, "", _VAIN, id="it never had a claim"),
+        pytest.param(60.0, 0.0, 20.0, "", [], id="two operators led"),
+        pytest.param(0.0, 15.0, 20.0, "", [], id="EC2 hid it for too long"),
+        pytest.param(0.0, 15.0, 200.0, "", [], id="EC2 hid one that was launched before it for too long"),
+        pytest.param(0.0, 15.0, 400.0, "", _VAIN, id="EC2 hid another long ago"),
+        pytest.param(0.0, 0.0, 20.0, "i-2", [], id="AWS ended it"),
+        pytest.param(0.0, 0.0, 20.0, "i-1", _VAIN, id="AWS ended another"),
     ],
 )
-def test_no_machine_is_launched_in_vain(contested: float, lag: float, at: float, found: list[str]) -> None:
+def test_no_machine_is_launched_in_vain(
+    contested: float, lag: float, at: float, ended: str, found: list[str]
+) -> None:
     """A machine that never was that of a NodeClaim is a violation, unless there is a reason for it."""
 
     async def main() -> list[str]:
@@ -190,6 +194,7 @@ def test_no_machine_is_launched_in_vain(contested: float, lag: float, at: float,
         simulated.contested_until = contested
         simulated.launched = {"i-1": 10.0, "i-2": at}
         simulated.lags = [(9.0, 69.0, lag)]
+        simulated.ended = {ended}
         invariant = LaunchedOnceInvariant(simulated, ViolationLog(simulated.clock))
         kind = NodeClassReference(group="karpenter.k8s.aws", kind="EC2NodeClass", name="default")
         status = NodeClaimStatus(provider_id="aws:///us-west-2a/i-1")

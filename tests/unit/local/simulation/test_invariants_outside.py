@@ -123,6 +123,8 @@ def test_a_claim_that_the_server_forgot_is_none(born: int, knows: float | None, 
     [
         pytest.param("1", "1", "one", [], id="of the first template"),
         pytest.param("2", "2", "two", [], id="of the second template"),
+        pytest.param("", "", "none", [], id="of one without the label"),
+        pytest.param("1", "", "none", ["is of no template that pool default has had"], id="half of one"),
         pytest.param("2", "1", "one", ["is of no template that pool default has had"], id="half and half"),
         pytest.param("3", "3", "three", ["is of no template that pool default has had"], id="of none"),
         pytest.param("2", "2", "one", ["has the hash of another template"], id="with another hash"),
@@ -132,8 +134,8 @@ def test_a_claim_is_of_one_template(labels: str, wanted: str, hashed: str, wrong
     """Labels, requirements and hash of a claim are from one version of the template of its pool."""
 
     def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
-        for version in "12":
-            wrote(cluster, judge, None, pool(cluster, labels={"version": version}))
+        for version in ({}, {"version": "1"}, {"version": "2"}):
+            wrote(cluster, judge, None, pool(cluster, labels=version))
         wrote(cluster, judge, None, _claim_of(cluster, "a", "1", "1", "one"), REPLICA)
         wrote(cluster, judge, None, _claim_of(cluster, "b", labels, wanted, hashed), REPLICA)
 
@@ -144,10 +146,11 @@ def test_a_claim_is_of_one_template(labels: str, wanted: str, hashed: str, wrong
 
 def _claim_of(cluster: SimulatedCluster, name: str, labels: str, wanted: str, hashed: str) -> NodeClaim:
     """Let there be a claim with these versions of a template in its labels, its requirements and its hash."""
-    made = claim(cluster, name, requirements=[{"key": "version", "operator": "In", "values": [wanted]}])
+    terms = [{"key": "version", "operator": "In", "values": [wanted]}] if wanted else []
+    made = claim(cluster, name, requirements=terms)
     metadata = msgspec.structs.replace(
         made.metadata,
-        labels={**made.metadata.labels, "version": labels},
+        labels={**made.metadata.labels, **({"version": labels} if labels else {})},
         annotations={"karpenter.sh/nodepool-hash": hashed},
     )
     return msgspec.structs.replace(made, metadata=metadata)

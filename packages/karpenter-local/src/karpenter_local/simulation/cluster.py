@@ -122,6 +122,9 @@ class SimulatedCluster:
         self.launched: dict[str, float] = {}
         """Every instance that AWS ever launched, and when."""
 
+        self.ended: set[str] = set()
+        """Instances that AWS ended by itself."""
+
         self.lags: list[tuple[float, float, float]] = []
         """From when and until when EC2 hid what it had just launched, and for how long after its launch."""
 

@@ -223,6 +223,7 @@ class SimulatedAws:
         perform = self._cloud.control.perform
         match fault:
             case LoseMachine(announced=True):
+                self._simulated.ended.add(chosen.id)
                 self._simulated.taken.setdefault(_provider_id(chosen), self._simulated.clock.monotonic())
                 if capacity_type_of(chosen) == SPOT:
                     perform(Interrupt(instance=chosen.id))
@@ -230,6 +231,7 @@ class SimulatedAws:
                     perform(Retire(instance=chosen.id))
                     self._cloud.site.account.tell(InterruptionScheduled(chosen.id, _NOTICE))
             case LoseMachine():
+                self._simulated.ended.add(chosen.id)
                 perform(Kill(instance=chosen.id))
             case ImpairInstance(what=what):
                 if what in _CHECKS:

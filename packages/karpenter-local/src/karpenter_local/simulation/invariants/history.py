@@ -27,6 +27,7 @@ from karpenter_local.simulation.invariants.invariant import (
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from collections.abc import Set as AbstractSet
 
     from karpenter.api.meta import Resource
     from karpenter.api.nodepool import NodeClaimTemplate
@@ -134,8 +135,9 @@ class ClusterHistory:
         self._keep(("leaving", claim.name), write, holds=leaving)
         self._keep(("there", claim.name), write, holds=there)
         if write.before is None:
-            versions = reversed(self._versions.get(pool_name(claim), ()))
-            found = next((each for each in versions if is_of_template(claim, each)), None)
+            versions = self._versions.get(pool_name(claim), ())
+            keys = {key for each in versions for key in each.metadata.labels}
+            found = next((each for each in reversed(versions) if is_of_template(claim, each, keys)), None)
             if found is not None:
                 self.templates[claim.name] = found
 
@@ -149,13 +151,13 @@ class ClusterHistory:
         return Since(self._simulated.clock.monotonic(), write.revision)
 
 
-def is_of_template(claim: NodeClaim, template: NodeClaimTemplate) -> bool:
-    """Say whether everything that a claim has from a template is from this one."""
+def is_of_template(claim: NodeClaim, template: NodeClaimTemplate, keys: AbstractSet[str]) -> bool:
+    """Say whether everything that a claim has from a template is from this one; labels have these `keys`."""
     wanted = {each.key: each.values for each in claim.spec.requirements if each.operator == "In"}
     labels, spec, own = template.metadata.labels, template.spec, claim.spec
     return (
-        labels.items() <= claim.metadata.labels.items()
-        and all(wanted.get(key) == (value,) for key, value in labels.items())
+        all(claim.metadata.labels.get(key) == labels.get(key) for key in keys)
+        and all(wanted.get(key, ()) == ((labels[key],) if key in labels else ()) for key in keys)
         and template.metadata.annotations.items() <= claim.metadata.annotations.items()
         and (own.taints, own.startup_taints) == (spec.taints, spec.startup_taints)
         and (own.node_class_ref, own.expire_after) == (spec.node_class_ref, spec.expire_after)

@@ -378,9 +378,9 @@ class LaunchedOnceInvariant(Invariant):
     On AWS every instance that was launched became the machine of a NodeClaim.
 
     An answer that was lost is found again by its tags, by the same operator or by the next one. Not judged
-    are runs in which two operators led at once, and instances that EC2 hid for longer than an operator waits
-    for them, or that were launched soon after such a one: then a second one is launched, and one of both is
-    terminated.
+    are runs in which two operators led at once, instances that AWS ended before their launch was answered,
+    and instances that EC2 hid for longer than an operator waits for them, or that were launched soon after
+    such a one: then a second one is launched, and one of both is terminated.
     """
 
     name = "launched once"
@@ -405,7 +405,7 @@ class LaunchedOnceInvariant(Invariant):
         ]
         for number, at in self.simulated.launched.items():
             again = any(at - _GIVEN_UP < launched <= at for launched in hidden)
-            if number not in self._named and not again:
+            if number not in self._named and number not in self.simulated.ended and not again:
                 yield f"machine {number} was launched, and is that of no claim"
 
 
