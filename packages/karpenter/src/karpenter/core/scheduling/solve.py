@@ -234,7 +234,7 @@ def _room(pod_data: PodData, state: ClaimState) -> str:
         rooms = table.room[kinds, position]
         if want > rooms.max(initial=-1):
             best = table.types[kinds[int(rooms.argmax())]]
-            room = max(int(rooms.max(initial=0)), 0)
+            room = int(rooms.max(initial=0))
             wanted, has, of = _texts(name, want, room, best.capacity.get(name, 0))
             misses.append(f"wants {name} {wanted}, the most is {has} of {of} on {best.name}")
     text = "; ".join(misses)
