@@ -114,6 +114,20 @@ def test_devices_are_given_where_the_pod_goes() -> None:
     assert [devices.fits_node(job, at) for at in (0, 1)] == [False, False]
 
 
+def test_devices_are_given_on_a_node_that_was_not_looked_at() -> None:
+    """A pod that goes where another run put it has its device there, and no other pod has it."""
+    local = [sliced(gpu("g"), nodeName=name, pool={"name": name}) for name in ("n1", "n2")]
+    pods = [want(pod(name), ONE) for name in ("web", "api")]
+    scheduler = fresh(asked(*pods, nodes=[node("n1"), node("n2")], slices=local))
+    devices = scheduler.devices
+    assert devices is not None
+    web, api = (pod_data_of(scheduler, name).pod_class for name in ("web", "api"))
+
+    devices.commit(web, 1, None, ())
+
+    assert [devices.fits_node(api, at) for at in (0, 1)] == [True, False]
+
+
 def test_every_new_node_names_the_drivers_of_its_own_pods() -> None:
     """Beside an existing node, of two new ones the one with devices waits for a driver."""
     apart = [affinity_term(HOSTNAME, app="a")]
