@@ -298,6 +298,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "(device not in self._candidates.matching_set(each))",
     ): ("only whether two devices differ is read"),
     ("scheduling/dynamicresources/selectors.py", "_parts", "0", "(1)"): ("any number, if all words have it"),
+    ("scheduling/solve.py", "_hint", "0", "(1)"): ("neither is absurd"),
     ("scheduling/solve.py", "_proved", "exact > bound", "(exact >= bound)"): ("two proofs of one bound"),
     (
         "scheduling/solve.py",

@@ -263,3 +263,12 @@ def test_types_without_devices_stay_though_the_cheapest_of_them_is_out_of_reach(
     (new,) = solved(want(pod("web"), served("given", HERE)), pools=[pool("default", *types)]).new_nodes
 
     assert new.instance_types == ("own", "bare")
+
+
+def test_a_pod_without_claims_is_refused_for_what_it_lacks_itself() -> None:
+    """Beside a pod that claims devices, one that claims none lacks none: the NodePool is at its limit."""
+    full = pool("default", SINGLE, limits={"nodes": "0"})
+    plan = solved(want(pod("web"), ONE), want(pod("plain")), pools=[full])
+    codes = {refusal.pod: [reason.code for reason in refusal.reasons] for refusal in plan.refusals}
+
+    assert codes == {"default/web": ["LimitReached"], "default/plain": ["LimitReached"]}
