@@ -266,9 +266,23 @@ def test_types_without_devices_stay_though_the_cheapest_of_them_is_out_of_reach(
 
 
 def test_a_pod_without_claims_is_refused_for_what_it_lacks_itself() -> None:
-    """Beside a pod that claims devices, one that claims none lacks none: the NodePool is at its limit."""
-    full = pool("default", SINGLE, limits={"nodes": "0"})
-    plan = solved(want(pod("web"), ONE), want(pod("plain")), pools=[full])
+    """Beside a pod that claims devices, one that claims none lacks none: the NodePool wants a choice of types."""
+    choosy = pool("default", SINGLE, min_values={INSTANCE_TYPE: 2})
+    plan = solved(want(pod("web"), ONE), want(pod("plain")), pools=[choosy])
     codes = {refusal.pod: [reason.code for reason in refusal.reasons] for refusal in plan.refusals}
 
-    assert codes == {"default/web": ["LimitReached"], "default/plain": ["LimitReached"]}
+    assert codes == {"default/web": ["MinValuesNotMet"], "default/plain": ["MinValuesNotMet"]}
+
+
+def test_of_types_that_lack_as_much_the_cheapest_says_what() -> None:
+    """Both types have one device that is large enough, and two are wanted."""
+    large, small = gpu("a", memory_="8Gi"), gpu("b", memory_="4Gi")
+    types = [
+        kind("first", price=1.0, brings=templates(large)),
+        kind("second", price=2.0, brings=templates(large, small)),
+    ]
+    two = asking(exactly(count=2, capacity={"memory": "8Gi"}))
+
+    (refusal,) = solved(want(pod("web"), two), pools=[pool("default", *types)]).refusals
+
+    assert "1 match and 1 of them can be had" in refusal.message
