@@ -299,6 +299,9 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): ("only whether two devices differ is read"),
     ("scheduling/dynamicresources/selectors.py", "_parts", "0", "(1)"): ("any number, if all words have it"),
     ("scheduling/solve.py", "_hint", "0", "(1)"): ("neither is absurd"),
+    ("scheduling/pack/nodeclaim.py", "ClaimStates._step", "bits == state.bits", "(bits != state.bits)"): (
+        _QUICKER
+    ),
     ("scheduling/solve.py", "_proved", "exact > bound", "(exact >= bound)"): ("two proofs of one bound"),
     (
         "scheduling/solve.py",

@@ -217,7 +217,7 @@ def contents(scheduler: Scheduler) -> list[Counter[str]]:
         ),
         pytest.param(
             problem(
-                replicas(pod("w", app="web", cpu="500m", near=NEAR), 25),
+                replicas(pod("w", app="web", cpu="500m", near=NEAR), 40),
                 pools=[pool("p", instance_type("t2", cpu=2, memory=4), T8, limits={"cpu": "10"})],
             ),
             8,

@@ -191,6 +191,8 @@ class ClaimStates:
         if not bits or not state.requirements.accepts(wanted, self._undefined_ok):
             return None
         merged = state.requirements.intersect(wanted)
+        if merged == state.requirements and bits == state.bits:
+            return state
         bits = state.template.table.keep(bits, (merged[key] for key in wanted.keys()))  # noqa: SIM118  not a dict
         return self.of(state.template, merged, bits) if bits else None
 

@@ -513,7 +513,7 @@ class ClaimFill:
         assert self._spread is not None
         counts = np.array([self._spread.counts[name] for name in self._places()], np.int64)
         given = np.zeros(len(held), np.int64)
-        if len(counts) < max(self._spread.spec.min_domains, 1):
+        if len(counts) < self._spread.spec.min_domains:
             return given
         room = np.bincount(domain[domain >= 0], most[domain >= 0], len(counts)).astype(np.int64)
         missing = np.maximum((counts + room).min() - counts, 0)  # until the first domain is full
