@@ -175,6 +175,12 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "self._final or is_closed(scheduler, pod_data, claim)",
         "(self._final and is_closed(scheduler, pod_data, claim))",
     ): (_ASKED_AGAIN),
+    (
+        "scheduling/pack/scheduler.py",
+        "Scheduler.lacks_devices",
+        "self.devices is None",
+        "(self.devices is not None)",
+    ): (_ASKED_AGAIN),
     (_ONE_BY_ONE, "ClaimSearch._emptiest", "queue[0] < best", "(queue[0] <= best)"): (
         "no two entries are equal: each has the number of its claim"
     ),

@@ -266,7 +266,7 @@ def test_types_without_devices_stay_though_the_cheapest_of_them_is_out_of_reach(
 
 
 def test_a_pod_without_claims_is_refused_for_what_it_lacks_itself() -> None:
-    """Beside a pod that claims devices, one that claims none lacks none: the NodePool wants a choice of types."""
+    """A pod that claims no devices lacks none: the NodePool wants a choice of types."""
     choosy = pool("default", SINGLE, min_values={INSTANCE_TYPE: 2})
     plan = solved(want(pod("web"), ONE), want(pod("plain")), pools=[choosy])
     codes = {refusal.pod: [reason.code for reason in refusal.reasons] for refusal in plan.refusals}

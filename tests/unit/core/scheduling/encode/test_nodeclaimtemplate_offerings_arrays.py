@@ -125,8 +125,8 @@ def test_amounts() -> None:
     ],
 )
 def test_pareto(rows: list[list[int]], expected: list[list[int]]) -> None:
-    """Only rows stay that no other row equals or exceeds everywhere."""
-    assert sorted(pareto(np.array(rows, np.int64)).tolist()) == expected
+    """Only rows stay that no other row equals or exceeds everywhere, the largest shares first."""
+    assert pareto(np.array(rows, np.int64)).tolist() == expected
 
 
 def test_pareto_of_nothing_is_nothing() -> None:

@@ -496,6 +496,7 @@ def test_how_many_claims_may_refuse_a_pod(
         OneByOne(scheduler, [big]).place(len(big.pod_class.pods))
     scheduler.search_limit.refusals = refusals
     search = ClaimSearch(scheduler, schedulers.pod_data_of(scheduler, "x"), final=True)
+    assert search.gave_up is (refusals == 0)
     took = None if search.gave_up else search.find()
 
     assert (took and took[0], search.gave_up) == (found, gave_up)

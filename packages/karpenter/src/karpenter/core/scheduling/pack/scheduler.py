@@ -523,8 +523,8 @@ class Scheduler:
         return taken
 
     def counts_claims(self, template: Template) -> bool:
-        """Whether a new claim of a template may leave too little for the next: of limits or of devices."""
-        return self.devices is not None or not self.may_open(template) or self.needs_exact_check(template)
+        """Whether a new claim of a template may leave too little for the next, of limits or reservations."""
+        return not self.may_open(template) or self.needs_exact_check(template)
 
     def needs_exact_check(self, template: Template) -> bool:
         """Whether limits, minValues or reservations are checked for each pod on a claim of a template."""
