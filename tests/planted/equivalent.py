@@ -16,7 +16,12 @@ _QUICKER: Final = "it is a shorter way to the same answer"
 _REAL: Final = "real numbers that a linear program found, with a margin for rounding: they are never equal"
 _MARGIN: Final = "prices are compared with a margin for rounding"
 _NOTHING: Final = "what is added then is nothing"
+_ARRAY: Final = "an array and a dictionary have the same counts"
 _PRICE: Final = "scheduling/price/"
+_ONE_BY_ONE: Final = "scheduling/pack/one_by_one.py"
+_AT_ONCE: Final = "pods that are not placed at once are placed one by one, on the same claims"
+_ASKED_AGAIN: Final = "what is not known to be full is asked again, and refuses again"
+_SEARCHES: Final = "asked one after the other or with arrays of all, the same claim is found"
 
 EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
@@ -40,12 +45,15 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
         "scheduling/pack/topologygroup.py",
         "HostCounts.add",
-        "2 * len(self._dense)",
-        "(2 // len(self._dense))",
-    ): ("how fast an array grows is not seen"),
-    ("scheduling/pack/topologygroup.py", "HostCounts.add", "2", "(3)"): (
-        "how fast an array grows is not seen"
-    ),
+        "len(self._sparse) > _SPARSE",
+        "(len(self._sparse) >= _SPARSE)",
+    ): (_ARRAY),
+    (
+        "scheduling/pack/topologygroup.py",
+        "HostCounts.add",
+        "len(self._sparse) > _SPARSE",
+        "not len(self._sparse) > _SPARSE",
+    ): (_ARRAY),
     ("scheduling/dynamicresources/build.py", "_node_terms", "False", "(True)"): (
         "whether a device is everywhere is not asked where there is a selector"
     ),
@@ -155,12 +163,66 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ("scheduling/pack/nodeclaim.py", "Narrowings.__init__", "1", "(2)"): (
         "any number below zero says that nothing is known yet"
     ),
-    ("scheduling/pack/one_by_one.py", "OneByOne.place", "1", "(2)"): (
-        "how often many are tried at once only takes time"
+    (_ONE_BY_ONE, "OneByOne.place", "1", "(2)"): (_AT_ONCE),
+    (_ONE_BY_ONE, "OneByOne.place", "2 * longest", "(2 // longest)"): (_AT_ONCE),
+    (_ONE_BY_ONE, "OneByOne.place", "0", "(1)"): (_AT_ONCE),
+    (_ONE_BY_ONE, "OneByOne.place", "2", "(3)"): (_AT_ONCE),
+    (_ONE_BY_ONE, "OneByOne.place", "count > _FEW", "(count >= _FEW)"): (_AT_ONCE),
+    (_ONE_BY_ONE, "OneByOne.place", "len(taken) > _FEW", "(len(taken) >= _FEW)"): (_AT_ONCE),
+    (
+        _ONE_BY_ONE,
+        "ClaimSearch.find",
+        "self._final or is_closed(scheduler, pod_data, claim)",
+        "(self._final and is_closed(scheduler, pod_data, claim))",
+    ): (_ASKED_AGAIN),
+    (
+        "scheduling/pack/scheduler.py",
+        "Scheduler.lacks_devices",
+        "self.devices is None",
+        "(self.devices is not None)",
+    ): (_ASKED_AGAIN),
+    (_ONE_BY_ONE, "ClaimSearch._emptiest", "queue[0] < best", "(queue[0] <= best)"): (
+        "no two entries are equal: each has the number of its claim"
     ),
-    ("scheduling/pack/one_by_one.py", "OneByOne.place", "2 * longest", "(2 // longest)"): (
-        "how often many are tried at once only takes time"
+    (
+        _ONE_BY_ONE,
+        "is_closed",
+        "pod_data.is_closed(number) or scheduler.lacks_devices(pod_data, number)",
+        "(pod_data.is_closed(number) and scheduler.lacks_devices(pod_data, number))",
+    ): (_ASKED_AGAIN),
+    (_ONE_BY_ONE, "is_closed", "True", "(False)"): (_ASKED_AGAIN),
+    (
+        _ONE_BY_ONE,
+        "_Candidates._onto_node",
+        "scheduler.lacks_devices(pod_data, node) or not scheduler.nodes.fits(node, want)",
+        "(scheduler.lacks_devices(pod_data, node) and (not scheduler.nodes.fits(node, want)))",
+    ): (_ASKED_AGAIN),
+    (_ONE_BY_ONE, "_Candidates._onto_node", "full", "not full"): (_ASKED_AGAIN),
+    (
+        _ONE_BY_ONE,
+        "ClaimSearch.__init__",
+        "len(scheduler.claims.queues) > _MOST_QUEUES",
+        "(len(scheduler.claims.queues) >= _MOST_QUEUES)",
+    ): (_SEARCHES),
+    (
+        _ONE_BY_ONE,
+        "_Candidates._onto_claim_by_arrays",
+        "self._seen < scheduler.claims.count",
+        "(self._seen <= scheduler.claims.count)",
+    ): (_NOTHING),
+    (_ONE_BY_ONE, "_Candidates._onto_claim_by_arrays", "1", "(2)"): (
+        "the number of the claim is read only where one was found"
     ),
+    (_ONE_BY_ONE, "distribute_evenly", "int(most.sum()) <= count", "(int(most.sum()) < count)"): (_QUICKER),
+    (
+        _ONE_BY_ONE,
+        "_level",
+        "int(np.clip(middle - held, 0, most).sum()) <= count",
+        "(int(np.clip(middle - held, 0, most).sum()) < count)",
+    ): ("one level less leaves one pod for each, which it gets after that"),
+    (_ONE_BY_ONE, "_level", "2", "(3)"): ("wherever the range is divided, the same level is found"),
+    (_ONE_BY_ONE, "ClaimFill.place", "caps[candidates] > 0", "(caps[candidates] >= 0)"): (_NOTHING),
+    (_ONE_BY_ONE, "ClaimFill._room", "1", "(2)"): ("any number below zero is no domain"),
     (
         "scheduling/pack/scheduler.py",
         "Claims.room_for",
@@ -173,6 +235,92 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "len(seen[key]) >= least[key]",
         "(len(seen[key]) > least[key])",
     ): (_QUICKER),
+    (
+        "scheduling/pack/greedy.py",
+        "place_together",
+        "count and scheduler.claims.count",
+        "(count or scheduler.claims.count)",
+    ): (_NOTHING),
+    ("scheduling/pack/greedy.py", "_onto_claims", "count <= _FEW", "(count < _FEW)"): (_SEARCHES),
+    ("scheduling/pack/greedy.py", "_onto_claims", "True", "(False)"): (_ASKED_AGAIN),
+    (
+        "scheduling/pack/greedy.py",
+        "_onto_claims_by_arrays",
+        "caps[candidates] > 0",
+        "(caps[candidates] >= 0)",
+    ): (_ASKED_AGAIN),
+    ("scheduling/pack/greedy.py", "_onto_claims_by_arrays", "count <= _FEW", "(count < _FEW)"): (_AT_ONCE),
+    ("scheduling/pack/scheduler.py", "Claims.with_room", "amount > 0", "(amount >= 0)"): (
+        "no claim uses more than it can have"
+    ),
+    ("scheduling/pack/scheduler.py", "Claims.with_room", "0", "(1)"): (
+        "claims that may have room are asked before they take a pod"
+    ),
+    ("scheduling/pack/scheduler.py", "Claims.room_for", "wanted > 0", "(wanted >= 0)"): (
+        "no times any number of pods is no more than is left"
+    ),
+    ("scheduling/pack/scheduler.py", "Claims.room_for", "count <= best", "(count < best)"): (_QUICKER),
+    ("scheduling/pack/scheduler.py", "Claims._update", "self.count > length", "(self.count >= length)"): (
+        "how fast an array grows is not seen"
+    ),
+    ("scheduling/pack/scheduler.py", "Claims._update", "length < self.count", "(length <= self.count)"): (
+        "how fast an array grows is not seen"
+    ),
+    (
+        "scheduling/pack/scheduler.py",
+        "Claims._update",
+        "len(self._changed) <= _FEW",
+        "(len(self._changed) < _FEW)",
+    ): (_QUICKER),
+    (
+        "scheduling/pack/scheduler.py",
+        "Claims._update",
+        "len(self._changed) <= _FEW",
+        "not len(self._changed) <= _FEW",
+    ): (_QUICKER),
+    ("scheduling/pack/scheduler.py", "Scheduler.__init__", "False", "(True)"): (
+        "it is set before it is read"
+    ),
+    ("scheduling/pack/scheduler.py", "Scheduler.needs_exact_check", "1", "(2)"): (
+        "what is checked exactly before it has to be is checked with the same answer"
+    ),
+    ("scheduling/encode/preferences.py", "CompiledRelaxation.counts_version", "0", "(1)"): (_CHANGES),
+    ("scheduling/encode/existingnode.py", "ResourceRatio.__init__", "1", "(2)"): (
+        "it only keeps nothing from being divided by nothing"
+    ),
+    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "1", "(2)"): (_ASKED_AGAIN),
+    ("scheduling/dynamicresources/allocator.py", "Allocator.fits_node", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/dynamicresources/allocator.py", "Allocator.narrowed", "0", "(1)"): (_ASKED_AGAIN),
+    ("scheduling/dynamicresources/search.py", "AllocationPath._count", "sign > 0", "(sign >= 0)"): (
+        "it is one more or one less"
+    ),
+    ("scheduling/dynamicresources/search.py", "DeviceSearch.__init__", "False", "(True)"): (
+        "another search of what was within reach finds as little"
+    ),
+    (
+        "scheduling/dynamicresources/search.py",
+        "DeviceSearch._equivalence_key",
+        "device in self._candidates.matching_set(each)",
+        "(device not in self._candidates.matching_set(each))",
+    ): ("only whether two devices differ is read"),
+    ("scheduling/dynamicresources/selectors.py", "_parts", "0", "(1)"): ("any number, if all words have it"),
+    ("scheduling/solve.py", "_hint", "0", "(1)"): ("neither is absurd"),
+    ("scheduling/pack/nodeclaim.py", "ClaimStates._step", "bits == state.bits", "(bits != state.bits)"): (
+        _QUICKER
+    ),
+    ("scheduling/solve.py", "_proved", "exact > bound", "(exact >= bound)"): ("two proofs of one bound"),
+    (
+        "scheduling/solve.py",
+        "packed_by_price",
+        "not scheduler.claims.count or scheduler.stop()",
+        "(not scheduler.claims.count and scheduler.stop())",
+    ): ("the search for savings stops by itself, and finds none where nothing is bought"),
+    (
+        "scheduling/purchases.py",
+        "spread_over_spot",
+        "counts[key] + many <= UNNOTICED",
+        "(counts[key] + many < UNNOTICED)",
+    ): ("then every machine is where it is cheapest, and stays there"),
     (
         "scheduling/encode/encode.py",
         "_ProblemExtras.identity",

@@ -295,6 +295,16 @@ def test_a_claim_asks_for_what_daemons_take_on_every_type() -> None:
     assert new.requests["cpu"] == 1100
 
 
+def test_a_claim_asks_for_what_daemons_alone_request() -> None:
+    """A resource of which the pods request nothing is requested as much as the daemons need."""
+    kind = instance_type("x", resources={"example.com/x": 4})
+    daemon = pod("d", cpu="100m", memory="0", resources={"example.com/x": "2"})
+
+    new = only_node(problem(pod("a", cpu="1", memory="0"), pools=[pool("p", kind)], daemons=[daemon]))
+
+    assert new.requests == {"cpu": 1100, "example.com/x": 2, "pods": 2}
+
+
 def test_capacity_types_are_those_of_the_types_that_are_named() -> None:
     """What only types beyond the cut are sold as is not asked for."""
     kinds = [

@@ -158,6 +158,27 @@ def test_the_floor_of_another_pool_changes_nothing() -> None:
     assert OnDemandFloors({"other": Floor(1)}, {"other": {}}).apply(plan) is plan
 
 
+def test_a_floor_changes_nodes_of_its_own_pool() -> None:
+    """A node of another NodePool stays on spot, though it would become less dearer."""
+    pods = [pod(name, cpu="1500m", on={INSTANCE_TYPE: name}) for name in ("c5.large", "x1.large")]
+    plan = solve(problem(*pods, pools=[pool("a", CHEAP), pool("b", DEAR)], options=GREEDY))
+
+    changed = OnDemandFloors({"a": Floor(1)}, {"a": {}}).apply(plan)
+
+    assert {node.pool: node.purchase.capacity_type for node in changed.new_nodes} == {
+        "a": ON_DEMAND,
+        "b": SPOT,
+    }
+
+
+def test_a_pool_without_spot_nodes_keeps_its_floor() -> None:
+    """Of two nodes on demand one may go where one is to stay."""
+    safe = running("a", ON_DEMAND)
+    floors = OnDemandFloors({"default": Floor(1)}, {"default": {ON_DEMAND: 2}})
+
+    assert floors.without([safe]).broken_by([safe]) == ""
+
+
 def test_what_is_not_sold_on_demand_stays_on_spot() -> None:
     """A floor buys on demand what it can."""
     spot_only = instance_type("c5.large", cpu=2, sold=(offering("zone-1", SPOT, 0.1),))
@@ -226,6 +247,18 @@ def test_commitments_are_looked_at_so_many_times(rounds: int) -> None:
     types = whole_prices((CHEAP, OTHER, DEAR), Additions(covered=left))
 
     assert ways(solve_with_commitments(asked(*types, nodes=6), left, rounds))[ON_DEMAND] == rounds
+
+
+def test_a_paid_machine_stays_of_the_type_that_was_chosen() -> None:
+    """A commitment for any family pays for either type; a NodeClaim that it pays for is of one."""
+    any_family = Commitment(kind="SavingsPlan", name="sp", hourly=1.0, rate=0.5)
+    left = ((any_family, 1.0),)
+    types = whole_prices((CHEAP, OTHER), Additions(covered=left))
+    plan = solve_with_commitments(asked(*types, nodes=2), left)
+
+    assert [chosen(node, INSTANCE_TYPE) for node in plan.new_nodes] == [
+        {node.purchase.instance_type} for node in plan.new_nodes
+    ]
 
 
 def test_commitments_that_are_enough_pay_for_everything() -> None:

@@ -122,7 +122,10 @@ def test_a_node_uses_a_commitment_at_the_price_of_its_zone(zone: str, left: floa
     policy = SchedulingPolicy(prices=PricePolicy(commitments=(plan,)))
     prices = {"zone-1": 0.2, "zone-2": 0.3}
     medium = kind("medium", 4, 0.2)
-    sold = tuple(msgspec.structs.replace(each, price=prices[each.zone]) for each in medium.offerings)
+    sold = tuple(
+        msgspec.structs.replace(each, price=prices[each.zone]) if each.capacity_type == ON_DEMAND else each
+        for each in medium.offerings
+    )
     market = Catalog(types=(msgspec.structs.replace(medium, offerings=sold),))
     view = cluster(pool(), machine("node-1", "medium", zone=zone))
 

@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karpenter.api.labels import HOSTNAME, REQUESTED_DRA_DRIVERS, ZONE
+from karpenter.api.labels import HOSTNAME, INSTANCE_TYPE, ON_DEMAND, REQUESTED_DRA_DRIVERS, ZONE
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE
-from karpenter_local.testing.builders import affinity_term, node, pod, pool
+from karpenter.core.scheduling.problem import Options
+from karpenter_local.testing.builders import affinity_term, node, offering, pod, pool
 from tests.unit.core.scheduling.dynamicresources.clusters import asked, kind, served, shared, solved, want
 from tests.unit.core.scheduling.dynamicresources.hardware import (
     DRIVER,
     asking,
     exactly,
+    first_of,
     gpu,
+    model,
     sliced,
     templates,
+    zones,
 )
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of
 
@@ -110,6 +114,20 @@ def test_devices_are_given_where_the_pod_goes() -> None:
     assert [devices.fits_node(job, at) for at in (0, 1)] == [False, False]
 
 
+def test_devices_are_given_on_a_node_that_was_not_looked_at() -> None:
+    """A pod that goes where another run put it has its device there, and no other pod has it."""
+    local = [sliced(gpu("g"), nodeName=name, pool={"name": name}) for name in ("n1", "n2")]
+    pods = [want(pod(name), ONE) for name in ("web", "api")]
+    scheduler = fresh(asked(*pods, nodes=[node("n1"), node("n2")], slices=local))
+    devices = scheduler.devices
+    assert devices is not None
+    web, api = (pod_data_of(scheduler, name).pod_class for name in ("web", "api"))
+
+    devices.commit(web, 1, None, ())
+
+    assert [devices.fits_node(api, at) for at in (0, 1)] == [True, False]
+
+
 def test_every_new_node_names_the_drivers_of_its_own_pods() -> None:
     """Beside an existing node, of two new ones the one with devices waits for a driver."""
     apart = [affinity_term(HOSTNAME, app="a")]
@@ -153,3 +171,118 @@ def test_a_refusal_is_forgotten_once_a_shared_claim_has_its_devices(
 
     assert devices.refuses(api, 1) is not again
     assert devices.fits_node(api, 0) is again
+
+
+def test_a_refusal_is_forgotten_once_devices_are_released() -> None:
+    """
+    A device that a claim would need as one type is free again once the claim cannot become that type.
+
+    There is one device in the network. A claim that may still become `bare`, which brings none, holds it; an
+    existing node and a second claim are refused until the first can only become `own`.
+    """
+    own = kind("own", price=1.0, brings=templates(gpu("gpu-0", model="own")))
+    either = asking(first_of("r", exactly("x", model("own")), exactly("y", model("net"))))
+    scheduler = fresh(
+        asked(
+            want(pod("web"), either),
+            want(pod("api"), asking(exactly("r", model("net")))),
+            want(pod("plain")),
+            nodes=[node("n")],
+            pools=[pool("default", own, kind("bare", price=2.0))],
+            slices=[sliced(gpu("g", model="net"))],
+        )
+    )
+    devices = scheduler.devices
+    assert devices is not None
+    web, api, plain = (pod_data_of(scheduler, name).pod_class for name in ("web", "api", "plain"))
+    base = scheduler.base(scheduler.templates[0])
+    only_own, only_bare = (
+        scheduler.states.step(base, Requirements.only(INSTANCE_TYPE, frozenset({name})))
+        for name in ("own", "bare")
+    )
+    assert only_own is not None
+    assert only_bare is not None
+    assert devices.narrowed(web, 1, base, web.want) is base
+    devices.commit(web, 1, base, web.want)
+
+    assert not devices.fits_node(api, 0)
+    assert devices.narrowed(api, 2, only_bare, api.want) is None
+    devices.put(plain, 1, only_own, web.want)
+
+    assert devices.fits_node(api, 0)
+    assert devices.narrowed(api, 2, only_bare, api.want) is only_bare
+
+
+def test_a_claim_goes_where_its_devices_are_though_the_cheapest_type_is_not_sold_there() -> None:
+    """Of equal types the one that is sold in the zone of the devices is bought."""
+    cheap = kind("cheap", sold=[offering("zone-2", ON_DEMAND, 1.0)])
+    dear = kind("dear", sold=[offering("zone-1", ON_DEMAND, 2.0)])
+
+    plan = solved(want(pod("web"), served("given", HERE)), pools=[pool("default", cheap, dear)])
+
+    assert [new.purchase.instance_type for new in plan.new_nodes] == ["dear"]
+
+
+def test_devices_are_taken_where_the_cheapest_type_is_sold() -> None:
+    """Of two devices in the network the second is taken, because the cheapest type reaches that one."""
+    cheap = kind("cheap", sold=[offering("zone-2", ON_DEMAND, 1.0)])
+    dear = kind("dear", sold=[offering(zone, ON_DEMAND, 2.0) for zone in ("zone-1", "zone-2")])
+    network = [
+        sliced(gpu("g"), nodeSelector=zones(zone), pool={"name": name})
+        for name, zone in (("a", "zone-1"), ("b", "zone-2"))
+    ]
+    greedy = Options(packing="greedy")
+
+    plan = solved(want(pod("web"), ONE), pools=[pool("default", cheap, dear)], slices=network, options=greedy)
+
+    assert [new.purchase.instance_type for new in plan.new_nodes] == ["cheap"]
+
+
+def test_devices_of_a_dearer_type_are_left_alone() -> None:
+    """A device that only the dearer type reaches is passed over, and the claim may become either."""
+    dear_only = {"matchExpressions": [{"key": INSTANCE_TYPE, "operator": "In", "values": ["dear"]}]}
+    network = [
+        sliced(gpu("g"), nodeSelector={"nodeSelectorTerms": [dear_only]}, pool={"name": "a"}),
+        sliced(gpu("g"), pool={"name": "b"}),
+    ]
+    types = [kind("cheap", price=1.0), kind("dear", price=2.0)]
+
+    (new,) = solved(want(pod("web"), ONE), pools=[pool("default", *types)], slices=network).new_nodes
+
+    assert new.instance_types == ("cheap", "dear")
+
+
+def test_types_without_devices_stay_though_the_cheapest_of_them_is_out_of_reach() -> None:
+    """The claim must be in zone-1, where `own` and `bare` are sold, and `elsewhere` is not."""
+    types = [
+        kind("own", sold=[offering("zone-1", ON_DEMAND, 1.0)], brings=templates(gpu("gpu-0"))),
+        kind("elsewhere", sold=[offering("zone-2", ON_DEMAND, 2.0)]),
+        kind("bare", sold=[offering("zone-1", ON_DEMAND, 3.0)]),
+    ]
+
+    (new,) = solved(want(pod("web"), served("given", HERE)), pools=[pool("default", *types)]).new_nodes
+
+    assert new.instance_types == ("own", "bare")
+
+
+def test_a_pod_without_claims_is_refused_for_what_it_lacks_itself() -> None:
+    """A pod that claims no devices lacks none: the NodePool wants a choice of types."""
+    choosy = pool("default", SINGLE, min_values={INSTANCE_TYPE: 2})
+    plan = solved(want(pod("web"), ONE), want(pod("plain")), pools=[choosy])
+    codes = {refusal.pod: [reason.code for reason in refusal.reasons] for refusal in plan.refusals}
+
+    assert codes == {"default/web": ["MinValuesNotMet"], "default/plain": ["MinValuesNotMet"]}
+
+
+def test_of_types_that_lack_as_much_the_cheapest_says_what() -> None:
+    """Both types have one device that is large enough, and two are wanted."""
+    large, small = gpu("a", memory_="8Gi"), gpu("b", memory_="4Gi")
+    types = [
+        kind("first", price=1.0, brings=templates(large)),
+        kind("second", price=2.0, brings=templates(large, small)),
+    ]
+    two = asking(exactly(count=2, capacity={"memory": "8Gi"}))
+
+    (refusal,) = solved(want(pod("web"), two), pools=[pool("default", *types)]).refusals
+
+    assert "1 match and 1 of them can be had" in refusal.message

@@ -331,6 +331,15 @@ def test_what_nodes_on_their_way_will_have(ready: bool, catalog: Catalog, expect
     assert list(devices.templates) == expected
 
 
+def test_each_node_is_looked_at_by_itself() -> None:
+    """A node that is complete hides none that is not."""
+    there = [*machine("a"), *machine("b", ready=False)]
+    devices, _ = take(pod("web", NAMED), *KNOWN, GPU_CLASS, *there, catalog=Catalog(types=(BIG,)))
+
+    assert devices is not None
+    assert list(devices.templates) == ["b"]
+
+
 def test_pods_of_nodes_that_go() -> None:
     """Pods of a node that goes let go of what they hold, whether or not they are placed again."""
     bound = pod("old", nodeName="going")

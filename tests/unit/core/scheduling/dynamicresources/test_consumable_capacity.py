@@ -38,6 +38,7 @@ def nanos(amount: str) -> int:
         pytest.param(RANGE, "8Gi", None, id="the next step is above the most"),
         pytest.param(RANGE, "9Gi", None, id="above the most"),
         pytest.param(RANGE, "2Gi", "2Gi", id="the default may be off-step"),
+        pytest.param({"validRange": {"max": "8Gi"}}, "8Gi", "8Gi", id="the most itself"),
         pytest.param(OPEN, "1Gi", "4Gi", id="a range without steps has a least"),
         pytest.param(OPEN, "5Gi", "5Gi", id="a range without steps or most takes anything"),
         pytest.param(OPEN, "20Gi", None, id="but not more than there is"),

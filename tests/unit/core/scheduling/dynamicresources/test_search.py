@@ -8,6 +8,7 @@ import pytest
 
 from karpenter.api.labels import ZONE
 from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.dynamicresources.search import StepBudget
 from karpenter.core.scheduling.dynamicresources.types import ANYWHERE
 from tests.unit.core.scheduling.dynamicresources.bench import Bench, pool
 from tests.unit.core.scheduling.dynamicresources.hardware import (
@@ -516,3 +517,11 @@ def test_the_search_ends() -> None:
     assert "request gpu of claim claim-0: the search was given up after 10000 steps" in bench.search.shortfall
     assert bench.find(asking(exactly("x"), exactly("y")), steps=5) is None
     assert "request y of claim claim-0: the search was given up" in bench.search.shortfall
+
+
+def test_a_budget_has_so_many_steps() -> None:
+    """Two steps are taken where two may be, and no third."""
+    budget = StepBudget(2)
+
+    assert [budget.spend() for _ in range(3)] == [True, True, False]
+    assert budget.are_spent

@@ -16,6 +16,7 @@ from tests.unit.core.scheduling.dynamicresources.hardware import (
     exactly,
     first_of,
     gpu,
+    model,
     templates,
 )
 
@@ -171,3 +172,15 @@ ODD = [gpu("small", memory_="16Gi"), gpu("large", memory_="80Gi")]
 def test_devices_that_must_be_large_enough(asked: dict[str, str], expected: list[str] | None) -> None:
     """A device of one's own has at least what is asked for."""
     assert Bench(pool(*ODD)).names(asking(exactly(capacity=asked))) == expected
+
+
+def test_a_device_that_is_shared_draws_once() -> None:
+    """Two shares of one device draw 5 of 10 together, which leaves 5 for another device."""
+    share = asking(exactly(capacity={"lanes": "1"}))
+    other = asking(exactly("gpu", model("other")))
+    devices = (
+        gpu("a", shared=True, lanes_="4", consumes_counters={"g": "5"}),
+        gpu("b", model="other", consumes_counters={"g": "5"}),
+    )
+
+    assert Bench(pool(*devices, counters={"g": "10"})).names(share, share, other) == ["a", "a", "b"]

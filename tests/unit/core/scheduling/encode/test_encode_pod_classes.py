@@ -19,7 +19,7 @@ from karpenter.api.pod import (
     TopologySpreadConstraint,
     Volume,
 )
-from karpenter.core.scheduling.encode.encode import classify
+from karpenter.core.scheduling.encode.encode import EncodedProblem, classify
 from karpenter.core.scheduling.problem import Options, PodVolumes
 from karpenter_local.testing.builders import (
     Preferences,
@@ -291,3 +291,30 @@ def test_a_class_knows_what_its_pods_want() -> None:
     assert group.constraints.namespace == "web"
     assert [port.port for port in group.ports] == [80]
     assert group.requests == {"cpu": 2000, "memory": 128 * 2**20, "pods": 1}
+
+
+def test_a_class_knows_whether_its_pods_are_moved() -> None:
+    """Pods that disruption moves are a class of their own, and those that wait another."""
+    given = problem(pod("a"), pod("b"), moved=["default/b"])
+
+    assert {each.pods[0].metadata.name: each.moved for each in classify(given, avoidance=False)} == {
+        "a": False,
+        "b": True,
+    }
+
+
+def test_a_resource_that_a_pod_does_not_request_is_zero() -> None:
+    """Every class has an amount of each resource that any pod requests, in the order of their names."""
+    encoded = EncodedProblem(problem(pod("a", cpu="2", resources={"gpu": "1"}), pod("b", cpu="1")))
+
+    assert encoded.axis == ("cpu", "gpu", "memory", "pods")
+    assert [each.want for each in encoded.classes] == [
+        (2000, 1, 128 * 2**20, 1),
+        (1000, 0, 128 * 2**20, 1),
+    ]
+    assert [each.vector.tolist() for each in encoded.classes] == [list(each.want) for each in encoded.classes]
+
+
+def test_a_problem_without_pods_has_no_classes() -> None:
+    """Nothing is to be placed where no pod waits."""
+    assert EncodedProblem(problem()).classes == []

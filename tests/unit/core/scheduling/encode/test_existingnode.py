@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from karpenter.api.labels import ARCH, HOSTNAME, ZONE
 from karpenter.core.model.requirements import Requirements
+from karpenter.core.scheduling.encode.existingnode import Nodes
 from karpenter.core.scheduling.problem import PodVolumes
 from karpenter_local.testing.builders import affinity_term, node, only, pod, problem, spread, taint, tolerate
 from tests.unit.core.scheduling.pack.schedulers import fresh, pod_data_of, unlabelled
@@ -116,3 +118,25 @@ def test_permits(one: Pod, expected: list[bool]) -> None:
     scheduler = fresh(problem(one, nodes=[*there, unlabelled(node("n2"), ZONE)]))
 
     assert [kind.permits(pod_data_of(scheduler, "x")) for kind in scheduler.node_groups.all] == expected
+
+
+@pytest.mark.parametrize(
+    ("free", "want", "count"),
+    [
+        pytest.param((4, 8), (2, 4), 2, id="room for two"),
+        pytest.param((2, 4), (2, 4), 1, id="room for exactly one"),
+        pytest.param((2, 3), (2, 4), 0, id="too little of one resource"),
+        pytest.param((2, 0), (2, 0), 1, id="nothing is left of what the pod does not request"),
+        pytest.param((1, 0), (1, 0), 1, id="one unit for one unit"),
+        pytest.param((4, -1), (2, 0), 0, id="overdrawn"),
+    ],
+)
+def test_room_of_a_node(free: tuple[int, int], want: tuple[int, int], count: int) -> None:
+    """One node, all nodes, and the number of pods are asked alike; after so many pods there is no room."""
+    nodes = Nodes(np.array([free], np.int64))
+
+    assert nodes.with_room(want).tolist() == [nodes.fits(0, want)] == [count > 0]
+    assert nodes.room_for(np.arange(1), want).tolist() == [count]
+    nodes.take(0, np.array(want), count)
+    assert nodes.free[:, 0].tolist() == [has - count * asked for has, asked in zip(free, want, strict=True)]
+    assert not nodes.fits(0, want)

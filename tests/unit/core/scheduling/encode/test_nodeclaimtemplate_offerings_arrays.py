@@ -63,6 +63,16 @@ def test_a_type_whose_system_needs_more_than_it_has_takes_nothing() -> None:
     assert ours.frontier(ours.everything).tolist() == []
 
 
+def test_a_type_whose_system_needs_all_that_it_has_of_something_takes_pods() -> None:
+    """Nothing that is left of a resource is enough for pods that request none of it."""
+    kind = instance_type("even", resources={"gpu": 1}, overhead={"gpu": 1}, sold=SMALL.offerings)
+    ours = PoolOfferingTable((kind,), AXIS, frozenset())
+
+    ours.reserve([{"pods": 110}])
+
+    assert ours.room.tolist() == [[4000, 8 * 2**30, 0]]
+
+
 def test_keeping() -> None:
     """Requirements and wanted types each narrow a set of offerings."""
     ours = table()
@@ -110,12 +120,13 @@ def test_amounts() -> None:
         pytest.param([[1, 1], [2, 2]], [[2, 2]], id="the smaller one goes"),
         pytest.param([[1, 3], [3, 1]], [[1, 3], [3, 1]], id="neither exceeds the other"),
         pytest.param([[2, 2], [2, 2]], [[2, 2]], id="one of equals stays"),
+        pytest.param([[10, 0], [5, 1]], [[5, 1], [10, 0]], id="half of one and all of another come first"),
         pytest.param([[0, 0]], [[0, 0]], id="nothing is something when there is nothing else"),
     ],
 )
 def test_pareto(rows: list[list[int]], expected: list[list[int]]) -> None:
-    """Only rows stay that no other row equals or exceeds everywhere."""
-    assert sorted(pareto(np.array(rows, np.int64)).tolist()) == expected
+    """Only rows stay that no other row equals or exceeds everywhere, the largest shares first."""
+    assert pareto(np.array(rows, np.int64)).tolist() == expected
 
 
 def test_pareto_of_nothing_is_nothing() -> None:

@@ -99,6 +99,14 @@ def test_caps(one: Pod, expected: list[int]) -> None:
     assert (caps.tolist() if caps is not None else [MANY] * 4) == expected
 
 
+def test_host_ports_are_one_per_bin() -> None:
+    """There is a cap for each bin of a range, and for no other."""
+    caps = pod_data(pod("x", ports=[80])).host_caps(1, 4)
+    assert caps is not None
+
+    assert caps.tolist() == [1, 1, 1]
+
+
 def test_without_demands_there_are_no_caps() -> None:
     """Nothing is worked out for pods that nothing limits."""
     assert pod_data(pod("x")).host_caps(0, 4) is None

@@ -19,6 +19,8 @@ from karpenter_local.testing.builders import (
     affinity_term,
     instance_type,
     node,
+    offering,
+    offerings,
     only,
     pod,
     pool,
@@ -383,3 +385,26 @@ def test_each_pod_goes_to_the_claim_with_the_fewest() -> None:
     )
 
     assert bins(schedulers.placed(given)) == [["a", "c", "e-000", "e-001"], ["b", "d-000", "d-001"]]
+
+
+def test_equal_pods_are_placed_together() -> None:
+    """A hundred pods of which sixteen fit on a node are seven placements, one for each node."""
+    scheduler = schedulers.placed(problem(replicas(pod("w", cpu="500m"), 100), pools=[pool("p", T8)]))
+
+    assert [each.pod_count for each in scheduler.placements] == [16] * 6 + [4]
+
+
+def test_pods_that_are_placed_are_not_placed_again() -> None:
+    """Where a reservation may be released, only pods that are left are tried another time."""
+    sold = [*offerings(0.2), offering("zone-1", "reserved", 0.001, reservation="r", left=1)]
+    given = problem(pod("a"), pools=[pool("p", instance_type("t", sold=sold))], nodes=[node("n")])
+
+    assert len(schedulers.placed(given).placements) == 1
+
+
+def test_many_pods_with_a_host_port_avoid_those_that_have_it() -> None:
+    """A claim whose pod has the port takes no other pod with it, however many are placed."""
+    first, then = (pod(name, cpu=cpu, ports=[80]) for name, cpu in (("x", "5"), ("w", "100m")))
+    scheduler = schedulers.placed(problem(replicas(first, 10), replicas(then, 10), pools=[POOL]))
+
+    assert [len(each) for each in bins(scheduler)] == [1] * 20

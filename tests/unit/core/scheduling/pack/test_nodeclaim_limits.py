@@ -130,6 +130,32 @@ def test_what_is_left_is_shared_out_as_freedom() -> None:
     assert largest == [8, 8]
 
 
+def test_a_limit_on_what_no_type_has_limits_nothing() -> None:
+    """Types without GPUs count as none of them, however many claims there are."""
+    ours = limits({"gpu": "1"}, 4, 16)
+    for claim in range(3):
+        ours.opened(claim)
+    assert not ours.may_bind()
+
+    ours.count_exactly(lambda _: [1])
+
+    assert ours.left() == {"gpu": 1}
+    assert ours.types_within(None).tolist() == [True, True]
+
+
+def test_what_a_claim_cannot_use_is_left_for_the_next() -> None:
+    """One GPU for two claims: half of it is none, so the first keeps none, and the second may have it."""
+    kinds = [instance_type("plain"), instance_type("fast", resources={"gpu": 1})]
+    ours = pool_limits([Template(0, pool("p", *kinds, limits={"gpu": "1"}), [], ("cpu",), RULES.well_known)])[
+        0
+    ]
+    for claim in (0, 1):
+        ours.opened(claim)
+    ours.count_exactly(lambda _: [0])
+
+    assert [flags.tolist() for flags in ours.allowed_types().values()] == [[True, False], [True, True]]
+
+
 def test_the_number_of_machines_is_counted_down() -> None:
     """A limit on nodes leaves one less with every claim."""
     ours = limits({"nodes": "1"}, 2)

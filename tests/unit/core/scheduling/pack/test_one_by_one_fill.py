@@ -40,6 +40,7 @@ NEAR = [affinity_term(ZONE, app="web")]
 SETTLED = [
     pod(f"z{number}", cpu="6", on={ZONE: f"zone-{number % 3 + 1}", ARCH: "amd64"}) for number in range(5)
 ]
+FULL = node("n", *(pod(f"v{n}", app="web") for n in range(5)), zone="zone-3", free={"cpu": "0"})
 UNLABELLED = NodeSelectorRequirement(key="example.com/x", operator="DoesNotExist")
 OPEN = replicas(pod("open", cpu="5"), 3)
 
@@ -217,7 +218,7 @@ def contents(scheduler: Scheduler) -> list[Counter[str]]:
         ),
         pytest.param(
             problem(
-                replicas(pod("w", app="web", cpu="500m", near=NEAR), 25),
+                replicas(pod("w", app="web", cpu="500m", near=NEAR), 40),
                 pools=[pool("p", instance_type("t2", cpu=2, memory=4), T8, limits={"cpu": "10"})],
             ),
             8,
@@ -254,6 +255,21 @@ def contents(scheduler: Scheduler) -> list[Counter[str]]:
             ),
             3,
             id="labels that no node has together",
+        ),
+        pytest.param(
+            problem(
+                [pod(f"z{n}", cpu="6", on={ZONE: f"zone-{n}", ARCH: "amd64"}) for n in (1, 2, 3)],
+                replicas(WEB, 12),
+                pools=[POOL],
+                nodes=[FULL],
+            ),
+            9,
+            id="a domain that has more pods than others have room for",
+        ),
+        pytest.param(
+            problem(SETTLED, replicas(WEB, 12), pools=[POOL], nodes=[FULL]),
+            11,
+            id="a domain that has more pods than others get",
         ),
     ],
 )

@@ -124,6 +124,7 @@ def test_claims_with_room() -> None:
         pytest.param((0, 0, 0), (1000, GIB, 1), 8, id="the best of several machines counts"),
         pytest.param((0, 0, 0), (1000, 4 * GIB, 1), 4, id="whichever that is"),
         pytest.param((4000, 0, 0), (1000, 5 * GIB, 1), 1, id="what is used already counts"),
+        pytest.param((8000, 0, 0), (0, GIB, 1), 8, id="what is used up is not wanted"),
         pytest.param((4000, 20 * GIB, 0), (1000, 0, 1), 0, id="nothing holds what is used and more"),
     ],
 )

@@ -409,3 +409,14 @@ def test_depending_on_counts() -> None:
     scheduler = fresh(given)
 
     assert [pod_data_of(scheduler, name).demands.depends_on_counts for name in "xna"] == [True, True, False]
+
+
+@pytest.mark.parametrize("keys", [pytest.param((), id="plain"), pytest.param(("app",), id="with label keys")])
+def test_a_term_without_selector_matches_no_pod(keys: tuple[str, ...]) -> None:
+    """An affinity that selects nothing is met by no pod, not even by those with equal labels."""
+    term = PodAffinityTerm(topology_key=ZONE, match_label_keys=keys)
+    there = node("n", pod("v", app="web"), zone="zone-1")
+    group = only_group(problem(pod("x", app="web", near=[term]), pools=[TWO], nodes=[there]))
+
+    assert group.counts == {"zone-1": 0, "zone-2": 0}
+    assert not group.selects("default", {"app": "web"})

@@ -26,7 +26,7 @@ NOT_A = requirement(ZONE, "NotIn", ["a"])
 
 
 def group(
-    kind: TopologyType, *, key: str = ZONE, skew: int = 1, min_domains: int = 0, **counts: int
+    kind: TopologyType, *, key: str = ZONE, skew: int = 1, min_domains: int = 1, **counts: int
 ) -> TopologyGroup:
     """Return a group of pods labelled ``app=web`` with some counts per zone."""
     spec = TopologyGroupKey(

@@ -234,15 +234,19 @@ def _room(pod_data: PodData, state: ClaimState) -> str:
         rooms = table.room[kinds, position]
         if want > rooms.max(initial=-1):
             best = table.types[kinds[int(rooms.argmax())]]
-            room = max(int(rooms.max(initial=0)), 0)
+            room = int(rooms.max(initial=0))
             wanted, has, of = _texts(name, want, room, best.capacity.get(name, 0))
             misses.append(f"wants {name} {wanted}, the most is {has} of {of} on {best.name}")
     text = "; ".join(misses)
     if not text:
         text = f"no single one of {len(kinds)} types has room for all of it: {_nearest(pod_data, state)}"
+    return f"the pod is too large for every instance type left: {text}{_hint(pod_data)}"
+
+
+def _hint(pod_data: PodData) -> str:
+    """Return what may be meant by a request for thousands of cores; nothing for any other."""
     cpu = pod_data.pod_class.requests.get(CPU, 0)
-    hint = " (is M written where m is meant?)" if cpu >= _ABSURD_CPU else ""
-    return f"the pod is too large for every instance type left: {text}{hint}"
+    return " (is M written where m is meant?)" if cpu >= _ABSURD_CPU else ""
 
 
 def _nearest(pod_data: PodData, state: ClaimState) -> str:

@@ -253,9 +253,9 @@ class AllocationTracker:
 
     def keep(self, bin_: int, device_sets: AbstractSet[int]) -> None:
         """Release the allocations of other device sets of a bin, which cannot become those any more."""
-        known = self._bins.get(bin_)
-        lost = known.keys() - device_sets if known is not None else frozenset()
-        if known is None or not lost:
+        known = self._bins.get(bin_, {})
+        lost = known.keys() - device_sets
+        if not lost:
             return
         freed = self._capacity_used.keep(bin_, device_sets)
         freed |= self._counters.keep(bin_, device_sets)

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 _NODE_DEVICE_SET: Final = 0
 _NO_BIN: Final = -1
+_NOT_BEGUN: Final = (-2, 0)
+"""Less than any search reaches."""
+
 _MAX_STEPS: Final = 10 * MAX_STEPS
 """How many devices one pod may look at for one bin, over all its device sets."""
 
@@ -260,7 +263,7 @@ class Allocator:
         found: dict[int, FoundDevices] = {}
         kept: list[Bits] = []
         left = _MAX_STEPS
-        best, reason = (-2, 0), "the devices that its claims have are out of reach"
+        best, reason = _NOT_BEGUN, "the devices that its claims have are out of reach"
         for number in sorted(masks, key=lambda each: masks[each][0]):
             _, first, whole = masks[number]
             search = DeviceSearch(

@@ -123,7 +123,7 @@ def _parts(text: str) -> _Parts:
     if match is None:
         raise ValueError(f"{text} is not a version")
     words = match[4].split(".") if match[4] else []
-    prior = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+    prior = tuple((not word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words)
     return _Parts(int(match[1]), int(match[2]), int(match[3]), not words, prior)
 
 

@@ -358,7 +358,9 @@ class EncodedProblem:
         self.axis = tuple(sorted(names))
         for each in self.classes:
             each.want = tuple([each.requests.get(name, 0) for name in self.axis])
-        wants = np.array([each.want for each in self.classes], np.int64).reshape(-1, len(self.axis))
+        wants = np.array([each.want for each in self.classes], np.int64).reshape(
+            len(self.classes), len(self.axis)
+        )
         for each, vector in zip(self.classes, wants, strict=True):
             each.vector = vector
         self.templates = [

@@ -157,7 +157,7 @@ class ResourceRatio:
         """`usual` is the usual memory per cpu of pods."""
         self._nodes = nodes
         self._rows = [axis.index(CPU), axis.index(MEMORY)]
-        self._most = np.maximum(nodes.free[self._rows].max(axis=1, initial=1), 1)[:, None]
+        self._most = nodes.free[self._rows].T.max(axis=0, initial=1)[:, None]
         self._usual = usual
         self._surplus, self._keys = self._looked_at(np.arange(nodes.count))
         self._order = np.sort(self._keys)

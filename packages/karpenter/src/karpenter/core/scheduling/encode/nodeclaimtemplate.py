@@ -308,7 +308,7 @@ class PoolOfferingTable:
 def pareto(rows: Amounts) -> Amounts:
     """Return the rows that no other row equals or exceeds everywhere, largest first."""
     kept = []
-    scale = np.maximum(rows.max(axis=0), 1) if len(rows) else 1
+    scale = rows.max(axis=0, initial=1)
     while len(rows):
         best = rows[int((rows / scale).sum(axis=1).argmax())]
         kept.append(best)

@@ -109,8 +109,6 @@ def _onto_nodes(scheduler: Scheduler, pod_data: PodData, count: int) -> int:
     caps = pod_data.host_caps(0, scheduler.nodes.count)
     if caps is not None:
         most = np.minimum(most, caps[candidates])
-    if pod_data.pod_class.volumes.claims or pod_data.pod_class.ports:
-        most = np.minimum(most, 1)
     for node, limit in zip(candidates.tolist(), most.tolist(), strict=True):
         if limit and scheduler.fits_ports(pod_data, node) and scheduler.fits_volumes(pod_data, node):
             taken = min(limit, count)
@@ -140,8 +138,7 @@ def _onto_claims_by_arrays(scheduler: Scheduler, pod_data: PodData, count: int) 
         candidates = candidates[caps[candidates] > 0]
     if not len(candidates):
         return count
-    single = pod_data.pod_class.ports or pod_data.volumes
-    if count <= _FEW or single or not scheduler.may_all_grow(len(candidates)):
+    if count <= _FEW or pod_data.pod_class.ports or not scheduler.may_all_grow(len(candidates)):
         return _one_by_one(scheduler, pod_data, count, candidates)
     return _fill_evenly(scheduler, pod_data, count, candidates, caps)
 

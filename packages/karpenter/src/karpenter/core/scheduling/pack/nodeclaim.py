@@ -22,6 +22,7 @@ As long as the largest type for every claim stays within the limits, nothing is 
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -327,21 +328,22 @@ class Narrowings:
         """Return the domains that counts allow now, whatever the state."""
         strict = self._compiled.relaxation.strict[key]
         allowed: set[str] | None = None
-        rank: dict[str, int] = {}
+        rank: Counter[str] = Counter()
         single = False
         for demand in self._by_key[key]:
             found = demand.group.allowed_domains(strict, self_selecting=demand.self_selecting)
             if found is None:  # no pod that matches yet: any one domain will do
                 single = True
-                found = {d: 0 for d in demand.group.counts if strict.allows(d)}
-            elif demand.group.kind is TopologyType.SPREAD:
-                single = True
-                for domain, count in found.items():
-                    rank[domain] = rank.get(domain, 0) + count
-            allowed = set(found) if allowed is None else allowed & found.keys()
+                names = {d for d in demand.group.counts if strict.allows(d)}
+            else:
+                names = set(found)
+                if demand.group.kind is TopologyType.SPREAD:
+                    single = True
+                    rank.update(found)
+            allowed = names if allowed is None else allowed & names
         levels: dict[int, set[str]] = {}
         for domain in allowed or ():
-            levels.setdefault(rank.get(domain, 0), set()).add(domain)
+            levels.setdefault(rank[domain], set()).add(domain)
         return _AllowedDomains(
             frozenset(allowed or ()), tuple(frozenset(levels[each]) for each in sorted(levels)), single
         )

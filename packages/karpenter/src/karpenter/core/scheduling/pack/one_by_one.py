@@ -135,10 +135,11 @@ class OneByOne:
     def place(self, count: int) -> int:
         """Place up to `count` pods; return how many are left."""
         pause, longest = 0, 1
+        first, *_ = self._candidates
         while count:
             if pause:
                 pause -= 1
-            elif count > _FEW and not self._candidates[0].has_nodes:
+            elif count > _FEW and not first.has_nodes:
                 taken = self._many.place(count)
                 self._changes += taken
                 count -= len(taken)
@@ -147,7 +148,7 @@ class OneByOne:
             if count and not self._place_one():
                 break
             count -= bool(count)
-        self._candidates[0].end_search()
+        first.end_search()
         return count
 
     def _place_one(self) -> bool:
@@ -230,7 +231,7 @@ class _Candidates:
         self._changes = changes
         """Claims that took a pod under any relaxation."""
 
-        self._read = 0
+        self._read = len(changes)
         self._nodes = scheduler.nodes_for(pod_data) if scheduler.nodes.count else _NONE
         self._rows: dict[int, _ClaimQueue] = {}
         self._seen = 0
@@ -249,6 +250,7 @@ class _Candidates:
         if not len(self._nodes):
             return False
         scheduler, pod_data = self._scheduler, self._pod_data
+        want = pod_data.pod_class.want
         kinds = scheduler.node_groups.of[self._nodes]
         permitted = np.zeros(len(scheduler.node_groups.all), bool)
         for number in np.unique(kinds).tolist():
@@ -261,9 +263,7 @@ class _Candidates:
                 scheduler.put_on_node(pod_data, node)
                 found = True
                 break
-            if scheduler.lacks_devices(pod_data, node) or not scheduler.nodes.fits(
-                node, pod_data.pod_class.want
-            ):
+            if scheduler.lacks_devices(pod_data, node) or not scheduler.nodes.fits(node, want):
                 full.append(position)
         if full:
             self._nodes = np.delete(self._nodes, full)
@@ -274,16 +274,16 @@ class _Candidates:
         self._search.end()
 
     def _onto_claim(self) -> bool:
-        if not self._search.gave_up:
-            found = self._search.find()
-            if found is not None:
-                self._scheduler.put_on_claim(self._pod_data, *found)
-                self._changes.append(found[0])
-                return True
+        return self._onto_claim_by_search() or (self._search.gave_up and self._onto_claim_by_arrays())
+
+    def _onto_claim_by_search(self) -> bool:
+        found = None if self._search.gave_up else self._search.find()
+        if found is None:
             self._search.end()
-            if not self._search.gave_up:
-                return False
-        return self._onto_claim_by_arrays()
+            return False
+        self._scheduler.put_on_claim(self._pod_data, *found)
+        self._changes.append(found[0])
+        return True
 
     def _onto_claim_by_arrays(self) -> bool:
         scheduler, pod_data = self._scheduler, self._pod_data
@@ -394,7 +394,7 @@ def _level(held: NDArray[np.int64], most: NDArray[np.int64], count: int) -> int:
     """Return the highest level to which `count` pods raise all that can take more."""
     low, high = int(held.min()), int(held.max()) + count
     while low < high:
-        middle = (low + high + 1) // 2
+        middle = high - (high - low) // 2
         if int(np.clip(middle - held, 0, most).sum()) <= count:
             low = middle
         else:
@@ -513,7 +513,7 @@ class ClaimFill:
         assert self._spread is not None
         counts = np.array([self._spread.counts[name] for name in self._places()], np.int64)
         given = np.zeros(len(held), np.int64)
-        if len(counts) < max(self._spread.spec.min_domains, 1):
+        if len(counts) < self._spread.spec.min_domains:
             return given
         room = np.bincount(domain[domain >= 0], most[domain >= 0], len(counts)).astype(np.int64)
         missing = np.maximum((counts + room).min() - counts, 0)  # until the first domain is full

@@ -65,8 +65,14 @@ _MOST_REFUSALS: Final = 16
 _PASSED_OVER: Final = 32
 """After this many classes without, claims are asked one after the other again."""
 
+_NOTHING_BOUGHT: Final[tuple[int, NDArray[np.int64]]] = (0, np.zeros(0, np.int64))
 _FEW: Final = 4
 """Up to this many claims, writing them into the arrays one after the other is faster than all at once."""
+
+
+def _goes_on() -> bool:
+    """Whether a search is to stop that nothing stops."""
+    return False
 
 
 class Claims:
@@ -311,9 +317,8 @@ class Scheduler:
         self.states = ClaimStates(encoded.well_known)
         self.claims = Claims(len(encoded.axis))
         self.search_limit = SearchLimit()
-        self._nothing = (0,) * len(encoded.axis)
         self.placements = PodPlacements()
-        self.bought: tuple[int, NDArray[np.int64]] = (0, np.zeros(0, np.int64))
+        self.bought = _NOTHING_BOUGHT
         """The offering of every claim, and after how many placements that was."""
 
         self.least: dict[int, dict[str, int]] = {}
@@ -333,7 +338,7 @@ class Scheduler:
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}
         self._topology_counts = TopologyCounts(self.topology, problem.nodes)
         self._narrowings: dict[int, Narrowings] = {}
-        self.stop = problem.options.stop or (lambda: False)
+        self.stop = problem.options.stop or _goes_on
         self.is_complete = True
         """Whether every pod was considered."""
 
@@ -436,10 +441,9 @@ class Scheduler:
         changed = state is not self.claims.states[claim]
         self.claims.take(claim, state, pod_data.pod_class.want, count)
         if self.devices is not None:
-            total = self.claims.total(claim, self._nothing, 0)
-            self.devices.put(pod_data.pod_class, self.nodes.count + claim, state, total)
+            self.devices.put(pod_data.pod_class, self.nodes.count + claim, state, self.claims.totals[claim])
         if state.template.reserves:
-            bits = self.within_limits(claim, state, self.claims.total(claim, pod_data.pod_class.want, 0))
+            bits = self.within_limits(claim, state, self.claims.totals[claim])
             found = self.reservations.obtainable(claim, state.template, bits)
             self.reservations.hold(claim, found or frozenset())
         if state.template.number not in self._unrestricted:
@@ -519,8 +523,8 @@ class Scheduler:
         return taken
 
     def counts_claims(self, template: Template) -> bool:
-        """Whether a new claim of a template may leave too little for the next: of limits or of devices."""
-        return self.devices is not None or not self.may_open(template) or self.needs_exact_check(template)
+        """Whether a new claim of a template may leave too little for the next, of limits or reservations."""
+        return not self.may_open(template) or self.needs_exact_check(template)
 
     def needs_exact_check(self, template: Template) -> bool:
         """Whether limits, minValues or reservations are checked for each pod on a claim of a template."""
@@ -554,7 +558,7 @@ class Scheduler:
     def _counted_types(self, claim: int) -> list[int]:
         """Return the types by which a claim counts against the limits of its NodePool."""
         state = self.claims.states[claim]
-        total = self.claims.total(claim, self._nothing, 0)
+        total = self.claims.totals[claim]
         if not self.needs_exact_check(state.template):
             return [state.cheapest(total)]
         bits = self.within_limits(claim, state, total)
@@ -606,9 +610,9 @@ class Scheduler:
         if not bits:
             # In strict mode a pod waits for reserved capacity instead of falling back to on-demand in the
             # same run.
-            if template.reserves and self.reservations.strict:
+            if template.reserves:
                 fine = self.within_limits(None, state, pod_data.pod_class.want)
-                self.must_wait |= bool(fine) and self.reservations.obtainable(None, template, fine) is None
+                self.must_wait |= self.reservations.obtainable(None, template, fine) is None
             return None
         found = distinct_values(template, bits)
         if not violates_min_values(found, template.min_values):

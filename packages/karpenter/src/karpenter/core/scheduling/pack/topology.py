@@ -155,7 +155,7 @@ class Topology:
             spread.max_skew,
             # Without minDomains the constraint behaves as if it were 1:
             # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
-            spread.min_domains or 0,
+            spread.min_domains or 1,
             spread_node_filter(pod.spec, spread, terms),
         )
 

@@ -57,7 +57,7 @@ class TopologyGroupKey(msgspec.Struct, frozen=True):
 
     selector: Selector
     max_skew: int = 0
-    min_domains: int = 0
+    min_domains: int = 1
     filter: NodeFilter = NodeFilter()
 
 
@@ -138,7 +138,7 @@ class TopologyGroup:
         """Return the pods of the emptiest domain, to which the others are compared."""
         # With fewer domains than minDomains the global minimum counts as 0:
         # https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/
-        return min(counts) if len(counts) >= max(self.spec.min_domains, 1) else 0
+        return min(counts) if len(counts) >= self.spec.min_domains else 0
 
     def _level(self, mine: dict[str, int], *, self_selecting: bool) -> dict[str, int]:
         # maxSkew compares with the domain that has the fewest matching pods. A pod that its own selector
