@@ -8,7 +8,6 @@ find the little that is not, and with tens of thousands of objects that is a ten
 from __future__ import annotations
 
 import gc
-
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 

@@ -46,6 +46,9 @@ class Tracker:
         self._structures: dict[tuple[Any, ...], Set] = {}
         """What creators own, by the structure of what they create."""
 
+        self._updates: dict[bytes, owners.OwnedAfter] = {}
+        """What managers own after an update, by what they owned before and what it changed."""
+
     def shape(self, resource: APIResource) -> Shape:
         """Return how objects of a kind are taken apart."""
         if resource.custom:
@@ -79,10 +82,10 @@ class Tracker:
         """Note who changed what."""
         write = self._write(resource, UPDATE, author)
         try:
-            found = owners.after_update(value, before, write)
+            found = owners.after_update(value, before, write, self._updates)
         except BadEntries:
             value["metadata"].pop("managedFields", None)
-            found = owners.after_update(value, before, write)
+            found = owners.after_update(value, before, write, self._updates)
         if found is not None:
             _set(value, found)
 
