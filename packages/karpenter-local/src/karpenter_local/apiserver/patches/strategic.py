@@ -33,9 +33,7 @@ def apply(value: dict[str, Any], patch: dict[str, Any], definition: TypeDefiniti
     return _merge(value, patch, definition)
 
 
-def _merge(
-    value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition | None
-) -> dict[str, Any]:
+def _merge(value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition | None) -> dict[str, Any]:
     """Do the same for a patch without directives, as nearly all are."""
     changed = dict(value)
     fields = definition.fields if definition is not None else {}

@@ -105,10 +105,15 @@ def _struct(  # noqa: PLR0917  the last two are there for speed alone
             value[key] = read
         if not read and field.empty == "o" and read is not None:
             del value[key]
+    if definition.kept:
+        _keep_empty(value, definition)
+    return value
+
+
+def _keep_empty(value: dict[str, Any], definition: TypeDefinition) -> None:
     for field in definition.kept:
         if value.get(field.name) is None:
             value[field.name] = _empty(field)
-    return value
 
 
 def _wrong(value: Any, type_: FieldType | str, where: Any, definition: TypeDefinition) -> Mismatch:
