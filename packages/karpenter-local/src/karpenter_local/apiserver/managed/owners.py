@@ -109,7 +109,9 @@ def after_update(
     # What is stored is in order; a client may have sent it back in another.
     in_order = not given or given is was or encode(given) == encode(was)
     managers = entries.read(given or was, in_order=in_order)
-    found = compare(_bare(before), _bare(value), write.shape)
+    # Where the list is the same, comparing leaves it out anyway.
+    apart = given is not was
+    found = compare(_bare(before) if apart else before, _bare(value) if apart else value, write.shape)
     held = [other.fields for other in managers.values()]
     changes = (found.added, found.modified, found.removed)
     question = encode((write.key, write.ignored, list(managers), held, changes))
