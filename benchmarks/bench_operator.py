@@ -1,7 +1,7 @@
 """
 The operator beside its cluster, over HTTP: how fast pods that wait get machines, and what holding them costs.
 
-Three cases. In the first a thousand pods wait when the first NodePool appears (or as many as ``--pods`` says):
+Three cases. In the first a thousand pods, or as many as ``--pods`` says, wait when a NodePool appears:
 half of them small, half large, as in the scale-out that Karpenter's own gate is about, with machines that
 take a second to launch. In the second an operator starts on a cluster of a thousand nodes and twenty thousand
 pods. In the third nothing happens there any longer.
