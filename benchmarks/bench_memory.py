@@ -61,8 +61,11 @@ class MemorySample(NamedTuple):
 def suite(minutes: float | None = None) -> Table:
     """Return the curve of a run."""
     lasting = float(os.environ.get("MINUTES", MINUTES)) if minutes is None else minutes
-    with cluster_process(load=load_crowd, controllers=False) as where, operator_process(where) as ours:
-        replaced, samples = asyncio.run(_run(where, ours, lasting * 60))
+    with (
+        cluster_process(load=load_crowd, controllers=False) as cluster,
+        operator_process(cluster.kubeconfig) as ours,
+    ):
+        replaced, samples = asyncio.run(_run(cluster.kubeconfig, ours, lasting * 60))
     shown = [samples[number * (len(samples) - 1) // _ROWS] for number in range(_ROWS + 1)]
     rows = [(f"{shown[0].at / 60:.1f} min", size(shown[0].resident), "-")]
     for before, each in pairwise(shown):

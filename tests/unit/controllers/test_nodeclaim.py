@@ -157,6 +157,8 @@ def test_marks() -> None:
     found = NodeClaimDisruption(shell.store, shell.performer, Sky(drift="ImageDrift"), Market(), shell.clock)  # type: ignore[arg-type]
     assert wakes(found, pool()) == ["claim-1", "young"]
     assert wakes(found, OTHER) == ["other"]
+    assert wakes(found, complete(), launched(Registered="True")) == ["claim-1"]
+    assert wakes(found, launched(Registered="True"), launched(Registered="Unknown")) == []
     assert wakes(found, CLASS) == []
 
     asyncio.run(found.reconcile("claim-1"))

@@ -14,6 +14,7 @@ from karpenter.api.pod import (
     ResourceRequirements,
 )
 from karpenter.base.quantity import QuantityError
+from karpenter.core.model import resources
 from karpenter.core.model.resources import (
     add,
     fits,
@@ -320,6 +321,38 @@ def test_an_ordinary_init_container_is_never_resized() -> None:
     subject = Pod(spec=PodSpec(init_containers=(box("init", cpu="1"),)), status=status)
 
     assert pod_requests(subject) == {"cpu": 1000, "pods": 1}
+
+
+def test_pods_that_share_containers_are_counted_apart() -> None:
+    """Requests are remembered by the containers that pods share; overhead and pod level still count."""
+    shared = (box(cpu="1"),)
+    subjects = (
+        Pod(spec=PodSpec(containers=shared)),
+        Pod(spec=PodSpec(containers=shared, overhead={"cpu": "1"})),
+        Pod(spec=PodSpec(containers=shared, resources=ResourceRequirements(requests={"cpu": "4"}))),
+        Pod(spec=PodSpec(containers=shared)),
+    )
+
+    assert [pod_requests(each)["cpu"] for each in subjects] == [1000, 2000, 4000, 1000]
+
+
+def test_an_answer_belongs_to_who_asked() -> None:
+    """What is done to one answer does not change the next."""
+    subject = pod(box(cpu="1"))
+    pod_requests(subject)["cpu"] = 0
+
+    assert pod_requests(subject)["cpu"] == 1000
+
+
+def test_few_requests_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of requests does not grow with the number of pods."""
+    monkeypatch.setattr(resources, "_MOST_REQUESTS", 2)
+    monkeypatch.setattr(resources, "_REQUESTS", {})
+    subjects = [pod(box(cpu="1")) for _ in range(5)]
+    for each in subjects:
+        pod_requests(each)
+
+    assert len(resources._REQUESTS) <= 2
 
 
 def test_a_bad_request_names_its_container() -> None:

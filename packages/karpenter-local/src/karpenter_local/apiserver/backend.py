@@ -163,7 +163,9 @@ class Backend:
             touched = None
         if call.resource.custom:
             stored = self.version(self.kept(call.resource))
-            return custom.custom(call, self.version(call.resource), stored, value, repeated, touched)
+            version = self.version(call.resource)
+            shared = before if touched is not None else None
+            return custom.custom(call, version, stored, value, repeated, touched, shared)
         return incoming.built_in(call, value, repeated, touched, before if touched is not None else None)
 
     def configuration(

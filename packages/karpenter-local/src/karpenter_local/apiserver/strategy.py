@@ -48,6 +48,10 @@ class Strategy:
         if self._fill is not None:
             self._fill(value)
 
+    def default_status(self, value: Object) -> None:
+        """Fill in an object whose status is written; all else is replaced by what is stored."""
+        self.default(value)
+
     def check_open(self, backend: Backend, resource: APIResource) -> None:
         """Refuse new objects of a kind that is on its way out."""
 

@@ -104,7 +104,7 @@ def update(  # noqa: PLR0917  the last is there for speed alone
     metadata.check_namespace(resource, meta, old.namespace)
     _check_preconditions(resource, meta, before["metadata"], strategy.unconditional_update, intent)
     metadata.for_update(meta, before["metadata"])
-    strategy.default(value)
+    (strategy.default_status if intent.subresource == "status" else strategy.default)(value)
     if intent.subresource == "finalize":
         value = {**before, "metadata": {**meta}, "spec": value.get("spec") or {}}
         wrong = list(rules.update(resource, value, before))

@@ -1,7 +1,7 @@
 """
 A sandbox and an operator as processes of their own that talk over HTTP with TLS on loopback.
 
-Memory and processor time of the operator are what the operating system says of its process.
+Memory and processor time are what the operating system says of each process.
 """
 
 from __future__ import annotations
@@ -53,6 +53,31 @@ class ProcessUsage(NamedTuple):
     """The memory in bytes that it holds."""
 
 
+def usage_of(pid: int) -> ProcessUsage:
+    """Return what a process has used so far."""
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
+    )
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return ProcessUsage(
+        cpu=ticks / os.sysconf("SC_CLK_TCK"),
+        most=int(status["VmHWM"].split()[0]) * _KIB,
+        now=int(status["VmRSS"].split()[0]) * _KIB,
+    )
+
+
+class ClusterSubprocess(NamedTuple):
+    """An embedded cluster in a process of its own."""
+
+    kubeconfig: Path
+    pid: int
+
+    def usage(self) -> ProcessUsage:
+        """Return what the process has used so far."""
+        return usage_of(self.pid)
+
+
 class OperatorSubprocess:
     """An operator in a process of its own."""
 
@@ -63,17 +88,7 @@ class OperatorSubprocess:
 
     def usage(self) -> ProcessUsage:
         """Return what the process has used so far."""
-        pid = self._process.pid
-        status = dict(
-            line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
-        )
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        return ProcessUsage(
-            cpu=ticks / os.sysconf("SC_CLK_TCK"),
-            most=int(status["VmHWM"].split()[0]) * _KIB,
-            now=int(status["VmRSS"].split()[0]) * _KIB,
-        )
+        return usage_of(self._process.pid)
 
     async def until_leading(self) -> float:
         """Wait until it leads and has seen everything; return seconds since its start."""
@@ -93,9 +108,9 @@ class OperatorSubprocess:
 
 
 @contextmanager
-def cluster_process(*, load: Load | None = None, controllers: bool = True) -> Iterator[Path]:
+def cluster_process(*, load: Load | None = None, controllers: bool = True) -> Iterator[ClusterSubprocess]:
     """
-    Run an embedded cluster, and yield its kubeconfig.
+    Run an embedded cluster.
 
     Without `controllers` it is an API server with what `load` has put there: nothing moves by itself.
     """
@@ -107,7 +122,8 @@ def cluster_process(*, load: Load | None = None, controllers: bool = True) -> It
         with TemporaryDirectory() as folder:
             config = Path(folder) / "kubeconfig"
             config.write_text(ours.recv(), encoding="utf-8")
-            yield config
+            assert process.pid is not None
+            yield ClusterSubprocess(config, process.pid)
     finally:
         process.terminate()
         process.join()

@@ -27,7 +27,11 @@ from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
-from karpenter.core.lifecycle.disruption_conditions import disruption_conditions, instance_type_found_at
+from karpenter.core.lifecycle.disruption_conditions import (
+    disruption_conditions,
+    disruption_inputs,
+    instance_type_found_at,
+)
 from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.lifecycle.garbagecollection import (
     FIRST_PERIOD,
@@ -171,10 +175,12 @@ class NodeClaimDisruption:
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the NodeClaims to reconcile after an event."""
-        del before
         item = event.object
         if isinstance(item, NodeClaim):
-            yield item.name
+            # Of the writes that bring a claim from its creation to a node, most are about its progress.
+            known = before if isinstance(event, ObjectUpdated) and isinstance(before, NodeClaim) else None
+            if known is None or disruption_inputs(known) != disruption_inputs(item):
+                yield item.name
         elif isinstance(item, NodePool):
             for claim in self._store.view().claims.values():
                 if claim.metadata.labels.get(NODEPOOL) == item.name:

@@ -321,6 +321,10 @@ class Client:
         request = rest.create(target, body, namespace=namespace, manager=self._manager, dry_run=dry_run)
         return await self._ask(target, request)
 
+    async def record(self, kind: Kind[Any], body: Body, *, namespace: str = "") -> None:
+        """Create an object whose stored form is of no interest; the answer is not read."""
+        await self.send(rest.create(target_of(kind), body, namespace=namespace, manager=self._manager))
+
     async def replace(
         self, target: Target[Plain], body: Plain, *, subresource: str = "", dry_run: bool = False
     ) -> Plain:

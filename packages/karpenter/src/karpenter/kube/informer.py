@@ -139,13 +139,17 @@ class IndexedStore(Generic[T]):
     def put(self, key: str, item: T, stamp: ObjectVersion) -> T | None:
         """Hold `item` and return what was held before."""
         before = self._objects.get(key)
-        if before is not None:
-            self._unindex(key, before)
         self._objects[key] = item
         self._stamps[key] = stamp
         for name, indexer in self._indexers.items():
-            for value in indexer(item):
-                self._indexes[name].setdefault(value, {})[key] = None
+            index, values = self._indexes[name], indexer(item)
+            if before is not None:
+                was = indexer(before)
+                if was == values:
+                    continue  # most changes move an object in no index
+                _unindex(index, key, was)
+            for value in values:
+                index.setdefault(value, {})[key] = None
         return before
 
     def remove(self, key: str) -> T | None:
@@ -153,17 +157,17 @@ class IndexedStore(Generic[T]):
         before = self._objects.pop(key, None)
         self._stamps.pop(key, None)
         if before is not None:
-            self._unindex(key, before)
+            for name, indexer in self._indexers.items():
+                _unindex(self._indexes[name], key, indexer(before))
         return before
 
-    def _unindex(self, key: str, item: T) -> None:
-        for name, indexer in self._indexers.items():
-            index = self._indexes[name]
-            for value in indexer(item):
-                keys = index.get(value, {})
-                keys.pop(key, None)
-                if not keys:
-                    index.pop(value, None)
+
+def _unindex(index: dict[str, dict[str, None]], key: str, values: Iterable[str]) -> None:
+    for value in values:
+        keys = index.get(value, {})
+        keys.pop(key, None)
+        if not keys:
+            index.pop(value, None)
 
 
 def share(new: object, old: object, beside: object = None) -> bool:
@@ -182,7 +186,10 @@ def share(new: object, old: object, beside: object = None) -> bool:
     for name, mine, other, side in zip(names, read(new), read(old), sides, strict=False):
         if mine is other:
             continue
-        shared = _shared(mine, other, side)
+        if type(mine) is str:  # names, uids and versions: most of what is not the same value already
+            shared = other if mine == other else side if mine == side else mine
+        else:
+            shared = _shared(mine, other, side)
         if shared is not other:
             same = False
         if shared is not mine:
@@ -319,8 +326,8 @@ class Cache(Generic[H]):
     def observe(self, item: Any) -> None:
         """Apply the server's reply to a write of ours, without waiting for its watch event."""
         which = self._target.identify(item)
-        held = which.key in self.store
-        if self._is_newer_than_held(which) if held else is_after(which.version, self.progress):
+        stamp = self.store.stamp(which.key)
+        if is_after(which.version, self.progress if stamp is None else stamp.version):
             if len(self.written) > MAX_WRITTEN:
                 self.written.clear()  # the watch is far behind, or the server tells another version
             self.written.add((which.uid, which.version))
@@ -331,21 +338,19 @@ class Cache(Generic[H]):
         if is_after(version, self.progress):
             self.progress = version
 
-    def _is_newer_than_held(self, which: ObjectIdentity) -> bool:
-        stamp = self.store.stamp(which.key)
-        return stamp is None or is_after(which.version, stamp.version)
-
     def _is_new(self, which: ObjectIdentity) -> bool:
         """An old event about an object that is not in the store is from before its deletion."""
-        if which.key in self.store:
-            return self._is_newer_than_held(which)
+        stamp = self.store.stamp(which.key)
+        if stamp is not None:
+            return is_after(which.version, stamp.version)
         return not _surely_after(self.progress, which.version)
 
     def _ahead_of(self, stamp: ObjectVersion, version: str) -> bool:
         return _surely_after(stamp.version, version) and _surely_after(stamp.version, self.progress)
 
     def _put(self, which: ObjectIdentity, item: Any) -> None:
-        stamp = self.store.stamp(which.key)
+        key = which.key
+        stamp = self.store.stamp(key)
         # A list and a watch may tell of one version twice, and our own write is seen before the watch tells
         # of it:
         # https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
@@ -355,11 +360,11 @@ class Cache(Generic[H]):
         # Another uid under the same name is another object, created after the first was deleted:
         # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
         if stamp is not None and (kept is None or stamp.uid != which.uid):
-            self._remove(which.key)
+            self._remove(key)
         if kept is not None:
-            self._share(which.key, self._target.family(item), kept)
-            before = self.store.put(which.key, kept, ObjectVersion(which.uid, which.version))
-            self._notify(InformerUpdate(which.key, kept, before))
+            self._share(key, self._target.family(item), kept)
+            before = self.store.put(key, kept, ObjectVersion(which.uid, which.version))
+            self._notify(InformerUpdate(key, kept, before))
 
     def _share(self, key: str, family: str, kept: H) -> None:
         """Share memory with an object of the same owner, and with the version before."""

@@ -171,7 +171,7 @@ class Recorder:
             return
         body = self._event(occurrence, when)
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
-        await self._client.create(Event, body, namespace=namespace)
+        await self._client.record(Event, body, namespace=namespace)
         self._sent[key] = _Sent(namespace, name)
         if len(self._sent) > MAX_SENT:
             self._sent.popitem(last=False)

@@ -82,7 +82,7 @@ def test_an_update_takes_over_what_it_changed() -> None:
     before = applied(thing(), "a", size=1, color="red")
     after = {**before, "spec": {"size": 2, "color": "red"}}
 
-    entries = after_update(after, before, writing("b", UPDATE))
+    entries = after_update(after, before, writing("b", UPDATE), {})
 
     assert entries is not None
     assert owned(entries, "a") == {"f:spec": {"f:color": {}}}
@@ -178,7 +178,7 @@ def test_a_client_may_forget_all_owners() -> None:
     before = applied(thing(), "a", size=1)
     after = {**before, "metadata": {**before["metadata"], "managedFields": [{}]}}
 
-    assert after_update(after, before, writing("b", UPDATE)) == []
+    assert after_update(after, before, writing("b", UPDATE), {}) == []
 
 
 def test_old_updaters_are_merged() -> None:
@@ -190,7 +190,7 @@ def test_old_updaters_are_merged() -> None:
             **before,
             "spec": {**before["spec"], "parts": [*before["spec"].get("parts", ()), {"name": f"p{number}"}]},
         }
-        entries = after_update(value, before, writing(f"m{number:02}", UPDATE, now=f"{number:02}"))
+        entries = after_update(value, before, writing(f"m{number:02}", UPDATE, now=f"{number:02}"), {})
         value["metadata"] = {**value["metadata"], "managedFields": entries}
 
     names = [entry["manager"] for entry in value["metadata"]["managedFields"] if entry["operation"] == UPDATE]

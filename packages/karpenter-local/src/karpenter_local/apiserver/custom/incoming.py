@@ -32,12 +32,13 @@ def custom(  # noqa: PLR0917  all of them describe one body
     value: Object,
     repeated: Sequence[str],
     touched: Collection[str] | None = None,
+    before: Object | None = None,
 ) -> tuple[Object, list[str]]:
     """
     Return a body of a custom kind as it is stored, and warnings about it.
 
     Of a patch of the status, nothing is looked at but the fields that it has `touched`: whatever the rest is,
-    it stays as it is stored.
+    it stays as it is stored. So is what the metadata share with those of `before`.
     """
     mode = validation_mode(call)
     _check_kind(call, value)
@@ -45,7 +46,7 @@ def custom(  # noqa: PLR0917  all of them describe one body
     if touched is not None and call.subresource == "status":
         rest = {key: part for key, part in value.items() if key not in touched and key not in _HEAD}
         value = {key: part for key, part in value.items() if key not in rest}
-    found = _metadata(version, value) if not rest or "metadata" in (touched or ()) else ()
+    found = _metadata(version, value, before) if not rest or "metadata" in (touched or ()) else ()
     value, unknown = prune_unknown_fields(version.schema, value)
     sentences = [*repeated, *(f'unknown field "{path}"' for path in (*found, *unknown))]
     warn_or_refuse(version.resource, mode, sentences)
@@ -100,7 +101,7 @@ def _check_kind(call: RequestInfo, value: Object) -> None:
         )
 
 
-def _metadata(version: Version, value: Object) -> list[str]:
+def _metadata(version: Version, value: Object, before: Object | None = None) -> list[str]:
     meta = value.get("metadata")
     if meta is None:
         value["metadata"] = {}
@@ -110,6 +111,8 @@ def _metadata(version: Version, value: Object) -> list[str]:
         why = f"json: cannot unmarshal {got} into Go struct field .metadata of type v1.ObjectMeta"
         raise unfit(version.resource, why)
     try:
-        return [f"metadata.{path}" for path in conform(meta, built_in_types().definition(_META))]
+        kept = None if before is None else before["metadata"]
+        found = conform(meta, built_in_types().definition(_META), before=kept)
+        return [f"metadata.{path}" for path in found]
     except Mismatch as error:
         raise unfit(version.resource, str(error)) from None

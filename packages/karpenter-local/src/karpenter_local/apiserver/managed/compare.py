@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 _ABSENT: Any = object()
 _CONTAINERS: dict[str, type] = {"map": dict, "list": list}
+_NESTED = frozenset({dict, list})
+_MOST_FLAT = 1024
+_FLAT: dict[tuple[str, ...], Set] = {}
+"""The fields of maps of plain values, by their names; sets are never changed."""
+
 _NUMBERS = frozenset({bool, int, float})
 """Types whose values may be equal across types."""
 
@@ -48,6 +53,9 @@ def _value(before: Any, after: Any, shape: Shape, key: str, into: Comparison) ->
     """Compare one field; `into` is the parent's comparison, and `key` the element to put there."""
     if before is after or (before == after and type(before) not in _NUMBERS):
         return  # most of an object, whatever is done to it
+    if before is _ABSENT and type(after) is dict and (added := _flat(after, shape)) is not None:
+        into.added[key] = added
+        return
     walk = _walker(before, after, shape)
     if walk is not None:
         below = Comparison()
@@ -65,6 +73,22 @@ def _value(before: Any, after: Any, shape: Shape, key: str, into: Comparison) ->
         into.removed[key] = {}
     elif before != after or isinstance(before, bool) != isinstance(after, bool):
         into.modified[key] = {}
+
+
+def _flat(value: dict[str, Any], shape: Shape) -> Set | None:
+    """Return what a new map has if it holds nothing but plain values, as conditions do; else None."""
+    if shape.kind != "map" or not value:
+        return None
+    for part in value.values():
+        if type(part) in _NESTED:
+            return None
+    names = tuple(value)
+    found = _FLAT.get(names)
+    if found is None:
+        if len(_FLAT) >= _MOST_FLAT:
+            _FLAT.clear()
+        found = _FLAT[names] = {SELF: {}, **{f"f:{name}": {} for name in names}}
+    return found
 
 
 def _walker(before: Any, after: Any, shape: Shape) -> Callable[[Any, Any, Shape, Comparison], None] | None:

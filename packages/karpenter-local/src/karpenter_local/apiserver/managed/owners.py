@@ -47,6 +47,8 @@ _NEVER_OWNED: Set = {
 # Owns the fields of objects from before their first apply:
 # https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply
 BEFORE_APPLY = "before-first-apply"
+_MOST_KNOWN = 2048
+"""Updates whose outcome is kept at a time."""
 
 
 class Conflicts(Exception):  # noqa: N818  what the API calls them
@@ -90,8 +92,14 @@ def after_create(value: Object, fields: Set, write: Write) -> list[Any]:
     return entries.write(managers)
 
 
-def after_update(value: Object, before: Object, write: Write) -> list[Any] | None:
-    """Return the managed fields after an update; None leaves an object without any as it is."""
+def after_update(
+    value: Object, before: Object, write: Write, known: dict[bytes, OwnedAfter]
+) -> list[Any] | None:
+    """
+    Return the managed fields after an update; None leaves an object without any as it is.
+
+    Objects of one owner go through the same updates, so what the managers own afterwards is kept in `known`.
+    """
     given = value["metadata"].get("managedFields")
     was = before["metadata"].get("managedFields")
     if _is_reset(given):
@@ -101,16 +109,47 @@ def after_update(value: Object, before: Object, write: Write) -> list[Any] | Non
     # What is stored is in order; a client may have sent it back in another.
     in_order = not given or given is was or encode(given) == encode(was)
     managers = entries.read(given or was, in_order=in_order)
-    found = compare(_bare(before), _bare(value), write.shape)
+    # Where the list is the same, comparing leaves it out anyway.
+    apart = given is not was
+    found = compare(_bare(before) if apart else before, _bare(value) if apart else value, write.shape)
+    held = [other.fields for other in managers.values()]
+    changes = (found.added, found.modified, found.removed)
+    question = encode((write.key, write.ignored, list(managers), held, changes))
+    after = known.get(question)
+    if after is None:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        after = known[question] = _owned_after(managers, found, write)
+    for key, fields in after.fields.items():
+        other = managers.setdefault(key, Managed({}))
+        other.fields = other.in_order = fields
+    if after.took:
+        managers[write.key].time = write.now
+    return entries.write(managers)
+
+
+class OwnedAfter(msgspec.Struct, frozen=True):
+    """What each manager owns after an update, in order, and whether the writer took any of it."""
+
+    fields: dict[Key, Set]
+    took: bool
+
+
+def _owned_after(managers: Managers, found: Comparison, write: Write) -> OwnedAfter:
     touched = write.own(found.touched)
+    owned: dict[Key, Set] = {}
     for key, other in managers.items():
         left = other.fields if key == write.key else sets.difference(other.fields, touched)
-        other.fields = sets.difference(left, found.removed)
+        owned[key] = sets.difference(left, found.removed)
     if touched:
-        mine = managers.setdefault(write.key, Managed({}))
-        mine.fields = sets.union(mine.fields, touched)
-        mine.time = write.now
-    return entries.write(managers)
+        owned[write.key] = sets.union(owned.get(write.key, {}), touched)
+    return OwnedAfter(
+        {
+            key: fields if key in managers and fields is managers[key].in_order else sets.ordered(fields)
+            for key, fields in owned.items()
+        },
+        bool(touched),
+    )
 
 
 class Applied:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _encode = msgspec.json.Encoder(order="sorted").encode
+_MOST_ELEMENTS = 256
 
 
 class Shape:
@@ -94,6 +95,8 @@ class Items(Shape):
         self._inner = inner
         self.keys = tuple(sorted(keys))
         self._defaults = defaults
+        self._elements: dict[str, str] = {}
+        """Path elements of items with a single key, by its value: there are few types of conditions."""
 
     @property
     def item(self) -> Shape:
@@ -104,6 +107,15 @@ class Items(Shape):
         """Return the item's keys."""
         if not isinstance(item, dict):
             return f"v:{_encode(item).decode()}"
+        name = item.get(self.keys[0]) if len(self.keys) == 1 else None
+        if type(name) is str and (known := self._elements.get(name)) is not None:
+            return known
+        element = self._element(item)
+        if type(name) is str and len(self._elements) < _MOST_ELEMENTS:
+            self._elements[name] = element
+        return element
+
+    def _element(self, item: dict[str, Any]) -> str:
         found = {}
         for key in self.keys:
             value = item.get(key, self._defaults.get(key))

@@ -46,6 +46,12 @@ class Tracker:
         self._structures: dict[tuple[Any, ...], Set] = {}
         """What creators own, by the structure of what they create."""
 
+        self._writes: dict[tuple[Any, ...], owners.Write] = {}
+        """The last write of each author to each kind: many are made in one second."""
+
+        self._updates: dict[bytes, owners.OwnedAfter] = {}
+        """What managers own after an update, by what they owned before and what it changed."""
+
     def shape(self, resource: APIResource) -> Shape:
         """Return how objects of a kind are taken apart."""
         if resource.custom:
@@ -79,10 +85,10 @@ class Tracker:
         """Note who changed what."""
         write = self._write(resource, UPDATE, author)
         try:
-            found = owners.after_update(value, before, write)
+            found = owners.after_update(value, before, write, self._updates)
         except BadEntries:
             value["metadata"].pop("managedFields", None)
-            found = owners.after_update(value, before, write)
+            found = owners.after_update(value, before, write, self._updates)
         if found is not None:
             _set(value, found)
 
@@ -93,12 +99,21 @@ class Tracker:
         return owners.apply(live, given, self._write(resource, APPLY, author), force=force)
 
     def _write(self, resource: APIResource, operation: str, author: Author) -> owners.Write:
-        return owners.Write(
+        question = (operation, author, resource.group, resource.version, resource.plural)
+        known = None if resource.custom else self._writes.get(question)
+        now = self._now()
+        if known is not None and known.now == now:
+            return known
+        made = owners.Write(
             key=Key(operation, author.manager, author.version, author.subresource),
-            now=self._now(),
+            now=now,
             shape=self.shape(resource),
             ignored=ignored_fields(resource, author.subresource),
         )
+        if len(self._writes) >= _MOST_STRUCTURES:
+            self._writes.clear()
+        self._writes[question] = made
+        return made
 
 
 def structure(value: Any) -> Any:

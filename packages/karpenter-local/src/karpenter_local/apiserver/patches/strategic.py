@@ -11,8 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karpenter_local.apiserver import errors
+from karpenter_local.apiserver.entry import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karpenter_local.apiserver.schema.types import TypeDefinition, TypeField
 
 # The directives of a strategic merge patch:
@@ -25,7 +28,35 @@ _ORDER = "$setElementOrder/"
 
 def apply(value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition) -> dict[str, Any]:
     """Return `value` changed by `patch`; what it does not change, the two share."""
-    return _struct(value, patch, definition)
+    if b'"$' in encode(patch):
+        return _struct(value, patch, definition)
+    return _merge(value, patch, definition)
+
+
+def _merge(value: dict[str, Any], patch: dict[str, Any], definition: TypeDefinition | None) -> dict[str, Any]:
+    """Do the same for a patch without directives, as nearly all are."""
+    changed = dict(value)
+    fields = definition.fields if definition is not None else {}
+    for key, part in patch.items():
+        kind = type(part)
+        if part is None:
+            changed.pop(key, None)
+        elif kind is dict:
+            changed[key] = _merge_map(changed.get(key), part, fields.get(key))
+        elif kind is list:
+            field = fields.get(key)
+            merges = field is not None and field.merges
+            changed[key] = _list(changed.get(key), part, field, None, _merge) if merges else part
+        else:
+            changed[key] = part
+    return changed
+
+
+def _merge_map(value: Any, patch: dict[str, Any], field: TypeField | None) -> dict[str, Any]:
+    if field is not None and field.strategy == "replace":
+        return patch
+    inner = field.type.definition if field is not None and field.type.code == "#" else None
+    return _merge(value if type(value) is dict else {}, patch, inner)
 
 
 def _struct(
@@ -88,16 +119,22 @@ def _map(value: Any, patch: dict[str, Any], field: TypeField | None) -> dict[str
     return _struct(value if isinstance(value, dict) else {}, patch, inner)
 
 
-def _list(value: Any, patch: list[Any], field: TypeField | None, order: list[Any] | None) -> list[Any]:
-    merges = field is not None and "merge" in field.strategy.split(",")
-    if not merges or field is None:
+def _list(
+    value: Any,
+    patch: list[Any],
+    field: TypeField | None,
+    order: list[Any] | None,
+    merge: Callable[[dict[str, Any], dict[str, Any], TypeDefinition | None], dict[str, Any]] | None = None,
+) -> list[Any]:
+    """Return a list changed by a patch; `merge` is how items are, for a patch without directives."""
+    if field is None or not field.merges:
         return [item for item in patch if not (isinstance(item, dict) and _DIRECTIVE in item)]
     old = value if isinstance(value, list) else []
     key = field.merge_key
     named = patch if order is None else order
     if not key:
         return _in_order([*old, *(item for item in patch if item not in old)], named, old, "")
-    if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
+    if merge is None and any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if _DIRECTIVE not in item]
     inner = (
         field.type.inner.definition if field.type.inner is not None and field.type.inner.code == "#" else None
@@ -106,12 +143,11 @@ def _list(value: Any, patch: list[Any], field: TypeField | None, order: list[Any
         raise errors.APIStatusError(
             500, "", "the order in the patch list does not match the $setElementOrder list"
         )
-    order_of_old = [{key: item.get(key)} for item in old]
-    named = [{key: item.get(key)} for item in named if isinstance(item, dict)]
+    named = [item for item in named if isinstance(item, dict)]
     merged = list(old)
     for item in patch:
-        merged = _item(merged, item, key, inner)
-    return _in_order(merged, named, order_of_old, key)
+        merged = _item(merged, item, key, inner, merge or _struct)
+    return _in_order(merged, named, old, key)
 
 
 def _covers(order: list[Any], patch: list[Any], key: str) -> bool:
@@ -121,22 +157,32 @@ def _covers(order: list[Any], patch: list[Any], key: str) -> bool:
     return all(item.get(key) in named for item in brought)
 
 
-def _item(merged: list[Any], item: Any, key: str, inner: TypeDefinition | None) -> list[Any]:
+def _item(
+    merged: list[Any],
+    item: Any,
+    key: str,
+    inner: TypeDefinition | None,
+    merge: Callable[[dict[str, Any], dict[str, Any], TypeDefinition | None], dict[str, Any]],
+) -> list[Any]:
     if not isinstance(item, dict) or (key not in item and _DIRECTIVE not in item):
         raise errors.APIStatusError(500, "", f"map: {item!r} does not contain declared merge key: {key}")
-    position = next((at for at, old in enumerate(merged) if old.get(key) == item.get(key)), None)
+    name = item.get(key)
     if item.get(_DIRECTIVE) == "delete":
-        return [old for old in merged if old.get(key) != item.get(key)]
-    if position is None:
-        return [*merged, _struct({}, item, inner)]
-    return [*merged[:position], _struct(merged[position], item, inner), *merged[position + 1 :]]
+        return [old for old in merged if old.get(key) != name]
+    for at, old in enumerate(merged):
+        if old.get(key) == name:
+            merged[at] = merge(old, item, inner)
+            return merged
+    merged.append(merge({}, item, inner))
+    return merged
 
 
 def _in_order(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """Return the items in the patch's order; those it does not name stay before what they preceded."""
 
-    def identity(item: Any) -> str:
-        return repr(item.get(key) if key and isinstance(item, dict) else item)
+    def identity(item: Any) -> str | tuple[str]:
+        value = item.get(key) if key and isinstance(item, dict) else item
+        return value if type(value) is str else (repr(value),)
 
     ranks = {identity(item): rank for rank, item in enumerate(order)}
     called = [(identity(item), item) for item in items]

@@ -94,18 +94,26 @@ def _struct(  # noqa: PLR0917  the last two are there for speed alone
             if field.empty != "k":
                 del value[key]
             continue
-        if before is not None and field.type.code == "#" and type(given) is dict:
+        code = field.type.code
+        if code == "s" and type(given) is str:  # most fields are
+            read: Any = given
+        elif before is not None and code == "#" and type(given) is dict:
             read = _struct(given, field.type.definition, (where, key), unknown, None, before.get(key))
         else:
-            read = _READERS[field.type.code](given, field.type, (where, key), unknown, definition)
+            read = _READERS[code](given, field.type, (where, key), unknown, definition)
         if read is not given:
             value[key] = read
         if not read and field.empty == "o" and read is not None:
             del value[key]
+    if definition.kept:
+        _keep_empty(value, definition)
+    return value
+
+
+def _keep_empty(value: dict[str, Any], definition: TypeDefinition) -> None:
     for field in definition.kept:
         if value.get(field.name) is None:
             value[field.name] = _empty(field)
-    return value
 
 
 def _wrong(value: Any, type_: FieldType | str, where: Any, definition: TypeDefinition) -> Mismatch:

@@ -24,9 +24,10 @@ PREFIX = "io.k8s.api."
 class FieldType:
     """The type of a field."""
 
-    __slots__ = ("code", "inner", "name")
+    __slots__ = ("_definition", "code", "inner", "name")
 
     def __init__(self, spelled: str) -> None:
+        self._definition: TypeDefinition | None = None
         self.code = spelled[0]
         self.inner = FieldType(spelled[1:]) if self.code in "[{" else None
         """What a list or map holds."""
@@ -35,7 +36,9 @@ class FieldType:
     @property
     def definition(self) -> TypeDefinition:
         """What the type refers to."""
-        return built_in_types().definition(self.name)
+        if self._definition is None:
+            self._definition = built_in_types().definition(self.name)
+        return self._definition
 
     def go(self) -> str:
         """Return the type as decoding errors name it."""
@@ -79,6 +82,7 @@ class TypeField:
         "list_type",
         "map_type",
         "merge_key",
+        "merges",
         "name",
         "number",
         "strategy",
@@ -101,6 +105,8 @@ class TypeField:
         self.map_type: str = options.get("mt", "")
         self.strategy: str = options.get("ps", "")
         self.merge_key: str = options.get("pk", "")
+        self.merges = "merge" in self.strategy.split(",")
+        """Whether a strategic merge patch merges the items of the list."""
         self.enum: tuple[str, ...] = tuple(options.get("e", ()))
 
 

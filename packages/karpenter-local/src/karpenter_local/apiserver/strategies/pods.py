@@ -23,6 +23,9 @@ class PodStrategy(Strategy):
 
     graceful = True
 
+    def default_status(self, value: Object) -> None:
+        """Leave the status of a pod as it is: it has no defaults."""
+
     def admit(self, backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
         """Give a new pod its account, its priority and its tolerations."""
         if old is None:

@@ -60,6 +60,7 @@ INSTANCE_TYPE_CHECK_PERIOD: Final = timedelta(minutes=30)
 DRIFT_PERIOD: Final = 300.0
 """Seconds after which drift is checked again without an event."""
 
+_READ_CONDITIONS: Final = frozenset({LAUNCHED, INITIALIZED, DRIFTED, CONSOLIDATABLE})
 _NOT_FOUND: Final = "InstanceTypeNotFound"
 _COMPUTED_REASONS: Final = frozenset({"NodePoolDrifted", "RequirementsDrifted", _NOT_FOUND, "Drifted"})
 
@@ -229,6 +230,22 @@ def _provider_drift(claim: NodeClaim) -> str:
     if found is None or found.status != "True" or found.reason in _COMPUTED_REASONS:
         return ""
     return found.reason or "Drifted"
+
+
+def disruption_inputs(claim: NodeClaim) -> tuple[object, ...]:
+    """Return what of a claim its disruption conditions, and drift as providers see it, depend on."""
+    meta, status = claim.metadata, claim.status
+    return (
+        meta.uid,
+        meta.labels,
+        meta.annotations,
+        meta.deletion_timestamp,
+        claim.spec,
+        status.provider_id,
+        status.image_id,
+        status.last_pod_event_time,
+        tuple(each for each in status.conditions if each.type in _READ_CONDITIONS),
+    )
 
 
 def disruption_conditions(

@@ -28,7 +28,7 @@ from karpenter.base.quantity import NANOS, Format, Quantity, QuantityError, pars
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from karpenter.api.pod import Container, ContainerStatus, Pod
+    from karpenter.api.pod import Container, ContainerStatus, Pod, PodSpec
 
 Resources: TypeAlias = Mapping[str, int]
 """Resource name to an exact amount: cpu in thousandths of a core, everything else in its base unit."""
@@ -161,6 +161,24 @@ def pod_requests(pod: Pod) -> dict[str, int]:
     Raises:
         QuantityError: naming the container, the resource, the value, and what is allowed.
     """
+    spec = pod.spec
+    if any(each.resources is not None for each in pod.status.container_statuses) or spec.init_containers:
+        return _pod_requests(pod)
+    # Informers let pods of one owner share their containers, which are asked about at every decision.
+    known = _REQUESTS.get(id(spec.containers))
+    if known is None or known[0].resources is not spec.resources or known[0].overhead != spec.overhead:
+        if len(_REQUESTS) >= _MOST_REQUESTS:
+            _REQUESTS.clear()
+        known = _REQUESTS[id(spec.containers)] = (spec, _pod_requests(pod))
+    return known[1].copy()
+
+
+_MOST_REQUESTS: Final = 4096
+_REQUESTS: Final[dict[int, tuple[PodSpec, dict[str, int]]]] = {}
+"""Requests by the address of a pod's containers, with its spec: while that is here, the address is theirs."""
+
+
+def _pod_requests(pod: Pod) -> dict[str, int]:
     asked = _of_all_containers(pod, _container_requests)
     level = pod.spec.resources
     if level is not None:
