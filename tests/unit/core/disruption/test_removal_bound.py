@@ -101,7 +101,8 @@ def test_no_simulation_saves_more_than_the_bound(monkeypatch: pytest.MonkeyPatch
             assert found.found.saving <= bounds[-1].most_saved(candidates) + 1e-9
             paid = sum(candidate.price or 0.0 for candidate in candidates)
             if names in launched:
-                assert found.found.saving <= paid - bounds[-1].least_paid(launched[names]) + 1e-9
+                least = bounds[-1].least_paid(bounds[-1].classes_of(launched[names]))
+                assert found.found.saving <= paid - least + 1e-9
                 checked[0] += by_price
         return found
 
@@ -123,7 +124,7 @@ def test_where_nothing_is_sold_to_pods_the_bound_is_what_is_paid_now() -> None:
     picky = [msgspec.structs.replace(each, spec=spec) for each, spec in zip(picky, specs, strict=True)]
     view = cluster(pool(), *(machine(f"node-{at}", "small") for at in (1, 2)), *picky)
     simulator, candidates = simulation(view)
-    bound = RemovalBound(ClusterSweep(simulator.as_it_is(), candidates))
+    bound = RemovalBound(ClusterSweep(simulator.encoded(), candidates))
 
     assert bound.most_saved(candidates) == sum(each.price for each in candidates)
     assert not decided(view).commands
@@ -133,7 +134,7 @@ def test_a_machine_whose_pods_need_no_place_may_save_its_whole_price() -> None:
     """The bound of a machine that a sweep does not know, or that holds no pod that could move."""
     view = cluster(pool(), machine("node-1", "small"), pod("web-0", "node-1"))
     simulator, candidates = simulation(view)
-    bound = RemovalBound(ClusterSweep(simulator.as_it_is(), []))
+    bound = RemovalBound(ClusterSweep(simulator.encoded(), []))
 
     assert bound.most_saved(candidates) == candidates[0].price
-    assert bound.least_paid(["default/of-another-cluster"]) == 0.0
+    assert bound.least_paid(bound.classes_of(["default/of-another-cluster"])) == 0.0
