@@ -133,6 +133,7 @@ def test_nothing_is_left_out_that_a_pool_scores() -> None:
 
     assert goal.most(list(candidates.values())) == float("inf")
     assert goal.limit(list(candidates.values())) == float("inf")
+    assert goal.paid(list(candidates.values())) == float("inf")
 
 
 def test_what_is_hardly_better_is_not_looked_for() -> None:
@@ -186,6 +187,7 @@ GOOD, BETTER = saving(0.5, "a"), saving(0.7, "a")
         pytest.param(_Answers(GOOD, POD, BETTER, 0.209), GOOD, id="may be hardly better"),
         pytest.param(_Answers(REFUSED, POD, BETTER, 0.001), BETTER, id="may be worth something"),
         pytest.param(_Answers(REFUSED, POD, BETTER, 0.0), None, id="can be worth nothing"),
+        pytest.param(_Answers(REFUSED, POD, BETTER, 1e-8), None, id="can be worth what rounding may be"),
         pytest.param(_Answers(saving(0.2, "a"), POD, BETTER, 0.001), BETTER, id="is worth less than nothing"),
         pytest.param(_Answers(saving(0.299, "a"), None), None, id="saves less than it must"),
         pytest.param(_Answers(saving(0.301, "a"), None), saving(0.301, "a"), id="saves a little more"),
@@ -202,12 +204,18 @@ class _Search:
 
     def __init__(self, worth: dict[str, float], pays: str, limits: dict[str, float]) -> None:
         self.worth, self.pays, self.limits, self.least = worth, pays, limits, 0.0
+        self.limited: list[str] = []
         self.estimated: list[str] = []
         self.greedily: list[str] = []
         self.by_price: list[str] = []
 
+    def paid(self, going: Any) -> float:
+        """Return what a node costs."""
+        return 9.0 if going[0].name in self.worth else 0.0
+
     def limit(self, going: Any) -> float:
         """Return what the going of a node is worth at most."""
+        self.limited.append(going[0].name)
         return self.limits.get(going[0].name, 9.0)
 
     def most(self, going: Any, launched: Any = None) -> float:
@@ -255,14 +263,24 @@ def test_in_which_order_nodes_are_tried(
 
 
 def test_what_cannot_be_worth_much_is_not_estimated() -> None:
-    """The limit of a node holds where an estimate is above it, and is enough where it is nothing."""
+    """The limit of a node holds where an estimate is above it; one that costs nothing is not looked at."""
     limits = {"a": 0.0, "b": 2.0, "c": 3.0, "d": 2.5}
     search: Any = _Search({"a": 5.0, "b": 5.0, "c": 1.0, "d": 0.0}, "", limits)
+    sets: Any = [[SimpleNamespace(name=each)] for each in "abcde"]
 
-    list(global_search._few([[SimpleNamespace(name=each)] for each in "abcd"], search, lambda: False, search))  # type: ignore[list-item]
+    list(global_search._few(sets, search, lambda: False, search))
 
+    assert "".join(search.limited) == "abcd"
     assert "".join(search.estimated) == "cdb"
     assert "".join(search.greedily) == "bc"
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(0, []), (1, [1]), (2, [2, 1]), (7, [7, 3]), (10, [10, 5])])
+def test_a_group_is_tried_whole_and_then_the_first_half_of_it(size: int, sizes: list[int]) -> None:
+    """The nodes that cost most for what they hold are the first."""
+    group: Any = list(range(size))
+
+    assert global_search._halves(group) == [group[:each] for each in sizes]
 
 
 def test_which_sets_of_nodes_are_looked_at() -> None:

@@ -156,28 +156,22 @@ class _Goal:
 
         `launched` are the pods for which machines must be launched, where a simulation has found that.
         """
-        if self._is_told(going):
-            return float("inf")
         bound = self._bound
         pods = bound.left_over(going) if launched is None else bound.classes_of(launched)
         # The more pods are packed anew, the less is lost because no machine can be bought in part.
         lost = (_LIKELY if launched is None else _WHOLE) / math.sqrt(pods.total() or 1)
-        paid = bound.least_paid(pods) * (1 + lost)
-        return self._worth(going, sum(c.price or 0.0 for c in going) - paid)
+        return self.paid(going) - bound.least_paid(pods) * (1 + lost)
 
     def limit(self, going: Sequence[Candidate]) -> float:
         """Return what the going of some machines is worth at most: less work than an estimate, and more."""
-        if self._is_told(going):
+        return self.paid(going) - self._bound.least_launched(going)
+
+    def paid(self, going: Sequence[Candidate]) -> float:
+        """Return what the going of some machines is worth if nothing has to be launched."""
+        # The best move that scored too little is told to users, so none may be left out.
+        if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in going):
             return float("inf")
-        return self._worth(going, self._bound.most_saved(going))
-
-    def _worth(self, going: Sequence[Candidate], saved: float) -> float:
-        return saved - sum(self._move_costs.price(candidate.name) for candidate in going)
-
-    @staticmethod
-    def _is_told(going: Sequence[Candidate]) -> bool:
-        """Whether the best move that scored too little is told to users, so that none may be left out."""
-        return any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in going)
+        return sum((c.price or 0.0) - self._move_costs.price(c.name) for c in going)
 
 
 def _groups(
@@ -302,21 +296,21 @@ def _few(
     """
     Yield what else can be done with a few machines.
 
-    What may be worth most comes first, and is estimated once it does; then it is simulated greedily. Then it
-    is known which pods new machines must be paid for, and where that still may be better than the best so
-    far, they are packed by price. What cannot be better is not simulated.
+    What may be worth most comes first, and is estimated more closely once it does; then it is simulated
+    greedily. Then it is known which pods new machines must be paid for, and where that still may be better
+    than the best so far, they are packed by price. What cannot be better is not simulated.
     """
-    queue = [(-goal.limit(each), number) for number, each in enumerate(sets)]
+    estimates = (goal.limit, goal.most)
+    queue = [(-goal.paid(each), number, 0) for number, each in enumerate(sets)]
     heapify(queue)
-    packed, estimated = 0, set[int]()
+    packed = 0
     while queue and not stop():
-        worth, number = heappop(queue)
+        worth, number, made = heappop(queue)
         if -worth <= goal.least:
             return
         going = sets[number]
-        if number not in estimated:
-            estimated.add(number)
-            heappush(queue, (max(worth, -goal.most(going)), number))
+        if made < len(estimates):
+            heappush(queue, (max(worth, -estimates[made](going)), number, made + 1))
             continue
         found, launched = consolidation.decide_greedily(going)
         if launched is not None and packed < _MOST_PACKED and goal.most(going, launched) > goal.least:

@@ -216,7 +216,7 @@ def _filled(node: ExistingNode, pods: Sequence[Pod], volumes: Mapping[str, PodVo
     )
 
 
-_EFFORT: Final = 3
+_EFFORT: Final = 2
 """Rounds of improvement for each question about new machines; there are many questions."""
 
 _REMEMBERED: Final = 32

@@ -130,7 +130,7 @@ class ClusterSweep:
         found = SweepResult([], [])
         busy: set[int] = set()
         while queue and not stop():
-            expected, at = heappop(queue)
+            _, at = heappop(queue)
             candidate = self.candidates[at]
             if at in busy or not headroom.allows(candidate):
                 continue
@@ -138,7 +138,7 @@ class ClusterSweep:
             if trial is None or trial.saving <= least[candidate.name]:
                 continue
             value = -trial.saving / candidate.cost
-            if queue and value > queue[0][0] + 1e-12 and value > expected + 1e-12:
+            if queue and value > queue[0][0] + 1e-12:
                 heappush(queue, (value, at))
                 continue
             self._commit(at, trial)
@@ -240,6 +240,8 @@ class ClusterSweep:
 
     def unswept(self) -> ClusterSweep:
         """Return the same cluster as it was before anything was taken."""
+        if not self._version:
+            return self
         found = copy(self)
         found._begin(Scheduler(self._scheduler.encoded))  # noqa: SLF001  a copy of this one
         return found
@@ -381,11 +383,11 @@ def known_market(demand: Mapping[Item, int], templates: Sequence[Template]) -> K
 
 class RemovalBound:
     """
-    How much the going of some machines can save at most, without a simulation.
+    What machines must cost that are launched when others go, at least, without a simulation.
 
     Their pods must be paid for at the least that such pods cost anywhere, but for those that free room on
     other machines could take; and a pod for which there is no room anywhere needs a whole machine. Topology,
-    taints and labels of nodes are left aside, so a simulation finds this much or less.
+    taints and labels of nodes are left aside, so a simulation pays this much or more.
     """
 
     def __init__(self, sweep: ClusterSweep) -> None:
@@ -432,15 +434,14 @@ class RemovalBound:
         least = sum(self._least[number] * count for number, count in pods.items())
         return max(least, max((self._whole[number] for number in pods), default=0.0)) * (1 - _SAFETY)
 
-    def most_saved(self, candidates: Sequence[Candidate]) -> float:
-        """Return what no simulation of the going of these machines can exceed."""
-        price = sum(candidate.price or 0.0 for candidate in candidates)
+    def least_launched(self, candidates: Sequence[Candidate]) -> float:
+        """Return what new machines cost at least, in any simulation, if these machines go."""
         places = [self._at[c.name] for c in candidates if c.name in self._at]
         load: Counter[int] = Counter()
         for at in places:
             load.update(self._load[at])
         if len(places) < len(candidates) or not load:
-            return price
+            return 0.0
         numbers = list(load)
         want = np.array([self._want[number] for number in numbers])
         worth = np.array([self._least[number] for number in numbers])
@@ -457,7 +458,7 @@ class RemovalBound:
             for number, most in zip(numbers, room.max(axis=0, initial=0.0), strict=True)
             if most < 1
         ]
-        return price - max(least, max(stranded, default=0.0), 0.0) * (1 - _SAFETY)
+        return max(least, max(stranded, default=0.0), 0.0) * (1 - _SAFETY)
 
 
 def _shared_worth(
