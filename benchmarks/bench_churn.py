@@ -1,5 +1,5 @@
 """
-Days of a cluster in virtual time, with the whole operator: the load follows the sun, a week or a batch queue.
+Days of a cluster in virtual time, with the whole operator: the load follows one of four curves.
 
 One process holds everything: API server, kube-scheduler, ReplicaSets, kubelets, a cloud in memory that sells
 EC2 machines at their prices, and the operator as it is shipped, which sees all that over the API. What
@@ -61,6 +61,7 @@ _LOADS: Final[Mapping[str, str]] = {
     "sun": f"the load follows the sun: {NIGHT:.0%} of the pods at midnight",
     "week": "the load is a web site's week: peaks at 10 and 20 o'clock, half as high on days 6 and 7",
     "batch": "the load is a batch queue's: all pods for an hour of every five, a tenth else",
+    "office": "the load follows working hours: all pods from 8 to 18 o'clock on days 1 to 5, 15% else",
 }
 
 _BASE: Final = "classic"

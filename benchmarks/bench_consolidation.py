@@ -9,27 +9,47 @@ Both are proven. Sizes, clusters and patience can be chosen:
 
 ``--small`` compares the processor time of both strategies in 32 clusters for eight or twelve machines of
 work, three passes each.
+
+``--large`` is one pass of the default strategy over clusters of up to about 5,000 nodes, each in a process of
+its own that holds the cluster as the operator does: decoded from JSON, with what is equal shared between pods
+of one owner. How time grows with the number of nodes is the slope of the straight line that fits the
+logarithms best.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import multiprocessing
 import time
 import tracemalloc
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from unittest.mock import patch
 
+import msgspec
+
+from benchmarks.measure import resident
 from benchmarks.table import Table, count, seconds, size
 from benchmarks.workloads.ceilings import ceiling
 from benchmarks.workloads.fleets import NOW, carried_out, fleet
 from benchmarks.workloads.waves import bill, campaign, least, look
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.nodepool import NodePool
+from karpenter.api.pod import Pod
 from karpenter.core.disruption.disrupt import next_moment
 from karpenter.core.disruption.simulate import Simulator
+from karpenter.core.state.cluster import view_of
+from karpenter.kube.informer import share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.workloads.waves import Campaign
+    from karpenter.api.meta import Resource
     from karpenter.core.disruption.simulate import SimulationResult
     from karpenter.core.state.cluster import ClusterView
 
@@ -42,6 +62,11 @@ MACHINES: Final = (150, 1600)
 PATIENCE: Final = 60.0
 """Processor seconds that a strategy may spend on one cluster."""
 
+LARGE: Final = (700, 1400, 2800, 5600)
+"""The same for clusters in which one pass is measured."""
+
+R = TypeVar("R")
+_KINDS: Final[tuple[type[Resource], ...]] = (NodePool, Node, NodeClaim, Pod)
 _FEW_MOVES: Final = 0.2
 _SMALL: Final = (8, 12)
 _GONE: Final = (0.15, 0.35)
@@ -155,6 +180,100 @@ class Passes(NamedTuple):
         return cls(spent, asked[0], saved, moved)
 
 
+def large_suite(machines: Sequence[int] = LARGE) -> Table:
+    """Return what one pass over large clusters costs, in time and memory."""
+    with TemporaryDirectory() as folder:
+        found = [_apart(LargePass.of, _apart(_written, each, folder)) for each in machines]
+    rows = tuple(
+        (
+            count(each.nodes),
+            count(each.pods),
+            seconds(each.spent),
+            str(each.commands),
+            size(each.before),
+            size(each.most),
+        )
+        for each in found
+    )
+    notes = [
+        f"{CLUSTERS[0][1]:.0%} of the pods have left since their machines were bought; 10% of nodes may go",
+        "memory is all that a process holds which only has the cluster, and has looked at it once",
+    ]
+    if len(found) > 1:
+        notes.append(f"time grows with the number of nodes to the power of {exponent(found):.2f}")
+    headers = ("nodes", "pods", "one pass", "commands", "memory before", "memory at most")
+    return Table("consolidation of large clusters", headers, rows, tuple(notes))
+
+
+class LargePass(NamedTuple):
+    """What one pass over a large cluster costs."""
+
+    nodes: int
+    pods: int
+    spent: float
+    commands: int
+    before: int
+    """Bytes that the process held before the pass."""
+
+    most: int
+    """Bytes that it held at most."""
+
+    @classmethod
+    def of(cls, folder: Path) -> LargePass:
+        """Return what a pass costs over a cluster that was written to a folder."""
+        view = view_of(each for kind in _KINDS for each in _read(kind, folder))
+        before, begun = resident(), time.process_time()
+        decision = look(view, "global")
+        spent = time.process_time() - begun
+        return cls(len(view.nodes), len(view.pods), spent, len(decision.commands), before, resident())
+
+
+def exponent(passes: Sequence[LargePass]) -> float:
+    """Return the power of the number of nodes with which time grows."""
+    nodes = [math.log(each.nodes) for each in passes]
+    times = [math.log(each.spent) for each in passes]
+    middle, level = sum(nodes) / len(nodes), sum(times) / len(times)
+    above = sum((x - middle) * (y - level) for x, y in zip(nodes, times, strict=True))
+    return above / sum((x - middle) ** 2 for x in nodes)
+
+
+def _apart(work: Callable[..., R], *given: object) -> R:
+    """Return what some work returns in a fresh process."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *given).result()
+
+
+def _written(machines: int, folder: str) -> Path:
+    """Write a cluster, a file for each kind with an object a line, and return where."""
+    view = fleet(machines, seed=0, gone=CLUSTERS[0][1])
+    where = Path(folder, str(machines))
+    where.mkdir()
+    every: tuple[Resource, ...] = (
+        *view.pools.values(),
+        *view.nodes.values(),
+        *view.claims.values(),
+        *view.pods.values(),
+    )
+    for kind in _KINDS:
+        lines = [msgspec.json.encode(each) for each in every if type(each) is kind]
+        Path(where, kind.__name__).write_bytes(b"\n".join(lines))
+    return where
+
+
+def _read(kind: type[Resource], folder: Path) -> Iterator[Resource]:
+    """Yield the objects of a kind; each shares what is equal with one of the same owner, as informers do."""
+    siblings: dict[str, Resource] = {}
+    decoder = msgspec.json.Decoder(kind)
+    with Path(folder, kind.__name__).open("rb") as lines:
+        for line in lines:
+            found = decoder.decode(line)
+            owners = found.metadata.owner_references
+            sibling = siblings.setdefault(owners[0].uid if owners else "", found)
+            if sibling is not found:
+                share(found, sibling)
+            yield found
+
+
 def _rows(name: str, view: ClusterView, patience: float) -> Iterator[tuple[str, ...]]:
     bound, limited = 1 - least(view) / bill(view), ceiling(view, _FEW_MOVES)
     known = campaign(view, "classic", patience=patience)
@@ -205,9 +324,11 @@ if __name__ == "__main__":
     parser.add_argument("--cluster", choices=names, action="append", help="only this one; may be repeated")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="processor seconds per strategy")
     parser.add_argument("--small", action="store_true", help="compare both strategies in small clusters")
+    parser.add_argument("--large", action="store_true", help="one pass over large clusters, with its memory")
     chosen = parser.parse_args()
-    print(
-        small_suite()
-        if chosen.small
-        else suite(tuple(chosen.machines or MACHINES), chosen.patience, tuple(chosen.cluster or ()))
-    )
+    if chosen.small:
+        print(small_suite())
+    elif chosen.large:
+        print(large_suite(tuple(chosen.machines or LARGE)))
+    else:
+        print(suite(tuple(chosen.machines or MACHINES), chosen.patience, tuple(chosen.cluster or ())))

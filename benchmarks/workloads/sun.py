@@ -2,9 +2,9 @@
 Days of workloads: which there are, what size each has when, and what is for sale.
 
 Workloads have a few pods or dozens, small ones or large ones; of a hundred, twelve are spread over zones and
-up to eight keep their few pods on different machines. The load follows the sun, a week of a web site or
-a batch queue (:data:`LOADS`), for each some hours early or late, and each changes its own size every half
-hour, at minutes of its own. Every script comes from its own seed and is the same under every strategy.
+up to eight keep their few pods on different machines. The load follows the sun, a week of a web site, a batch
+queue or working hours (:data:`LOADS`), for each some hours early or late, and each changes its own size every
+half hour, at minutes of its own. Every script comes from its own seed and is the same under every strategy.
 """
 
 from __future__ import annotations
@@ -75,8 +75,14 @@ def batch(hour: float) -> float:
     return 1.0 if hour % 5 < 1 else 0.1
 
 
+def office(hour: float) -> float:
+    """Return the share of pods of a cluster for development: all in working hours, few else."""
+    day, time = divmod(hour % (7 * 24), 24)
+    return 1.0 if 8 <= time < 18 and day < _WEEKEND else 0.15
+
+
 Load = Callable[[float], float]
-LOADS: Final[Mapping[str, Load]] = {"sun": sun, "week": week, "batch": batch}
+LOADS: Final[Mapping[str, Load]] = {"sun": sun, "week": week, "batch": batch, "office": office}
 """Which share of its pods a workload has at which hour, by the name of the load."""
 
 _WEEKEND: Final = 5

@@ -137,10 +137,11 @@ def test_under_the_sun_only_ordinary_machines_are_sold() -> None:
     [
         ("week", {3: 30, 10: 100, 15: 31, 20: 90, 24 * 5 + 10: 65, 24 * 7 + 10: 100}),
         ("batch", {0: 100, 1: 10, 4.9: 10, 5: 100}),
+        ("office", {7.9: 15, 8: 100, 17.9: 100, 18: 15, 24 * 4 + 12: 100, 24 * 5 + 12: 15, 24 * 7 + 12: 100}),
     ],
 )
-def test_loads_of_a_week_and_of_a_batch_queue(load: str, shares: dict[float, int]) -> None:
-    """A web site has two peaks on a working day and quiet weekends; a batch queue is empty or full."""
+def test_loads_of_a_week_of_a_batch_queue_and_of_an_office(load: str, shares: dict[float, int]) -> None:
+    """A web site has two peaks on a working day and quiet weekends; a queue or an office is empty or full."""
     assert {hour: round(100 * LOADS[load](hour)) for hour in shares} == shares
 
 

@@ -65,7 +65,7 @@ def test_a_good_command_raises_what_others_must_save(saved: float, rate: float) 
 def _goal(view: ClusterView, **must: float) -> tuple[Any, dict[str, Candidate]]:
     """Return what decides what is simulated, where each node must save so much, and the candidates."""
     simulator, candidates = simulated(view)
-    bound = RemovalBound(ClusterSweep(simulator.as_it_is(), list(candidates.values())))
+    bound = RemovalBound(ClusterSweep(simulator.encoded(), list(candidates.values())))
     costs = MoveCosts(0.0, dict.fromkeys(candidates, 1.0), {name: must.get(name, 0.0) for name in candidates})
     return global_search._Goal(bound, costs), candidates
 
@@ -73,15 +73,18 @@ def _goal(view: ClusterView, **must: float) -> tuple[Any, dict[str, Candidate]]:
 @pytest.mark.parametrize(
     ("pods", "going", "launched", "most"),
     [
-        pytest.param(3, ["n1"], None, 0.2 - 0.15 * 1.07 - 0.01, id="three pods and seven hundredths more"),
-        pytest.param(1, ["n1"], None, 0.2 - 0.1 - 0.01, id="one pod needs a whole small machine"),
+        pytest.param(4, ["n1"], None, 0.2 - 0.2 * 1.1 - 0.01, id="four pods and a tenth more"),
+        pytest.param(1, ["n1"], None, 0.2 - 0.1 * 1.2 - 0.01, id="one pod needs a whole small machine"),
         pytest.param(
-            3, ["n1", "n2"], None, 0.4 - 0.3 * (1 + 0.07 / 2**0.5) - 0.03, id="two nodes lose less in parts"
+            1, ["n1", "n2"], None, 0.4 - (0.05 + 0.19995) * 1.1 - 0.03, id="the pods of two nodes together"
         ),
         pytest.param(
-            3, ["n1"], ["default/a-0"], 0.2 - 0.1 * 1.07 - 0.01, id="a machine is launched for one of them"
+            4, ["n1"], ["default/a-0"], 0.2 - 0.1 * 1.4 - 0.01, id="a machine is launched for one of them"
         ),
-        pytest.param(3, ["n1"], [], 0.2 - 0.01, id="nothing is launched"),
+        pytest.param(
+            4, ["n1"], [f"default/a-{at}" for at in range(4)], 0.2 - 0.2 * 1.2 - 0.01, id="or for all of them"
+        ),
+        pytest.param(4, ["n1"], [], 0.2 - 0.01, id="nothing is launched"),
     ],
 )
 def test_what_the_going_of_nodes_may_be_worth(
@@ -99,9 +102,28 @@ def test_what_the_going_of_nodes_may_be_worth(
 
     found = goal.most([candidates[name] for name in going], launched)
 
-    if len(going) > 1:  # 3.999 cores on the other node
-        most -= 0.999 * 0.05 * (1 + 0.07 / 2**0.5)
     assert found == pytest.approx(most, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("going", "limit"),
+    [
+        pytest.param(["n1"], 0.2 - 0.05 - 0.01, id="one of three pods must be paid for"),
+        pytest.param(["n1", "n2"], 0.4 - 0.25 - 0.03, id="the pods of both must be paid for"),
+    ],
+)
+def test_what_the_going_of_nodes_is_worth_at_most(going: list[str], limit: float) -> None:
+    """Medium nodes for $0.20; their pods cost $0.05 each, and the other node has room for two."""
+    view = cluster(
+        pool(),
+        machine("n1", "medium"),
+        machine("n2", "medium"),
+        *(pod(f"a-{at}", "n1") for at in range(3)),
+        *(pod(f"b-{at}", "n2") for at in range(2)),
+    )
+    goal, candidates = _goal(view, n1=0.01, n2=0.02)
+
+    assert goal.limit([candidates[name] for name in going]) == pytest.approx(limit, abs=1e-6)
 
 
 def test_nothing_is_left_out_that_a_pool_scores() -> None:
@@ -110,6 +132,8 @@ def test_nothing_is_left_out_that_a_pool_scores() -> None:
     goal, candidates = _goal(view)
 
     assert goal.most(list(candidates.values())) == float("inf")
+    assert goal.limit(list(candidates.values())) == float("inf")
+    assert goal.paid(list(candidates.values())) == float("inf")
 
 
 def test_what_is_hardly_better_is_not_looked_for() -> None:
@@ -163,6 +187,7 @@ GOOD, BETTER = saving(0.5, "a"), saving(0.7, "a")
         pytest.param(_Answers(GOOD, POD, BETTER, 0.209), GOOD, id="may be hardly better"),
         pytest.param(_Answers(REFUSED, POD, BETTER, 0.001), BETTER, id="may be worth something"),
         pytest.param(_Answers(REFUSED, POD, BETTER, 0.0), None, id="can be worth nothing"),
+        pytest.param(_Answers(REFUSED, POD, BETTER, 1e-8), None, id="can be worth what rounding may be"),
         pytest.param(_Answers(saving(0.2, "a"), POD, BETTER, 0.001), BETTER, id="is worth less than nothing"),
         pytest.param(_Answers(saving(0.299, "a"), None), None, id="saves less than it must"),
         pytest.param(_Answers(saving(0.301, "a"), None), saving(0.301, "a"), id="saves a little more"),
@@ -174,33 +199,29 @@ def test_when_machines_of_a_group_are_packed_by_price(answers: Any, found: Comma
     assert global_search._worthwhile([], answers, COSTS, answers) == found
 
 
-def test_without_an_estimate_a_group_is_packed_by_price() -> None:
-    """In a large cluster nothing is estimated."""
-    answers: Any = _Answers(GOOD, POD, BETTER)
-
-    assert global_search._worthwhile([], answers, COSTS, None) == BETTER
-
-
 class _Search:
-    """Stands for what decides, for what limits and for what estimates, and notes what is asked."""
+    """Stands for what decides and for what estimates, and notes what is asked."""
 
-    def __init__(self, worth: dict[str, float], pays: str = "") -> None:
-        self.worth, self.pays, self.least = worth, pays, 0.0
+    def __init__(self, worth: dict[str, float], pays: str, limits: dict[str, float]) -> None:
+        self.worth, self.pays, self.limits, self.least = worth, pays, limits, 0.0
+        self.limited: list[str] = []
+        self.estimated: list[str] = []
         self.greedily: list[str] = []
         self.by_price: list[str] = []
 
-    def allows(self, candidate: Any) -> bool:
-        """Return whether the budget allows a node to go: all but one."""
-        return str(candidate.name) != "kept"
+    def paid(self, going: Any) -> float:
+        """Return what a node costs."""
+        return 9.0 if going[0].name in self.worth else 0.0
 
-    def within(self, candidates: Any) -> list[Any]:
-        """Return the nodes that may go together: none."""
-        del candidates
-        return []
+    def limit(self, going: Any) -> float:
+        """Return what the going of a node is worth at most."""
+        self.limited.append(going[0].name)
+        return self.limits.get(going[0].name, 9.0)
 
     def most(self, going: Any, launched: Any = None) -> float:
         """Return what the going of a node may be worth."""
-        del launched
+        if launched is None:
+            self.estimated.append(going[0].name)
         return self.worth[going[0].name]
 
     def is_reached(self, command: Command) -> bool:
@@ -224,21 +245,66 @@ class _Search:
         pytest.param({"a": 1.0, "b": 4.0, "c": 3.0, "d": 2.0}, "", "bcda", "bc", id="two in vain"),
         pytest.param({"a": 1.0, "b": 4.0, "c": 3.0, "d": 2.0}, "c", "bcda", "bcda", id="the second pays"),
         pytest.param({"a": 0.0, "b": 4.0, "c": -1.0, "d": 2.0}, "", "bd", "bd", id="two are worth nothing"),
-        pytest.param({"a": 1.0, "kept": 4.0}, "", "a", "a", id="one may not go"),
     ],
 )
 def test_in_which_order_nodes_are_tried(
     worth: dict[str, float], pays: str, greedily: str, by_price: str
 ) -> None:
     """What may be worth most comes first; after two that were packed by price in vain none is."""
-    search: Any = _Search(worth, pays)
-    movable: Any = [SimpleNamespace(name=name, worth=1.0) for name in worth]
+    search: Any = _Search(worth, pays, {})
+    sets: Any = [[SimpleNamespace(name=name)] for name in worth]
 
-    found = list(global_search._few(movable, search, lambda: search, lambda: False, search))
+    found = list(global_search._few(sets, search, lambda: False, search))
 
     assert ("".join(search.greedily), "".join(search.by_price)) == (greedily, by_price)
+    assert sorted(search.estimated) == sorted(worth)
     assert found == ([GOOD] if pays else [])
-    assert list(global_search._few(movable, search, lambda: search, lambda: True, search)) == []
+    assert list(global_search._few(sets, search, lambda: True, search)) == []
+
+
+def test_what_cannot_be_worth_much_is_not_estimated() -> None:
+    """The limit of a node holds where an estimate is above it; one that costs nothing is not looked at."""
+    limits = {"a": 0.0, "b": 2.0, "c": 3.0, "d": 2.5}
+    search: Any = _Search({"a": 5.0, "b": 5.0, "c": 1.0, "d": 0.0}, "", limits)
+    sets: Any = [[SimpleNamespace(name=each)] for each in "abcde"]
+
+    list(global_search._few(sets, search, lambda: False, search))
+
+    assert "".join(search.limited) == "abcd"
+    assert "".join(search.estimated) == "cdb"
+    assert "".join(search.greedily) == "bc"
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(0, []), (1, [1]), (2, [2, 1]), (7, [7, 3]), (10, [10, 5])])
+def test_a_group_is_tried_whole_and_then_the_first_half_of_it(size: int, sizes: list[int]) -> None:
+    """The nodes that cost most for what they hold are the first."""
+    group: Any = list(range(size))
+
+    assert global_search._halves(group) == [group[:each] for each in sizes]
+
+
+def test_which_sets_of_nodes_are_looked_at() -> None:
+    """Each alone, the first of the ranking together, the most wasteful and half of those; each set once."""
+    view = cluster(
+        pool(budgets=(Budget(nodes="3"),)),
+        *(machine(f"n{at}", "medium") for at in range(4)),
+        *(pod(f"a-{at}-{n}", f"n{at}", cpu="100m") for at in range(4) for n in range(at + 1)),
+    )
+    _, candidates = simulated(view)
+    named = [candidates[f"n{at}"] for at in range(4)]
+
+    def sets(*wasteful: int) -> list[str]:
+        found = global_search._sets(
+            named,
+            [named[at] for at in wasteful],
+            lambda: Headroom(state_nodes(view), view, UNDERUTILIZED, NOW),
+        )
+        return ["".join(each.name[1:] for each in some) for some in found]
+
+    assert sets() == ["0", "1", "2", "3", "01", "012"]
+    assert sets(3, 1, 0, 2) == ["0", "1", "2", "3", "01", "012", "310"]
+    assert sets(3, 1) == ["0", "1", "2", "3", "01", "012", "31"]
+    assert sets(2) == sets()
 
 
 def _port(name: str, node: str) -> Pod:

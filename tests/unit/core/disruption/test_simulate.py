@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from karpenter.api.meta import Resource
     from karpenter.api.pod import Pod
+    from karpenter.core.scheduling.encode.encode import EncodedProblem
     from karpenter.core.scheduling.problem import Problem
     from karpenter.core.state.cluster import ClusterView
 
@@ -231,9 +232,9 @@ def _searched(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     """Return the problems that are searched from now on."""
     found: list[Problem] = []
 
-    def noted(problem: Problem) -> Any:
+    def noted(problem: Problem, like: EncodedProblem | None) -> Any:
         found.append(problem)
-        return search(problem)
+        return search(problem, like)
 
     monkeypatch.setattr(simulate, "search", noted)
     return found
@@ -250,7 +251,7 @@ def test_a_question_is_packed_greedily_once(monkeypatch: pytest.MonkeyPatch) -> 
     again = simulator.without([two, one], by_price=True)
     assert len(searched) == 1
     assert {each.options.packing for each in searched} == {"greedy"}
-    assert {each.options.effort for each in searched} == {3}
+    assert {each.options.effort for each in searched} == {2}
     assert sum(node.purchase.price for node in again.replacements) <= sum(
         node.purchase.price for node in greedy.replacements
     )
@@ -278,3 +279,17 @@ def test_so_many_greedy_schedules_are_remembered(monkeypatch: pytest.MonkeyPatch
     simulator.without(asked[32])
     simulator.without(asked[31])
     assert len(searched) == 34
+
+
+def test_simulations_share_templates_with_the_whole_cluster() -> None:
+    """Once that is encoded, which is done once; a NodePool with other limits has its own."""
+    view = cluster(pool(), machine("n-0", "medium"), machine("n-1", "small"), pod("p-0", "n-0"))
+    simulator, (one, _) = simulation(view)
+
+    before, _ = simulator._schedule([one], frozenset({"default/p-0"}), frozenset())
+    whole = simulator.encoded()
+    assert simulator.encoded() is whole
+    assert before.templates is not whole.templates
+    after, _ = simulator._schedule([one], frozenset({"default/p-0"}), frozenset({"n-1"}))
+    assert after.templates is whole.templates
+    assert simulator.within(frozenset()).encoded() is whole

@@ -18,6 +18,7 @@ from karpenter.api.pod import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
+from karpenter.core.disruption import sweep as sweeps
 from karpenter.core.disruption.budgets import Headroom
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound, memory_per_cpu
 from karpenter.core.model.catalog import Catalog, Offering
@@ -73,7 +74,7 @@ def _sweep(
     view: ClusterView, market: Catalog = MARKET, *, quiet: frozenset[str] = frozenset()
 ) -> ClusterSweep:
     simulator, candidates = simulated(view, market, quiet=quiet)
-    return ClusterSweep(simulator.as_it_is(), list(candidates.values()))
+    return ClusterSweep(simulator.encoded(), list(candidates.values()))
 
 
 def _trial(sweep: ClusterSweep, name: str) -> tuple[float, dict[str, int], bool] | None:
@@ -402,7 +403,8 @@ def test_how_much_the_going_of_machines_can_save(parts: list[Any], going: list[s
     view = cluster(pool(), *GOING, *parts)
     _, candidates = simulated(view)
 
-    found = RemovalBound(_sweep(view)).most_saved([candidates[name] for name in going])
+    some = [candidates[name] for name in going]
+    found = sum(each.price or 0.0 for each in some) - RemovalBound(_sweep(view)).least_launched(some)
 
     assert found == pytest.approx(saved, abs=1e-6)
 
@@ -410,29 +412,82 @@ def test_how_much_the_going_of_machines_can_save(parts: list[Any], going: list[s
 @pytest.mark.parametrize(
     ("parts", "going", "left"),
     [
-        pytest.param([pod("a-0", "n1")], ["n1"], 0.05, id="a pod without room costs its share"),
+        pytest.param([pod("a-0", "n1")], ["n1"], 0.1, id="a pod without room needs a machine"),
+        pytest.param([*(pod(f"a-{n}", "n1") for n in range(3))], ["n1"], 0.15, id="three cost their share"),
         pytest.param([*SMALL, pod("a-0", "n1")], ["n1"], 0.0, id="a pod with room costs nothing"),
         pytest.param([*SMALL, *(pod(f"a-{n}", "n1") for n in range(4))], ["n1"], 0.1, id="two of four pods"),
         pytest.param(
-            [_spread("a-0", "n1"), pod("b-0", "n1")], ["n1"], 0.05, id="a pod that is spread may go elsewhere"
+            [machine("n2", "small", zone="zone-2"), *(_spread(f"a-{n}", "n1", cpu="1") for n in range(3))],
+            ["n1"],
+            0.1,
+            id="pods that are spread may go to another zone",
         ),
         pytest.param(
             [*SMALL, pod("a-0", "n1"), pod("b-0", "n2", cpu="2"), pod("c-0", "n1", cpu="2")],
             ["n1", "n2"],
             0.25,
-            id="machines that go together are tried one by one",
+            id="machines that go together have no room for each other",
+        ),
+        pytest.param(
+            [*SMALL, machine("n3", "medium"), pod("a-0", "n1", cpu="3"), pod("b-0", "n2", cpu="1500m")],
+            ["n1", "n2"],
+            0.1,
+            id="the largest pod takes the room, and the other needs a whole machine",
         ),
     ],
 )
 def test_what_pods_without_room_must_cost(parts: list[Any], going: list[str], left: float) -> None:
-    """$0.05 per core, for the pods that a trial of each machine finds no room for."""
+    """$0.05 per core, or a small machine of $0.10, for the pods that a trial finds no room for."""
     view = cluster(pool(), *GOING, *parts)
     _, candidates = simulated(view)
     bound = RemovalBound(_sweep(view))
-    unknown = RemovalBound(ClusterSweep(simulated(view)[0].as_it_is(), []))
+    unknown = RemovalBound(ClusterSweep(simulated(view)[0].encoded(), []))
+    some = [candidates[name] for name in going]
 
-    assert bound.least_left([candidates[name] for name in going]) == pytest.approx(left, abs=1e-6)
-    assert unknown.least_left([candidates[name] for name in going]) == 0.0
+    assert bound.least_paid(bound.left_over(some)) == pytest.approx(left, abs=1e-6)
+    assert not unknown.left_over(some)
+
+
+def test_a_bound_knows_the_cluster_before_it_was_swept() -> None:
+    """The pod of the first medium node takes the room of the small one, which the bound does not see."""
+    view = cluster(
+        pool(), *GOING, *SMALL, machine("n3", "medium"), *(pod(f"a-{n}", f"n{n}") for n in (1, 2, 3))
+    )
+    _, candidates = simulated(view)
+    sweep = _sweep(view)
+    bound = RemovalBound(sweep)
+    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+
+    assert sweep.unswept() is sweep
+    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, 0.0))
+    assert sweep.unswept() is not sweep
+
+    assert [each.name for each in (*found.emptied, *found.exchanged)] == ["n1", "n3"]
+    (at,) = (at for at, each in sweep.candidates.items() if each.name == "n3")
+    assert sweep.displaced(at)[1].total() == 1
+    assert bound.left_over([candidates["n3"]]).total() == 0
+    assert sweep.unswept().displaced(at)[1].total() == 0
+
+
+def test_passes_about_the_same_pods_share_what_those_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pods run makes no difference; how many there are, and what is sold, does. Four are kept."""
+    monkeypatch.setattr(sweeps, "_markets", type(sweeps._markets)())
+    other = Catalog(types=MARKET.types[1:])
+
+    def sold(pods: int, node: str = "n1", market: Catalog = MARKET) -> Any:
+        view = cluster(pool(), *GOING, *SMALL, *(pod(f"a-{n}", node, cpu="100m") for n in range(pods)))
+        return _sweep(view, market)._market
+
+    first = sold(1)
+    assert sold(1) is first
+    assert sold(1, "n2") is first
+    assert first.values is sold(1).values
+    others = [sold(2), sold(1, market=other), sold(3)]
+    assert first not in others
+    assert sold(1) is first
+    assert sold(4) is not None
+    assert sold(1) is first
+    assert sold(2) not in others
 
 
 def test_a_machine_is_tried_again_only_after_another_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:

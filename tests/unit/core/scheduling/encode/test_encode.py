@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from karpenter.api.labels import PREFER_NO_SCHEDULE, ZONE
+from typing import Any
+
+import msgspec
+import pytest
+
+from karpenter.api.labels import PREFER_NO_SCHEDULE, ZONE, LabelRules
 from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter_local.testing.builders import instance_type, manifest_pod, pod, pool, problem, spread, taint
 
@@ -79,3 +84,29 @@ def test_what_is_not_requested_counts_as_nothing_in_the_order_of_placing() -> No
     encoded = EncodedProblem(problem(*pods, pools=[POOL]))
 
     assert [each.example.name for each in encoded.classes] == ["c", "b", "a", "d"]
+
+
+PLAIN = problem(pod("a"), pools=[POOL], daemons=[pod("d")])
+
+
+@pytest.mark.parametrize(
+    ("changes", "shared"),
+    [
+        pytest.param({}, True, id="the same"),
+        pytest.param({"pods": (pod("b", cpu="2"),)}, True, id="other pods"),
+        pytest.param({"pools": (POOL,)}, True, id="an equal list of the same pools"),
+        pytest.param({"pods": (pod("b", resources={"example.com/gpu": "1"}),)}, False, id="another axis"),
+        pytest.param({"pools": (pool("p", *POOL.types),)}, False, id="an equal pool"),
+        pytest.param({"pools": (POOL, pool("q", *POOL.types))}, False, id="one more pool"),
+        pytest.param({"pools": ()}, False, id="no pool"),
+        pytest.param({"daemons": (pod("d"),)}, False, id="other daemons"),
+        pytest.param({"rules": LabelRules()}, False, id="other rules"),
+    ],
+)
+def test_problems_of_one_cluster_share_templates(changes: dict[str, Any], shared: bool) -> None:
+    """Templates are another problem's where all that they depend on is the same."""
+    whole = EncodedProblem(PLAIN)
+    part = EncodedProblem(msgspec.structs.replace(PLAIN, **changes), whole)
+
+    assert (part.templates is whole.templates) == shared
+    assert [each.pool for each in part.templates] == list(part.problem.pools)

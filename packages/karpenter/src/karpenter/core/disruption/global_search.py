@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from heapq import heapify, heappop
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -49,8 +49,11 @@ _TOGETHER: Final = 10
 _ROUNDING: Final = 1e-8
 """Dollars per hour that are no difference: rounding of a bound is less."""
 
-_WHOLE: Final = 0.07
-"""The share by which whole machines for the pods of one node are taken to cost more than parts: no proof."""
+_WHOLE: Final = 0.4
+"""The share by which packing by price is taken to cost more than the bound, for one pod: no proof."""
+
+_LIKELY: Final = 0.2
+"""The same for any packing, where it is not known yet which pods machines are launched for."""
 
 _MOST_PACKED: Final = 2
 """Sets in a row that are packed by price and are no better than the best so far, after which none is."""
@@ -116,15 +119,18 @@ def consolidate_globally(
     movable = [c for c in candidates if simulator.is_movable(c)]
     if not movable:
         return []
-    sweep = ClusterSweep(simulator.as_it_is(), movable)
-    bound = RemovalBound(sweep) if len(movable) <= _SMALL else None
-    goal = _Goal(bound, move_costs) if bound is not None else None
-    best = _wave(sweep, movable, consolidation, headrooms, move_costs=move_costs, stop=stop, goal=goal)
-    if goal is not None:
+    sweep = ClusterSweep(simulator.encoded(), movable)
+    goal = _Goal(RemovalBound(sweep), move_costs)
+    swept = sweep.sweep(headrooms(), stop, move_costs.least)
+    best, here = _swept(swept, consolidation, move_costs, stop, goal)
+    enough = sum(each.saving for each in best) >= _ENOUGH * sum(c.price or 0.0 for c in movable)
+    ranked = [] if enough else sweep.by_waste(move_costs.price)
+    if len(movable) > _SMALL:
+        return [*best, *_groups(ranked, best, here, headrooms(), move_costs=move_costs, stop=stop, goal=goal)]
+    goal.beat(best)
+    for found in _few(_sets(movable, ranked, headrooms), consolidation, stop, goal):
+        best = [found]
         goal.beat(best)
-        for found in _few(movable, consolidation, headrooms, stop, goal):
-            best = [found]
-            goal.beat(best)
     return best
 
 
@@ -150,46 +156,45 @@ class _Goal:
 
         `launched` are the pods for which machines must be launched, where a simulation has found that.
         """
+        bound = self._bound
+        pods = bound.left_over(going) if launched is None else bound.classes_of(launched)
+        # The more pods are packed anew, the less is lost because no machine can be bought in part.
+        lost = (_LIKELY if launched is None else _WHOLE) / math.sqrt(pods.total() or 1)
+        return self.paid(going) - bound.least_paid(pods) * (1 + lost)
+
+    def limit(self, going: Sequence[Candidate]) -> float:
+        """Return what the going of some machines is worth at most: less work than an estimate, and more."""
+        return self.paid(going) - self._bound.least_launched(going)
+
+    def paid(self, going: Sequence[Candidate]) -> float:
+        """Return what the going of some machines is worth if nothing has to be launched."""
         # The best move that scored too little is told to users, so none may be left out.
         if any(c.pool.spec.disruption.consolidation_policy == "Balanced" for c in going):
             return float("inf")
-        bound = self._bound
-        paid = bound.least_left(going) if launched is None else bound.least_paid(launched)
-        # The more machines are packed anew, the less is lost because none can be bought in part.
-        paid *= 1 + _WHOLE / math.sqrt(len(going))
-        saved = sum(c.price or 0.0 for c in going) - paid
-        if launched is None:
-            saved = min(saved, bound.most_saved(going))
-        return saved - sum(self._move_costs.price(candidate.name) for candidate in going)
+        return sum((c.price or 0.0) - self._move_costs.price(c.name) for c in going)
 
 
-def _wave(
-    sweep: ClusterSweep,
-    movable: Sequence[Candidate],
-    consolidation: Consolidation,
-    headrooms: Callable[[], Headroom],
+def _groups(
+    ranked: Sequence[Candidate],
+    before: Sequence[Command],
+    here: Consolidation | None,
+    headroom: Headroom,
     *,
     move_costs: MoveCosts,
     stop: Callable[[], bool],
-    goal: _Goal | None,
+    goal: _Goal,
 ) -> list[Command]:
-    """Return everything that pays and that budgets allow at once."""
-    headroom = headrooms()
-    swept = sweep.sweep(headrooms(), stop, move_costs.least)
-    commands, here = _swept(swept, consolidation, move_costs, stop, goal)
-    if sum(each.saving for each in commands) >= _ENOUGH * sum(c.price or 0.0 for c in movable):
-        return commands
-    ranked = sweep.by_waste(move_costs.price)
-    _use_up(headroom, ranked, commands)
+    """Return what else pays and budgets allow after some commands: the worst machines in groups."""
+    commands: list[Command] = []
+    _use_up(headroom, ranked, before)
     failures, rounds = 0, 0
     while here is not None and failures < _MOST_FAILURES and rounds < _ROUNDS and not stop():
         rounds += 1
-        settled = {name for each in commands for name in (*each.candidates, *each.moves.values())}
+        settled = {name for each in (*before, *commands) for name in (*each.candidates, *each.moves.values())}
         group = headroom.within(c for c in ranked if c.name not in settled)[:_TOGETHER]
         if not group:
             break
-        halves = filter(None, (group, group[: len(group) // 2]))
-        some = (each for each in halves if goal is None or goal.most(each) > goal.least)
+        some = (each for each in _halves(group) if goal.most(each) > goal.least)
         found = next(filter(None, (_worthwhile(each, here, move_costs, goal) for each in some)), None)
         if found is None:
             failures += 1
@@ -202,12 +207,17 @@ def _wave(
     return commands
 
 
+def _halves(group: Sequence[Candidate]) -> list[Sequence[Candidate]]:
+    """Return a group, and the worse half of it, where they hold any machine."""
+    return [each for each in (group, group[: len(group) // 2]) if each]
+
+
 def _swept(
     swept: SweepResult,
     consolidation: Consolidation,
     move_costs: MoveCosts,
     stop: Callable[[], bool],
-    goal: _Goal | None,
+    goal: _Goal,
 ) -> tuple[list[Command], Consolidation | None]:
     """Return what a sweep has found as commands, and what decides about the rest."""
     here: Consolidation | None = consolidation
@@ -243,12 +253,12 @@ def _joined(commands: Sequence[Command]) -> Command:
 
 
 def _worthwhile(
-    group: Sequence[Candidate], consolidation: Consolidation, move_costs: MoveCosts, goal: _Goal | None
+    group: Sequence[Candidate], consolidation: Consolidation, move_costs: MoveCosts, goal: _Goal
 ) -> Command | None:
     """Return the command that removes these machines, if it is worth what it moves."""
     found, launched = consolidation.decide_greedily(group)
     worth = _worth(found, move_costs)
-    if launched is not None and (goal is None or goal.most(group, launched) > _BETTER * worth + _ROUNDING):
+    if launched is not None and goal.most(group, launched) > _BETTER * worth + _ROUNDING:
         found = consolidation.decide(group)
     return found if isinstance(found, Command) and _worth(found, move_costs) > 0 else None
 
@@ -265,32 +275,43 @@ def _use_up(headroom: Headroom, candidates: Sequence[Candidate], commands: Seque
             headroom.take(each)
 
 
+def _sets(
+    movable: Sequence[Candidate], wasteful: Sequence[Candidate], headrooms: Callable[[], Headroom]
+) -> list[Sequence[Candidate]]:
+    """Return each machine alone and the worst together, as the classic search may ask, and what is wasted."""
+    ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
+    allowed = headrooms().within(ranked)
+    found: list[Sequence[Candidate]] = [[c] for c in ranked if headrooms().allows(c)]
+    found += [allowed[:size] for size in range(2, len(allowed) + 1)]
+    groups = _halves(headrooms().within(wasteful)[:_TOGETHER])
+    return found + [group for group in groups if group not in found]
+
+
 def _few(
-    movable: Sequence[Candidate],
+    sets: Sequence[Sequence[Candidate]],
     consolidation: Consolidation,
-    headrooms: Callable[[], Headroom],
     stop: Callable[[], bool],
     goal: _Goal,
 ) -> Iterator[Command]:
     """
-    Yield what else can be done with a few machines: each alone, and the worst of them together.
+    Yield what else can be done with a few machines.
 
-    These are all sets that the classic search may ask about. What may be worth most is simulated first,
-    greedily; then it is known which pods new machines must be paid for, and where that still may be better
+    What may be worth most comes first, and is estimated more closely once it does; then it is simulated
+    greedily. Then it is known which pods new machines must be paid for, and where that still may be better
     than the best so far, they are packed by price. What cannot be better is not simulated.
     """
-    ranked = sorted(movable, key=lambda c: (-c.worth, c.name))
-    allowed = headrooms().within(ranked)
-    sets = [[c] for c in ranked if headrooms().allows(c)]
-    sets += [allowed[:size] for size in range(2, len(allowed) + 1)]
-    queue = [(-goal.most(each), number) for number, each in enumerate(sets)]
+    estimates = (goal.limit, goal.most)
+    queue = [(-goal.paid(each), number, 0) for number, each in enumerate(sets)]
     heapify(queue)
     packed = 0
     while queue and not stop():
-        worth, number = heappop(queue)
+        worth, number, made = heappop(queue)
         if -worth <= goal.least:
             return
         going = sets[number]
+        if made < len(estimates):
+            heappush(queue, (max(worth, -estimates[made](going)), number, made + 1))
+            continue
         found, launched = consolidation.decide_greedily(going)
         if launched is not None and packed < _MOST_PACKED and goal.most(going, launched) > goal.least:
             found = consolidation.decide(going)

@@ -29,6 +29,7 @@ from karpenter.core.model.resources import merge, pod_requests, subtract
 from karpenter.core.scheduling.build.build import assemble
 from karpenter.core.scheduling.build.pods import deleting_node_pods, provisionable_pods
 from karpenter.core.scheduling.build.virtualpods import virtual_pods
+from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.encode.preferences import required_anti_affinity
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.problem import (
@@ -215,7 +216,7 @@ def _filled(node: ExistingNode, pods: Sequence[Pod], volumes: Mapping[str, PodVo
     )
 
 
-_EFFORT: Final = 3
+_EFFORT: Final = 2
 """Rounds of improvement for each question about new machines; there are many questions."""
 
 _REMEMBERED: Final = 32
@@ -298,6 +299,7 @@ class Simulator:
         self._nodes = {node.name: node for node in nodes}
         self._least: dict[str, Mapping[str, int]] = {}
         self._greedy: dict[Asked, Schedule] = {}
+        self._encoded: EncodedProblem | None = None
 
     @property
     def waiting(self) -> int:
@@ -314,6 +316,12 @@ class Simulator:
             bound_pods=cluster.running.all,
             moved=frozenset(cluster.moving),
         )
+
+    def encoded(self) -> EncodedProblem:
+        """Return the same encoded; simulations share what they can with it."""
+        if self._encoded is None:
+            self._encoded = EncodedProblem(self.as_it_is())
+        return self._encoded
 
     def is_movable(self, candidate: Candidate) -> bool:
         """Return whether none of a machine's pods was turned away before looking for a place."""
@@ -408,7 +416,7 @@ class Simulator:
         )
         if len(self._greedy) >= _REMEMBERED:
             self._greedy.clear()
-        found = self._greedy[gone, quiet] = search(problem)
+        found = self._greedy[gone, quiet] = search(problem, self._encoded)
         return found
 
     def broken_floor(self, candidates: Sequence[Candidate], replacements: Iterable[NewNode]) -> str:
@@ -438,7 +446,7 @@ class Simulator:
         cluster = self._cluster
         located = cluster.running.all
         problem = msgspec.structs.replace(cluster.problem, pods=cluster.waiting, bound_pods=located)
-        return len(solve(problem).new_nodes)
+        return len(solve(problem, self._encoded).new_nodes)
 
     def _least_of(self, candidates: Sequence[Candidate]) -> Mapping[str, int]:
         """Return the least that any pod of a question asks for, resource by resource."""

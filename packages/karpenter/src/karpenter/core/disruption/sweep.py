@@ -13,7 +13,8 @@ the others are no part of it. Exact integers; labels, taints and topology are no
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
+from copy import copy
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,7 +23,6 @@ import numpy as np
 
 from karpenter.core.model.requirements import Requirements
 from karpenter.core.model.resources import CPU, MEMORY, PODS
-from karpenter.core.scheduling.encode.encode import EncodedProblem
 from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price.bound import cost_per_pod, dual_values, item_of, market
 from karpenter.core.scheduling.price.planner import topology_keys
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
-    from karpenter.core.scheduling.encode.encode import PodClass
+    from karpenter.core.scheduling.encode.encode import EncodedProblem, PodClass
+    from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
     from karpenter.core.scheduling.pack.topologygroup import TopologyGroup
-    from karpenter.core.scheduling.price.bound import Item, Market
-    from karpenter.core.scheduling.problem import ExistingNode, Problem
+    from karpenter.core.scheduling.price.bound import DualValues, Item, Market
+    from karpenter.core.scheduling.problem import ExistingNode
     from karpenter.core.state.statenode import StateNode
 
 
@@ -49,6 +50,9 @@ _FEW: Final = 16
 _SAFETY: Final = 1e-9
 """The share by which rounding may make a lower bound too large."""
 
+
+_KEPT: Final = 4
+"""How many markets are kept for later passes."""
 
 Shift = tuple[int, int, int]
 """Class, destination, count."""
@@ -71,13 +75,23 @@ class SweepResult(NamedTuple):
     exchanged: list[Candidate]
 
 
+class _Displacement(NamedTuple):
+    """Machines whose pods are displaced, what those take elsewhere, and where they go."""
+
+    places: Sequence[int]
+    taken: dict[int, NDArray[np.int64]]
+    shifts: list[Shift]
+    keeps_domain: bool
+    """Whether pods that count for spread or affinity stay in their zone, or another domain."""
+
+
 class ClusterSweep:
     """Every node of a cluster, its free room, and the pods that could move."""
 
-    def __init__(self, problem: Problem, candidates: Sequence[Candidate]) -> None:
-        self._scheduler = Scheduler(EncodedProblem(problem))
-        self._position = {node.name: number for number, node in enumerate(problem.nodes)}
-        self.candidates = {self._position[c.name]: c for c in candidates if c.name in self._position}
+    def __init__(self, encoded: EncodedProblem, candidates: Sequence[Candidate]) -> None:
+        self._begin(Scheduler(encoded))
+        position = {node.name: number for number, node in enumerate(encoded.problem.nodes)}
+        self.candidates = {position[c.name]: c for c in candidates if c.name in position}
         self.classes = {each.number: each for each in self._scheduler.encoded.classes}
         homes = {pod.key: at for at, c in self.candidates.items() for pod in c.movable}
         self.load: dict[int, Counter[int]] = {at: Counter() for at in self.candidates}
@@ -85,14 +99,18 @@ class ClusterSweep:
             for pod in each.pods:
                 if pod.key in homes:
                     self.load[homes[pod.key]][each.number] += 1
-        self._open = np.ones(self._scheduler.nodes.count, bool) & ~self._scheduler.quiet
+        self._suits: dict[int, NDArray[np.bool_]] = {}
+        self._domains: dict[str, NDArray[np.object_]] = {}
+
+    def _begin(self, scheduler: Scheduler) -> None:
+        """Begin with a schedule in which nothing was taken."""
+        self._scheduler = scheduler
+        self._open = ~scheduler.quiet
         self._version = 0
         """Rises whenever something is taken."""
 
         self._displaced: dict[int, tuple[int, list[Shift], Counter[int]]] = {}
         self._suited: dict[int, tuple[int, NDArray[np.int32]]] = {}
-        self._suits: dict[int, NDArray[np.bool_]] = {}
-        self._domains: dict[str, NDArray[np.object_]] = {}
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -112,7 +130,7 @@ class ClusterSweep:
         found = SweepResult([], [])
         busy: set[int] = set()
         while queue and not stop():
-            expected, at = heappop(queue)
+            _, at = heappop(queue)
             candidate = self.candidates[at]
             if at in busy or not headroom.allows(candidate):
                 continue
@@ -120,7 +138,7 @@ class ClusterSweep:
             if trial is None or trial.saving <= least[candidate.name]:
                 continue
             value = -trial.saving / candidate.cost
-            if queue and value > queue[0][0] + 1e-12 and value > expected + 1e-12:
+            if queue and value > queue[0][0] + 1e-12:
                 heappush(queue, (value, at))
                 continue
             self._commit(at, trial)
@@ -171,16 +189,19 @@ class ClusterSweep:
     @cached_property
     def sold(self) -> Market | None:
         """What machines are sold to the pods that could move; None when none can be launched for any."""
-        demand = self._demand
-        if not any(any(item.bits) for item in demand):
-            return None
-        return market(list(demand), list(demand.values()), self._scheduler.templates)
+        known = self._market
+        return known.market if known is not None else None
 
     @cached_property
     def least(self) -> NDArray[np.float64]:
         """The least that a pod of each item of the market must cost."""
-        assert self.sold is not None
-        return dual_values(self.sold).pod
+        assert self._market is not None
+        return self._market.values.pod
+
+    @cached_property
+    def _market(self) -> KnownMarket | None:
+        demand = self._demand
+        return known_market(demand, self._scheduler.templates) if any(any(i.bits) for i in demand) else None
 
     def per_class(self, values: NDArray[np.float64]) -> dict[int, float]:
         """Return the value of each class, given that of each item of the market."""
@@ -199,44 +220,46 @@ class ClusterSweep:
         """Return where the pods of a machine find room, and those that find none, per class number."""
         known = self._displaced.get(at)
         if known is None or known[0] != self._version:
-            known = self._displaced[at] = (self._version, *self._displace(at))
+            going = _Displacement((at,), {}, [], keeps_domain=True)
+            known = self._displaced[at] = (self._version, going.shifts, self._displace(going))
         return known[1:]
 
-    def keeps_domain(self, number: int) -> bool:
-        """Return whether a trial keeps the pods of a class in their zone, or another domain."""
-        return bool(topology_keys(self._scheduler, self._scheduler.pod_data[number][0]))
+    def left_over(self, places: Sequence[int]) -> Counter[int]:
+        """Return the pods of several machines that find no room if those go at once, whatever their zone."""
+        return self._displace(_Displacement(places, {}, [], keeps_domain=False))
 
-    def _displace(self, at: int) -> tuple[list[Shift], Counter[int]]:
-        shifts: list[Shift] = []
-        taken: dict[int, NDArray[np.int64]] = {}
+    def _displace(self, going: _Displacement) -> Counter[int]:
+        """Move what finds room; return what finds none."""
         leftover: Counter[int] = Counter()
-        for number, count in sorted(self.load[at].items(), key=lambda entry: self._rank(entry[0])):
-            each = self.classes[number]
-            left = self._shift(each, count, at, taken, shifts)
+        loads = [(number, at, count) for at in going.places for number, count in self.load[at].items()]
+        for number, at, count in sorted(loads, key=lambda entry: self._rank(entry[0])):
+            left = self._shift(self.classes[number], count, at, going)
             if left:
-                leftover[number] = left
-        return shifts, leftover
+                leftover[number] += left
+        return leftover
+
+    def unswept(self) -> ClusterSweep:
+        """Return the same cluster as it was before anything was taken."""
+        if not self._version:
+            return self
+        found = copy(self)
+        found._begin(Scheduler(self._scheduler.encoded))  # noqa: SLF001  a copy of this one
+        return found
 
     def _rank(self, number: int) -> tuple[int, ...]:
         return tuple(-amount for amount in self.classes[number].want)
 
-    def _shift(
-        self,
-        each: PodClass,
-        count: int,
-        at: int,
-        taken: dict[int, NDArray[np.int64]],
-        shifts: list[Shift],
-    ) -> int:
-        """Spread pods of a class over other machines; return how many found no room."""
+    def _shift(self, each: PodClass, count: int, at: int, going: _Displacement) -> int:
+        """Spread pods of a class over machines that stay; return how many found no room."""
         scheduler = self._scheduler
         pod_data = scheduler.pod_data[each.number][0]
-        columns = [self._column(key) for key in topology_keys(scheduler, pod_data)]
+        keys = topology_keys(scheduler, pod_data) if going.keeps_domain else ()
+        columns = [self._column(key) for key in keys]
         asked = [(axis, amount) for axis, amount in enumerate(each.want) if amount > 0]
         for node in _one_by_one(self._with_room(each, pod_data)):
-            if node == at or any(column[node] != column[at] for column in columns):
+            if node in going.places or any(column[node] != column[at] for column in columns):
                 continue
-            used = taken.get(node)
+            used = going.taken.get(node)
             free = scheduler.nodes.free[:, node] if used is None else scheduler.nodes.free[:, node] - used
             left = free.tolist()
             most = min(count, pod_data.host_cap(node), *(left[axis] // amount for axis, amount in asked))
@@ -246,8 +269,8 @@ class ClusterSweep:
                 or not scheduler.fits_volumes(pod_data, node)
             ):
                 continue
-            taken[node] = each.vector * most if used is None else used + each.vector * most
-            shifts.append((each.number, node, most))
+            going.taken[node] = each.vector * most if used is None else used + each.vector * most
+            going.shifts.append((each.number, node, most))
             count -= most
             if not count:
                 break
@@ -328,13 +351,43 @@ class ClusterSweep:
             group.hosts.add(node, count)
 
 
+class KnownMarket:
+    """A market, and the least that a pod of each of its items must cost."""
+
+    def __init__(self, demand: Mapping[Item, int], templates: Sequence[Template]) -> None:
+        self.types = [template.table.types for template in templates]
+        self.market = market(list(demand), list(demand.values()), templates)
+
+    @cached_property
+    def values(self) -> DualValues:
+        """What each pod must cost."""
+        return dual_values(self.market)
+
+
+_markets: OrderedDict[object, KnownMarket] = OrderedDict()
+
+
+def known_market(demand: Mapping[Item, int], templates: Sequence[Template]) -> KnownMarket:
+    """Return a market, the same object for the same demand: a pass that follows another has the same pods."""
+    # A market holds the types of its templates, so no other object can have their id.
+    sold = tuple((id(each.table.types), each.table.room.tobytes()) for each in templates)
+    key = (tuple(demand.items()), sold)
+    found = _markets.get(key)
+    if found is None:
+        found = _markets[key] = KnownMarket(demand, templates)
+        if len(_markets) > _KEPT:
+            _markets.popitem(last=False)
+    _markets.move_to_end(key)
+    return found
+
+
 class RemovalBound:
     """
-    How much the going of some machines can save at most, without a simulation.
+    What machines must cost that are launched when others go, at least, without a simulation.
 
     Their pods must be paid for at the least that such pods cost anywhere, but for those that free room on
     other machines could take; and a pod for which there is no room anywhere needs a whole machine. Topology,
-    taints and labels of nodes are left aside, so a simulation finds this much or less.
+    taints and labels of nodes are left aside, so a simulation pays this much or more.
     """
 
     def __init__(self, sweep: ClusterSweep) -> None:
@@ -343,43 +396,52 @@ class RemovalBound:
         self._load = sweep.load
         self._want = {each.number: each.vector.astype(np.float64) for each in sweep.classes.values()}
         self._free = np.maximum(sweep.free, 0).T.astype(np.float64)
-        self._least = self._whole = dict.fromkeys(sweep.classes, 0.0)
-        if sweep.sold is not None:
-            self._least = sweep.per_class(sweep.least)
-            priced = np.where(sweep.sold.fits, sweep.sold.price[:, None], np.inf).min(axis=0, initial=np.inf)
-            self._whole = sweep.per_class(np.where(np.isfinite(priced), priced, 0.0))
-        # A trial keeps pods that are spread in their domain; a simulation may find room in another.
-        self._left = {
-            at: {n: count for n, count in sweep.displaced(at)[1].items() if not sweep.keeps_domain(n)}
-            for at in sweep.candidates
-        }
-        self._class = {pod.key: each.number for each in sweep.classes.values() for pod in each.pods}
+        self._sweep = sweep
 
-    def least_paid(self, pods: Iterable[str]) -> float:
-        """Return what new machines for some pods must cost at least; pods that only wait count nothing."""
-        numbers = [self._class[pod] for pod in pods if pod in self._class]
-        least = sum(self._least[number] for number in numbers)
-        return max(least, max((self._whole[number] for number in numbers), default=0.0)) * (1 - _SAFETY)
+    @cached_property
+    def _least(self) -> dict[int, float]:
+        """The least that a pod of each class must cost."""
+        sweep = self._sweep
+        return sweep.per_class(sweep.least) if sweep.sold is not None else dict.fromkeys(sweep.classes, 0.0)
 
-    def least_left(self, candidates: Sequence[Candidate]) -> float:
-        """
-        Return what new machines must cost for the pods that a trial of each machine alone finds no room for.
+    @cached_property
+    def _whole(self) -> dict[int, float]:
+        """The cheapest machine for a pod of each class."""
+        sold = self._sweep.sold
+        if sold is None:
+            return dict.fromkeys(self._sweep.classes, 0.0)
+        priced = np.where(sold.fits, sold.price[:, None], np.inf).min(axis=0, initial=np.inf)
+        return self._sweep.per_class(np.where(np.isfinite(priced), priced, 0.0))
 
-        An estimate: a simulation may find room that a trial does not, and several machines that go take
-        room from each other.
-        """
-        places = (self._at[c.name] for c in candidates if c.name in self._at)
-        return sum(self._least[number] * count for at in places for number, count in self._left[at].items())
+    @cached_property
+    def _class(self) -> dict[str, int]:
+        return {pod.key: each.number for each in self._sweep.classes.values() for pod in each.pods}
 
-    def most_saved(self, candidates: Sequence[Candidate]) -> float:
-        """Return what no simulation of the going of these machines can exceed."""
-        price = sum(candidate.price or 0.0 for candidate in candidates)
+    @cached_property
+    def _unswept(self) -> ClusterSweep:
+        return self._sweep.unswept()
+
+    def classes_of(self, pods: Iterable[str]) -> Counter[int]:
+        """Return how many of some pods are of each class; pods that only wait are of none."""
+        return Counter(self._class[pod] for pod in pods if pod in self._class)
+
+    def left_over(self, candidates: Sequence[Candidate]) -> Counter[int]:
+        """Return how many pods of each class a trial finds no room for if these machines go: an estimate."""
+        return self._unswept.left_over([self._at[c.name] for c in candidates if c.name in self._at])
+
+    def least_paid(self, pods: Counter[int]) -> float:
+        """Return what new machines for so many pods of each class must cost at least."""
+        least = sum(self._least[number] * count for number, count in pods.items())
+        return max(least, max((self._whole[number] for number in pods), default=0.0)) * (1 - _SAFETY)
+
+    def least_launched(self, candidates: Sequence[Candidate]) -> float:
+        """Return what new machines cost at least, in any simulation, if these machines go."""
         places = [self._at[c.name] for c in candidates if c.name in self._at]
         load: Counter[int] = Counter()
         for at in places:
             load.update(self._load[at])
         if len(places) < len(candidates) or not load:
-            return price
+            return 0.0
         numbers = list(load)
         want = np.array([self._want[number] for number in numbers])
         worth = np.array([self._least[number] for number in numbers])
@@ -396,7 +458,7 @@ class RemovalBound:
             for number, most in zip(numbers, room.max(axis=0, initial=0.0), strict=True)
             if most < 1
         ]
-        return price - max(least, max(stranded, default=0.0), 0.0) * (1 - _SAFETY)
+        return max(least, max(stranded, default=0.0), 0.0) * (1 - _SAFETY)
 
 
 def _shared_worth(

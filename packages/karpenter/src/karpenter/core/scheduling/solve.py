@@ -422,9 +422,13 @@ def _choice(node: NewNode) -> str:
     )
 
 
-def solve(problem: Problem) -> Plan:
-    """Decide which node every pod goes to, and which NodeClaims to create."""
-    scheduler, left = search(problem)
+def solve(problem: Problem, like: EncodedProblem | None = None) -> Plan:
+    """
+    Decide which node every pod goes to, and which NodeClaims to create.
+
+    The problem shares what it can with one that is `like` it.
+    """
+    scheduler, left = search(problem, like)
     cost: Cost | None = None
     if problem.options.prove and scheduler.claims.count and not scheduler.stop():
         scheduler, cost = _proved(scheduler, left)
@@ -469,9 +473,9 @@ def _has_topology(scheduler: Scheduler) -> bool:
     )
 
 
-def search(problem: Problem) -> tuple[Scheduler, dict[int, int]]:
+def search(problem: Problem, like: EncodedProblem | None = None) -> tuple[Scheduler, dict[int, int]]:
     """Return the best schedule that was found, and the pods that it leaves, per class number."""
-    scheduler = Scheduler(EncodedProblem(problem))
+    scheduler = Scheduler(EncodedProblem(problem, like))
     left = _pack(scheduler)
     return packed_by_price(scheduler, left) if problem.options.packing == "price" else (scheduler, left)
 

@@ -17,6 +17,7 @@ classes share those as :class:`PodConstraints`.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -347,7 +348,8 @@ def _keys_of_selector(selector: LabelSelector | None) -> Iterator[str]:
 class EncodedProblem:
     """A problem and everything about it that packing never changes."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, like: EncodedProblem | None = None) -> None:
+        """Encode a problem; it shares the templates of one that is `like` it: another part of one cluster."""
         self.problem = problem
         self.well_known = problem.rules.well_known
         avoidance = any(t.effect == PREFER_NO_SCHEDULE for pool in problem.pools for t in pool.taints)
@@ -363,15 +365,30 @@ class EncodedProblem:
         )
         for each, vector in zip(self.classes, wants, strict=True):
             each.vector = vector
-        self.templates = [
-            Template(number, pool, daemons, self.axis, self.well_known)
-            for number, pool in enumerate(problem.pools)
-        ]
+        self.templates: list[Template] = (
+            like.templates
+            if like is not None and self._has_templates_of(like)
+            else [
+                Template(number, pool, daemons, self.axis, self.well_known)
+                for number, pool in enumerate(problem.pools)
+            ]
+        )
         self.proved: dict[frozenset[tuple[Item, float]], Proof] = {}
         """Bounds that were worked out while packing, for the bound of the plan."""
 
         devices = problem.devices
         self.devices = DeviceInventory(devices, problem.pods, self.templates) if devices is not None else None
+
+    def _has_templates_of(self, other: EncodedProblem) -> bool:
+        """Whether templates depend on the same values here as in another problem."""
+        ours, theirs = self.problem, other.problem
+        return (
+            self.axis == other.axis
+            and ours.rules is theirs.rules
+            and ours.daemons is theirs.daemons
+            and len(ours.pools) == len(theirs.pools)
+            and all(map(is_, ours.pools, theirs.pools))
+        )
 
     def fresh_topology(self) -> Topology:
         """Return the topology counts before anything is placed."""
