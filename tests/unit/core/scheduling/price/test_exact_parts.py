@@ -23,7 +23,6 @@ from karpenter_local.testing.builders import (
     replicas,
     spread,
 )
-from tests.unit.core.scheduling.price.test_bound import market
 
 MOST = 4.0
 GIVEN = PatternProblem(
@@ -158,48 +157,3 @@ def test_two_pods_that_want_the_same_unit() -> None:
 
     assert found is not None
     assert found.patterns == ()
-
-
-@pytest.mark.parametrize(
-    ("saves", "machines", "times"),
-    [
-        pytest.param(False, 3, exact._FAILURES, id="until a few in turn have failed"),
-        pytest.param(True, 3, exact._NEIGHBOURS, id="no more often than is allowed"),
-        pytest.param(False, 2, exact._FAILURES, id="two machines"),
-        pytest.param(True, 1, 0, id="a single machine is left alone"),
-    ],
-)
-def test_how_often_machines_are_searched_again(
-    machines: int, times: int, monkeypatch: pytest.MonkeyPatch, *, saves: bool
-) -> None:
-    """A few machines at a time are searched again, and stay as they are unless that saves money."""
-    asked: list[float] = []
-
-    class Again:
-        def __init__(self, part: PatternProblem, _worth: Any, most: float, *, dual: bool) -> None:
-            assert dual
-            self._part = part
-            asked.append(most)
-
-        def run(self, limit: int) -> tuple[float, Solution | None]:
-            assert limit == exact._PART_WORK
-            many = self._part.count[0] // 3
-            found = Solution(many, tuple(Pattern((3,), 1.0, 0) for _ in range(many)))
-            return 0.0, found if saves else None
-
-    monkeypatch.setattr(exact, "MachineSearch", Again)
-    given = PatternProblem(
-        count=(3 * machines,),
-        want=((2,),),
-        cap=(9,),
-        bins=(Bin((7,), 1.0, (0,)), Bin((5,), 0.0, (0,), once=True)),
-        supply=market([(3 * machines, (2,))], [(1.0, (7,))]),
-    )
-    known = Solution(machines, (*(Pattern((3,), 1.0, 0) for _ in range(machines)), Pattern((0,), 0.0, 1)))
-
-    found = exact.improved(given, known, np.array([0.25]))
-
-    assert len(asked) == times
-    assert all(2 <= most <= min(machines, exact._TOGETHER) for most in asked)
-    assert found.cost == machines
-    assert sorted(each.bin for each in found.patterns) == [0] * machines + [1]

@@ -17,7 +17,7 @@ from karpenter.core.scheduling.price.bound import counted_capacity, placed_count
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem, replaceable_pairs
 from karpenter.core.scheduling.price.divided import DomainSplit
 from karpenter.core.scheduling.price.exact import pattern_problem
-from karpenter.core.scheduling.price.machines import MachineSearch, Solution, on_machines
+from karpenter.core.scheduling.price.machines import MachineSearch, Solution, combined_row, on_machines
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem, replicas
@@ -127,6 +127,58 @@ def test_a_plan_beyond_a_limit_is_not_taken_over() -> None:
     assert looked.best == 2.9
 
 
+@pytest.mark.parametrize(
+    ("rows", "price", "combined"),
+    [
+        # One machine for each half: the mean of both rows says that both are needed, for 1 + 3.
+        pytest.param([[1.0, 0.0], [0.0, 1.0]], [1.0, 3.0], [[0.25, 0.75]], id="both count"),
+        pytest.param([[1.0, 1.0], [0.5, 0.5]], [1.0, 1.0], [[0.5, 0.5]], id="one requires all"),
+        pytest.param([[2.0, 0.0], [0.0, 1.0], [2.0, 1.0]], [1.0, 1.0], [[2 / 3, 2 / 3]], id="one is implied"),
+        pytest.param([], [1.0, 3.0], [], id="nothing is required"),
+        pytest.param([[1.0, 1.0]], [0.0, 1.0], [], id="what is free can be had for nothing"),
+        pytest.param([[0.0, 0.0], [1.0, 1.0]], [1.0, 1.0], [], id="no machine gives what is needed"),
+    ],
+)
+def test_what_rows_require_together(
+    rows: list[list[float]], price: list[float], combined: list[list[float]]
+) -> None:
+    """Rows have values at which no machine is worth more than its price; their mean is a row as well."""
+    found = combined_row(np.array(rows).reshape(-1, 2), np.array(price))
+
+    assert found.shape[1] == 2
+    assert found.tolist() == [pytest.approx(row) for row in combined]
+
+
+def test_rows_are_combined_once() -> None:
+    """What rows require together is worked out anew only when there are more of them, or more is needed."""
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+    work = looked.work
+
+    first = looked._needed(1.0)
+    assert looked._needed(1.0) is first
+    assert looked.work == work + machines._PROGRAM
+
+    assert (looked._needed(2.0) <= first.max(axis=0)).all()
+    assert looked.work == work + 2 * machines._PROGRAM
+    looked._require(np.array([5.0, 6.0, 7.0]), np.array([8.0, 17.0]))
+    assert looked._needed(1.0) is not first
+    assert looked.work == work + 3 * machines._PROGRAM
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_rows_require_together_is_true(seed: int) -> None:
+    """Whatever obeys every row obeys their combination, and that requires no less than any one of them."""
+    rng = np.random.default_rng(seed)
+    rows, price = rng.uniform(0.0, 1.0, (4, 5)) * (rng.random((4, 5)) < 0.7) + 0.01, rng.uniform(0.5, 2.0, 5)
+
+    (found,) = combined_row(rows, price)
+
+    for bought in rng.integers(0, 9, (200, 5)):
+        if (rows @ bought >= 1).all():
+            assert found @ bought >= 1 - 1e-9
+    assert (price / found).min() >= (price / rows).min(axis=1).max() - 1e-9
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_integer_program_finds_plans_as_well(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no random order places the pods, an integer program does, and the plan is the cheapest."""
@@ -143,7 +195,6 @@ def test_an_integer_program_finds_plans_as_well(seed: int, monkeypatch: pytest.M
 
 def test_without_values_of_whole_pods_the_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are many items, combinations are tried one after the other."""
-    monkeypatch.setattr(machines, "_SOME_ITEMS", 0)
     monkeypatch.setattr(machines, "_FEW_ITEMS", 0)
 
     least, solved = MachineSearch(ODD, np.ones(3), 9.0).run(100_000)
@@ -177,7 +228,7 @@ def test_a_better_plan_is_sought_on_machines_with_room_to_spare(monkeypatch: pyt
     assert looked.best < 9.0
 
     monkeypatch.setattr(machines, "shortfall", lambda *_: np.ones(3))
-    monkeypatch.setattr(machines, "_SOME_ITEMS", 0)
+    monkeypatch.setattr(machines, "_FEW_ITEMS", 0)
     looked = MachineSearch(given, np.ones(3), 9.0)
     looked._seek(5000)
     assert looked.best == 9.0

@@ -8,8 +8,9 @@ make plans dearer, so its optimum is a lower bound for every problem, and a plan
 optimal. Room on existing nodes is a machine that costs nothing and is there once.
 
 Few combinations of machines are cheap enough and large enough, so they are listed, and what is left is
-whether the pods fit on them. A search that does not come to an end proves what it has reached; then a few
-machines at a time of the best plan are searched again by themselves. Needs the optional library ``highspy``.
+whether the pods fit on them. Before long a better plan is sought by repacking a few machines at a time
+(:mod:`.neighbourhood`), so that fewer combinations are cheap enough. A search that does not come to an end
+proves what it has reached. Needs the optional library ``highspy``.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from karpenter.core.scheduling.price.bound import (
     free_room,
     market,
     placed_counts,
-    undominated,
 )
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
 from karpenter.core.scheduling.price.divided import divided_demand
 from karpenter.core.scheduling.price.linear import library
 from karpenter.core.scheduling.price.machines import CHEAPER, MachineSearch, Solution
+from karpenter.core.scheduling.price.neighbourhood import repacked
 from karpenter.core.scheduling.price.patterns import Packing
 from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
 
@@ -56,18 +57,17 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_WORK: Final = 200_000
+_WORK: Final = 120_000
 """Steps that are taken, of two to three microseconds each: no clock, so that a decision can be made again."""
 
+_FIRST_WORK: Final = 30_000
+"""Steps before a better plan is sought: many problems are solved by then."""
+
 _MORE_WORK: Final = 20_000
-"""Steps after a few machines at a time were searched again."""
+"""Steps after a better plan was sought again."""
 
-_NEIGHBOURS: Final = 12
-"""Times that a few machines are searched again by themselves."""
-
-_FAILURES: Final = 4
-_TOGETHER: Final = 4
-_PART_WORK: Final = 12_000
+_REPACKING: Final = 100_000
+"""Steps in which a few machines at a time are packed again."""
 
 
 def cheapest_schedule(
@@ -88,18 +88,31 @@ def cheapest_schedule(
     if first.stop():
         return first, None
     search = MachineSearch(given, start, hourly, dual=True)
-    least, solved = search.run(_WORK)
-    if least < search.best * CHEAPER:
-        known = solved if solved is not None else _known(first, given)
-        if known is not None:
-            search.offer(improved(given, known, start))
-            least, solved = search.run(search.work + _MORE_WORK)
+    least, solved = _searched(search, given, _known(first, given))
     best, cost = first, hourly
     if solved is not None and not any(left.values()):
         again = _opened(first, given, solved, start)
         if again is not None and hourly_of(again) < cost * CHEAPER:
             best, cost = again, hourly_of(again)
     return best, cost if least >= cost * CHEAPER else least
+
+
+def _searched(
+    search: MachineSearch, given: PatternProblem, known: Solution | None
+) -> tuple[float, Solution | None]:
+    """Return the least that any plan costs, and the best below the first, which `known` may be."""
+    least, solved = search.run(_FIRST_WORK)
+    for work in (_WORK, _MORE_WORK):
+        if least >= search.best * CHEAPER:
+            break
+        known = solved if solved is not None else known
+        if known is not None:
+            known = repacked(given, known, _REPACKING)
+            search.offer(known)
+        least, solved = search.run(search.work + work)
+        if solved is None or solved is known:  # there is nothing else to begin with
+            break
+    return least, solved
 
 
 def _opened(
@@ -281,56 +294,3 @@ def _known(first: Scheduler, given: PatternProblem) -> Solution | None:
         patterns.append(Pattern(tuple(row.tolist()), float(given.supply.price[number]), number))
     divided = tuple(tuple(holds[:, list(each.items)].sum(axis=0).tolist()) for each in given.splits)
     return Solution(sum(each.price for each in patterns), tuple(patterns), divided)
-
-
-def improved(given: PatternProblem, known: Solution, worth: NDArray[np.float64]) -> Solution:
-    """Return a plan that costs no more than a known one: a few machines at a time are searched again."""
-    # Large neighbourhood search. The pods of a split stay in their domains.
-    rng = np.random.default_rng(0)
-    kept = [each for each in known.patterns if given.bins[each.bin].once]
-    bought = [each for each in known.patterns if not given.bins[each.bin].once]
-    failures, left = 0, _NEIGHBOURS
-    while failures < _FAILURES and left and len(bought) > 1:
-        failures, left = failures + 1, left - 1
-        waste = np.array([each.price - float(np.array(each.holds) @ worth) for each in bought])
-        order = np.argsort(-waste * rng.uniform(0.0, 1.0, len(waste)), kind="stable")
-        some = order[: int(rng.integers(2, _TOGETHER + 1))].tolist()
-        cost = sum(bought[number].price for number in some)
-        part, items, bins = _part_of(given, [bought[number] for number in some])
-        _, solved = MachineSearch(part, worth[items], cost, dual=True).run(_PART_WORK)
-        if solved is not None:
-            failures = 0
-            bought = [each for number, each in enumerate(bought) if number not in some]
-            for each in solved.patterns:
-                holds = np.zeros(len(given.count), np.int64)
-                holds[items] = each.holds
-                bought.append(Pattern(tuple(holds.tolist()), each.price, int(bins[each.bin])))
-    patterns = (*kept, *bought)
-    return Solution(sum(each.price for each in patterns), patterns, known.divided)
-
-
-def _part_of(
-    given: PatternProblem, some: Sequence[Pattern]
-) -> tuple[PatternProblem, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pods of some machines as a problem of their own, with the items and machines in it."""
-    counts = np.array([each.holds for each in some]).sum(axis=0)
-    items = np.flatnonzero(counts)
-    assert given.supply is not None
-    usable = given.supply.fits[:, items]
-    bins = np.flatnonzero(usable.any(axis=1))
-    room, price = given.supply.room[bins].astype(np.int64), given.supply.price[bins]
-    bins = bins[undominated(room, price, usable[bins])]
-    part = PatternProblem(
-        count=tuple(counts[items].tolist()),
-        want=tuple(given.want[item] for item in items.tolist()),
-        cap=tuple(given.cap[item] for item in items.tolist()),
-        bins=tuple(
-            Bin(
-                given.bins[number].room,
-                given.bins[number].price,
-                tuple(np.flatnonzero(usable[number]).tolist()),
-            )
-            for number in bins.tolist()
-        ),
-    )
-    return part, items, bins

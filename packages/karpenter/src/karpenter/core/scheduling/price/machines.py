@@ -58,7 +58,7 @@ _AT_ONCE: Final = 6
 
 _NOISE: Final = 0.12
 _EARLIER: Final = (0.0, 0.3, 2.0)
-_FEW_ITEMS: Final = 14
+_FEW_ITEMS: Final = 25
 """Different pods up to which the values of whole pods are worked out."""
 
 _STATES: Final = 16
@@ -67,9 +67,6 @@ _NEARLY: Final = 0.85
 
 _FAR: Final = 2.0
 """The cost, as a multiple of the first plan, that shows that pods are left."""
-
-_SOME_ITEMS: Final = 25
-"""The same, once there are machines on which divisible pods fit and whole ones do not."""
 
 _VALUES: Final = 40_000
 """Steps after which these values are not improved further."""
@@ -241,6 +238,9 @@ class MachineSearch:
         self._many: list[bool] = []
         """Which rows are about many items, of which a little more may be required."""
 
+        self._reduced: dict[tuple[int, float], NDArray[np.float64]] = {}
+        """The rows that are needed, by their number and how many times of everything is."""
+
         self._program: ColumnProgram | None = None
         self._rng = np.random.default_rng(0)
         self._most = self.best = most
@@ -348,8 +348,7 @@ class MachineSearch:
 
         It takes `limit` steps or a few more. With `slack`, so many times of everything are needed.
         """
-        rows = np.array(self._rows).reshape(-1, len(self._price))
-        rows = _needed_rows(rows / np.where(self._many, slack, 1.0)[:, None])
+        rows = self._needed(slack)
         rest = _least_after(rows, self._price)
         counted, pods, complete = self._counted[:, self._bought].T, sum(self._given.count), most
         end = self.work + limit
@@ -391,6 +390,16 @@ class MachineSearch:
         order = np.argsort(cost, kind="stable")
         return machines[order], cost[order], complete
 
+    def _needed(self, slack: float) -> NDArray[np.float64]:
+        """Return the rows that no other one implies, and what they require together."""
+        known = len(self._rows), slack
+        if known not in self._reduced:
+            self.work += _PROGRAM
+            rows = np.array(self._rows).reshape(-1, len(self._price))
+            rows = _needed_rows(rows / np.where(self._many, slack, 1.0)[:, None])
+            self._reduced[known] = np.concatenate([rows, combined_row(rows, self._price)])
+        return self._reduced[known]
+
     def _tried(self, listed: NDArray[np.int64], cost: NDArray[np.float64], most: float, limit: int) -> float:
         """Try combinations from the cheapest on; return the cost up to which all are, at most `most`."""
         possible = cost >= self._least
@@ -422,7 +431,7 @@ class MachineSearch:
 
     def _seek(self, limit: int) -> None:
         """Look for a better plan: machines with room to spare are few, and pods fit on them easily."""
-        if len(self._given.count) <= _SOME_ITEMS:
+        if len(self._given.count) <= _FEW_ITEMS:
             self._whole_values()
         for slack in _SLACK:
             listed, _, _ = self._combinations(self.best * CHEAPER, limit // len(_SLACK), slack)
@@ -484,7 +493,7 @@ class MachineSearch:
             return False
         if found.patterns:
             self.best, self._solved = found.cost, found
-        elif len(self._given.count) <= _SOME_ITEMS:
+        elif len(self._given.count) <= _FEW_ITEMS:
             self._require_others(machines)
         return True
 
@@ -535,6 +544,25 @@ def _least_after(rows: NDArray[np.float64], price: NDArray[np.float64]) -> NDArr
     rates = np.where(rows > 0, price / np.maximum(rows, _TINY), np.inf)
     rates = np.append(rates, np.full((len(rows), 1), np.inf), axis=1)
     return np.minimum.accumulate(rates[:, ::-1], axis=1)[:, ::-1]
+
+
+def combined_row(rows: NDArray[np.float64], price: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what follows from all rows together, as one row that requires most; none where there is none."""
+    # The dual of the cheapest shares of machines: each row has a value, and no machine is worth more than it
+    # costs. What each row needs is 1; so whatever the values are, their mean is needed as well.
+    program = LinearProgram(library())
+    for _ in rows:
+        program.column(-1.0)
+    for machine, most in zip(rows.T, price.tolist(), strict=True):
+        program.row({int(row): float(machine[row]) for row in np.flatnonzero(machine)}, -np.inf, most)
+    solver = program.solver()
+    solver.run()
+    if (
+        solver.getModelStatus() != program.highspy.HighsModelStatus.kOptimal
+    ):  # no machine gives what is needed
+        return rows[:0]
+    value = np.maximum(np.array(solver.getSolution().col_value, np.float64), 0.0)
+    return (value @ rows / value.sum())[None] if value.sum() > 0 else rows[:0]
 
 
 def _needed_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
