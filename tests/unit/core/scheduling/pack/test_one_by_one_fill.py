@@ -267,8 +267,8 @@ def contents(scheduler: Scheduler) -> list[Counter[str]]:
             id="a domain that has more pods than others have room for",
         ),
         pytest.param(
-            problem(SETTLED, replicas(WEB, 12), pools=[POOL], nodes=[FULL]),
-            11,
+            problem(SETTLED, replicas(WEB, 10), pools=[POOL], nodes=[FULL]),
+            9,
             id="a domain that has more pods than others get",
         ),
     ],
