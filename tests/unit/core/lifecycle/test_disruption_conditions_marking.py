@@ -9,7 +9,7 @@ import pytest
 
 from karpenter.api.labels import NODEPOOL_HASH_VERSION, LabelRules
 from karpenter.core.effects import Amend, RegistrationOutcome, Step
-from karpenter.core.lifecycle.disruption_conditions import disruption_conditions
+from karpenter.core.lifecycle.disruption_conditions import disruption_conditions, disruption_inputs
 from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.nodepool import nodepool_status
 from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, RegistrationHistory, record_outcome
@@ -44,6 +44,24 @@ def statuses(due: Step) -> dict[str, str]:
     (write,) = due.effects
     assert isinstance(write, Amend)
     return {each["type"]: each["reason"] for each in write.status["conditions"]}
+
+
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        pytest.param(launched(Registered="True"), True, id="registered"),
+        pytest.param(launched(ConsistentStateFound="True"), True, id="found consistent"),
+        pytest.param(launched(status={"nodeName": "node-1"}), True, id="named"),
+        pytest.param(launched(Initialized="True"), False, id="initialized"),
+        pytest.param(launched(Drifted="True"), False, id="drifted"),
+        pytest.param(launched(status={"imageID": "ami-1"}), False, id="of another image"),
+        pytest.param(launched(meta={"labels": {"a": "b"}}), False, id="labelled"),
+        pytest.param(launched(meta=GONE), False, id="on its way out"),
+    ],
+)
+def test_what_marks_depend_on(after: NodeClaim, same: bool) -> None:
+    """Progress towards a node changes no mark but by Launched and Initialized."""
+    assert (disruption_inputs(launched()) == disruption_inputs(after)) is same
 
 
 @pytest.mark.parametrize(

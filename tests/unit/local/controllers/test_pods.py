@@ -3,6 +3,7 @@
 import pytest
 
 from karpenter.api.pod import Pod
+from karpenter.kube.informer import InformerDelete, InformerEvent, InformerUpdate
 from karpenter_local.controllers import pods
 from tests.unit.local.controllers.objects import NOW, pod, workload
 
@@ -35,6 +36,32 @@ def test_is_active(found: Pod, expected: bool) -> None:
 def test_is_available(found: Pod, least: int, expected: bool) -> None:
     """A pod is available once it has been ready for some time."""
     assert pods.is_available(found, least, NOW) is expected
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        pytest.param(InformerUpdate("a", pod()), True, id="a new pod"),
+        pytest.param(InformerDelete("a", pod()), True, id="a pod that is gone"),
+        pytest.param(InformerUpdate("a", pod(), pod()), False, id="nothing"),
+        pytest.param(InformerUpdate("a", pod(), pod(ready=False)), True, id="readiness"),
+        pytest.param(InformerUpdate("a", pod(phase="Failed"), pod()), True, id="its phase"),
+        pytest.param(InformerUpdate("a", pod(leaving=True), pod()), True, id="its deletion"),
+    ],
+)
+def test_which_events_concern_controllers(event: InformerEvent[Pod], expected: bool) -> None:
+    """Controllers hear of what they read of a pod; every one of them gets the same answer."""
+    predicate = pods.PodPredicate()
+
+    assert [predicate(event), predicate(event)] == [expected, expected]
+
+
+def test_a_word_about_scheduling_concerns_no_controller() -> None:
+    """Why a pod waits is told again and again, and changes no workload."""
+    told = [{"type": "PodScheduled", "status": "False", "message": f"0/{count} nodes"} for count in (1, 2)]
+    before, after = (pod(status={"phase": "Pending", "conditions": [each]}) for each in told)
+
+    assert not pods.PodPredicate()(InformerUpdate("a", after, before))
 
 
 def test_seconds_to_available() -> None:
