@@ -307,6 +307,72 @@ def test_which_sets_of_nodes_are_looked_at() -> None:
     assert sets(2) == sets()
 
 
+class _Groups:
+    """Stands for budgets, for what estimates and for what decides about groups of ten; some groups pay."""
+
+    least = 0.0
+
+    def __init__(self, pays: str) -> None:
+        self.pays = pays
+        self.asked: list[int] = []
+        self.taken: list[int] = []
+
+    def within(self, candidates: Any) -> list[Any]:
+        """Return the nodes that may go together: all."""
+        return list(candidates)
+
+    def take(self, candidate: Any) -> None:
+        """Note a node that goes."""
+        self.taken.append(candidate.number)
+
+    def most(self, group: Any, launched: Any = None) -> float:
+        """Return what may be saved: nothing by half a group."""
+        del launched
+        return float(len(group) == 10)
+
+    def decide_greedily(self, group: Any) -> Any:
+        """Return what a group saves, for which no machine is launched."""
+        number = group[0].number // 10
+        self.asked.append(number)
+        pays = self.pays[number] == "+"
+        return (saving(9.0, *(each.name for each in group)) if pays else REFUSED), None
+
+    def after(self, command: Command) -> _Groups:
+        """Return what decides after a command."""
+        del command
+        return self
+
+
+@pytest.mark.parametrize(
+    ("pays", "asked"),
+    [
+        pytest.param("--+-", [0, 1, 2, 3], id="two groups in a row do not pay"),
+        pytest.param("---+", [0, 1, 2], id="three groups in a row do not pay"),
+        pytest.param("--+--+", [0, 1, 2, 3, 4, 5], id="what pays begins a new row"),
+        pytest.param("++++++++", [0, 1, 2, 3, 4, 5], id="six groups are enough for a pass"),
+    ],
+)
+def test_how_many_groups_are_looked_at(pays: str, asked: list[int]) -> None:
+    """Groups of ten, the most wasteful first, until three in a row are not worth it, or six were asked."""
+    ranked: Any = [SimpleNamespace(name=f"n{at}", number=at) for at in range(10 * len(pays))]
+    names = [each.name for each in ranked]
+    costs = MoveCosts(0.0, dict.fromkeys(names, 1.0), dict.fromkeys(names, 0.0))
+    groups: Any = _Groups(pays)
+
+    found = global_search._groups(
+        ranked, [], groups, groups, move_costs=costs, stop=lambda: False, goal=groups
+    )
+
+    assert groups.asked == asked
+    goes = [at for at in asked if pays[at] == "+"]
+    assert [each.candidates[0] for each in found] == [f"n{10 * at}" for at in goes]
+    assert groups.taken == [number for at in goes for number in range(10 * at, 10 * at + 10)]
+    stopped = global_search._groups(
+        ranked, [], groups, groups, move_costs=costs, stop=lambda: True, goal=groups
+    )
+    assert stopped == []
+
+
 def _port(name: str, node: str) -> Pod:
     """Return a pod that shares no node with another of its kind, because of a host port."""
     found = pod(name, node)
