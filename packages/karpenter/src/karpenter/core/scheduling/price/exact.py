@@ -57,7 +57,7 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_WORK: Final = 120_000
+_WORK: Final = 170_000
 """Steps that are taken, of two to three microseconds each: no clock, so that a decision can be made again."""
 
 _FIRST_WORK: Final = 30_000
