@@ -444,7 +444,9 @@ def test_what_pods_without_room_must_cost(parts: list[Any], going: list[str], le
     unknown = RemovalBound(ClusterSweep(simulated(view)[0].encoded(), []))
     some = [candidates[name] for name in going]
 
-    assert bound.least_paid(bound.left_over(some)) == pytest.approx(left, abs=1e-6)
+    paid = bound.least_paid(bound.left_over(some))
+    assert paid == pytest.approx(left, abs=1e-6)
+    assert paid <= left
     assert not unknown.left_over(some)
 
 
@@ -529,3 +531,28 @@ def test_a_machine_is_tried_again_only_after_another_was_taken(monkeypatch: pyte
 def test_the_usual_memory_per_cpu(parts: list[Any], expected: float) -> None:
     """Bytes per thousandth of a core, of what pods request; each requests 256 MiB here."""
     assert memory_per_cpu(state_nodes(cluster(pool(), *parts))) == expected
+
+
+def test_a_machine_that_saves_less_than_it_costs_waits_for_better_ones() -> None:
+    """
+    Budgets allow one node to go. The medium one comes up first, for $0.20 and two pods.
+
+    It needs a small one for $0.10, so it saves $0.10 for two pods; the small one saves as much for one pod.
+    """
+    view = cluster(
+        pool(budgets=(Budget(nodes="1"),)),
+        *GOING,
+        *SMALL,
+        machine("n3", "small"),
+        *(pod(f"a-{n}", "n1") for n in range(2)),
+        pod("b-0", "n2", cpu="500m"),
+        pod("c-0", "n3", cpu="1500m"),
+    )
+    simulator, candidates = simulated(view)
+    sweep = ClusterSweep(simulator.encoded(), [candidates["n1"], candidates["n2"]])
+    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+
+    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, 0.0))
+
+    assert [each.name for each in found.emptied] == ["n2"]
+    assert found.exchanged == []

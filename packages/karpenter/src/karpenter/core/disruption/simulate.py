@@ -461,10 +461,10 @@ class Simulator:
 
     def _replacements(self, plan: Plan, moving: frozenset[str]) -> tuple[NewNode, ...]:
         """Return the new machines that are needed because of what goes."""
-        mine = [node for node in plan.new_nodes if any(pod in moving for pod in node.pods)]
-        others = (
-            [node for node in plan.new_nodes if node not in mine] if len(mine) < len(plan.new_nodes) else []
-        )
+        mine: list[NewNode] = []
+        others: list[NewNode] = []
+        for node in plan.new_nodes:
+            (others if moving.isdisjoint(node.pods) else mine).append(node)
         # Pods that would be launched for anyway are not a reason to keep a node.
         surplus = max(0, len(others) - self._wanted_anyway)
         others.sort(key=lambda node: -node.purchase.price)
