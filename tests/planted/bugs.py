@@ -123,6 +123,7 @@ _VALIDITY: Final = (
         find="            found = await self._validate(command)\n",
         put="            found = await self._validate(command)\n            await self._clock.sleep(15.0)\n",
         rules=("validity", "budgets"),
+        runs=30,
     ),
     PlantedBug(
         name="do-not-disrupt of nodes is ignored",
