@@ -262,6 +262,20 @@ def test_in_which_order_nodes_are_tried(
     assert list(global_search._few(sets, search, lambda: True, search)) == []
 
 
+def test_what_is_worth_no_more_than_the_best_is_not_packed_by_price() -> None:
+    """Once it is known which pods machines are launched for, a set may be worth just as much as the best."""
+
+    class Search(_Search):
+        def most(self, going: Any, launched: Any = None) -> float:
+            return super().most(going) if launched is None else self.least
+
+    search: Any = Search({"a": 1.0}, "a", {})
+    sets: Any = [[SimpleNamespace(name="a")]]
+
+    assert list(global_search._few(sets, search, lambda: False, search)) == []
+    assert (search.greedily, search.by_price) == (["a"], [])
+
+
 def test_what_cannot_be_worth_much_is_not_estimated() -> None:
     """The limit of a node holds where an estimate is above it; one that costs nothing is not looked at."""
     limits = {"a": 0.0, "b": 2.0, "c": 3.0, "d": 2.5}

@@ -115,7 +115,7 @@ def test_a_question_about_the_part_that_matters_has_the_answer_of_the_whole(
     assert (outcome.moves, [node.instance_types for node in outcome.plan.new_nodes]) == expected
 
 
-def simulation(view: ClusterView) -> tuple[Simulator, list[Any]]:
+def simulation(view: ClusterView, **more: Any) -> tuple[Simulator, list[Any]]:
     """Return what simulates a cluster, and its candidates."""
     nodes, pdbs = state_nodes(view), PdbLimits(view)
     candidates = find_candidates(nodes, view, MARKET, pdbs, NOW).candidates
@@ -129,6 +129,7 @@ def simulation(view: ClusterView) -> tuple[Simulator, list[Any]]:
         quiet=frozenset(),
         options=Options(),
         policy=SchedulingPolicy(),
+        **more,
     )
     return simulator, list(candidates)
 
@@ -220,6 +221,9 @@ def test_only_machines_with_room_for_the_least_are_asked() -> None:
     assert rooms.with_room({"cpu": 1000}, without=frozenset()) == [2, 3]
     assert rooms.with_room({"cpu": 1000, "gpu": 1}, without=frozenset()) == [2]
     assert rooms.with_room({}, without={"n-3", "unknown"}) == [0, 2]
+    full = FreeResources([ExistingNode(name="n", labels={}, free={"cpu": 1, "memory": 0, "pods": 0})])
+    assert full.with_room({"cpu": 1}, without=frozenset()) == [0]
+    assert full.with_room({"cpu": 1, "memory": 1}, without=frozenset()) == []
 
 
 def test_the_least_of_several_demands() -> None:
@@ -293,3 +297,14 @@ def test_simulations_share_templates_with_the_whole_cluster() -> None:
     after, _ = simulator._schedule([one], frozenset({"default/p-0"}), frozenset({"n-1"}))
     assert after.templates is whole.templates
     assert simulator.within(frozenset()).encoded() is whole
+
+
+def test_pods_with_a_destination_do_not_wait_for_a_place() -> None:
+    """Of two pods on a node that is being deleted, one was promised the room of another node."""
+    view = cluster(pool(), machine("n-0"), machine("n-1", "small"), *(pod(f"p-{n}", "n-0") for n in range(2)))
+    view = msgspec.structs.replace(view, marked=frozenset({"n-0"}))
+
+    simulator, _ = simulation(view, destinations={"default/p-0": "n-1"})
+
+    assert [each.key for each in simulator._cluster.waiting] == ["default/p-1"]
+    assert [each.free["cpu"] for each in simulator._cluster.problem.nodes] == [1000]

@@ -101,6 +101,9 @@ SMALL: list[Any] = [machine("n2", "small")]
             [*SMALL, pod("a-0", "n1")], (0.2, {"n2": 1}, False), id="a pod with room elsewhere costs nothing"
         ),
         pytest.param(
+            [*SMALL, pod("a-0", "n1", cpu="0")], (0.2, {"n2": 1}, False), id="a pod that asks for no core"
+        ),
+        pytest.param(
             [*SMALL, *(pod(f"a-{n}", "n1") for n in range(2))],
             (0.2, {"n2": 2}, False),
             id="pods may take the last of the room",
@@ -370,6 +373,13 @@ def test_machines_by_what_they_waste(price: float, expected: list[str]) -> None:
     )
 
     assert [each.name for each in _sweep(view).by_waste(lambda _: price)] == expected
+
+
+def test_of_equal_machines_the_one_that_holds_less_wastes_more() -> None:
+    """Medium nodes for $0.20 with one pod each, of three cores and of one."""
+    view = cluster(pool(), *GOING, machine("n2", "medium"), pod("a-0", "n1", cpu="3"), pod("b-0", "n2"))
+
+    assert [each.name for each in _sweep(view).by_waste(lambda _: 0.0)] == ["n2", "n1"]
 
 
 @pytest.mark.parametrize(
