@@ -382,9 +382,9 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     ): (_REAL),
     (
         _PRICE + "exact.py",
-        "cheapest_schedule",
-        "least < search.best * CHEAPER",
-        "(least <= search.best * CHEAPER)",
+        "_searched",
+        "least >= search.best * CHEAPER",
+        "(least > search.best * CHEAPER)",
     ): (_REAL),
     (
         _PRICE + "exact.py",

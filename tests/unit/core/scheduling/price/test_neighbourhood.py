@@ -129,6 +129,17 @@ def test_a_division_may_cost_as_much_as_is_spare() -> None:
     assert loose == {(1, 0, 0), (0, 0, 1)}
 
 
+def test_divisions_that_differ_by_rounding_are_equal() -> None:
+    """A billionth more is as good as the least."""
+    repacking = Repacking(drawn(0), ())
+
+    found = {
+        tuple(repacking._divided(np.array([[0.0, 0.0], [0.0, 1e-9]]), 1, 9.0, 0.0) or ()) for _ in range(50)
+    }
+
+    assert found == {(1, 0), (0, 1)}
+
+
 TENS = PatternProblem(
     count=(1, 1, 1, 1),
     want=((6,), (4,), (7,), (3,)),
@@ -291,7 +302,7 @@ def test_ever_less_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_that_is_far_dearer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two percent above the best, the search goes on from the best, and the best is what it returns."""
     given = msgspec.structs.replace(
-        TENS, bins=tuple(Bin((10,), price, (0, 1, 2, 3)) for price in (1.0, 1.01, 1.03, 0.9))
+        TENS, bins=tuple(Bin((10,), price, (0, 1, 2, 3)) for price in (1.0, 1.02, 1.03, 0.9))
     )
     seen, moves = [], iter([1, 2, 3, 2, 1])
 
@@ -307,6 +318,23 @@ def test_a_plan_that_is_far_dearer_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
     assert seen == [[0, 0], [1, 1], [0, 0], [3, 3], [3, 3]]
     assert kinds(found) == [3, 3]
+
+
+def test_a_plan_that_is_cheaper_by_rounding_is_not_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A billionth less is as much."""
+    given = msgspec.structs.replace(
+        TENS, bins=tuple(Bin((10,), price, (0, 1, 2, 3)) for price in (1.0, (2.0 - 1e-9) / 2))
+    )
+
+    def moved(self: Repacking, _: float) -> None:
+        self._machines = np.array([1, 1])
+        self.work += 1000
+
+    monkeypatch.setattr(Repacking, "_move", moved)
+
+    found = Repacking(given, plan(given, (0, (1, 1, 0, 0)), (0, (0, 0, 1, 1))).patterns).run(1000)
+
+    assert [each.bin for each in found] == [0, 0]
 
 
 class Scripted:

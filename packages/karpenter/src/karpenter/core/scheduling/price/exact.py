@@ -88,9 +88,12 @@ def cheapest_schedule(
     if first.stop():
         return first, None
     search = MachineSearch(given, start, hourly, dual=True)
-    least, solved = _searched(search, given, _known(first, given))
+    opens = not any(left.values()) and _opens(first, given)
+    least, solved = (
+        _searched(search, given, _known(first, given)) if opens else search.run(_FIRST_WORK + _WORK)
+    )
     best, cost = first, hourly
-    if solved is not None and not any(left.values()):
+    if solved is not None and opens:
         again = _opened(first, given, solved, start)
         if again is not None and hourly_of(again) < cost * CHEAPER:
             best, cost = again, hourly_of(again)
@@ -115,6 +118,22 @@ def _searched(
     return least, solved
 
 
+def _opens(first: Scheduler, given: PatternProblem) -> bool:
+    """Return whether nothing limits the pods that a search of patterns does not know."""
+    template = first.templates[0]
+    return (
+        len(first.templates) == 1  # the order of NodePools is not about price
+        and not template.min_values
+        and not template.reserves
+        and first.devices is None
+        and all(
+            _is_plain(first, first.pod_data[number], key)
+            for classes, key, _ in given.where
+            for number in classes
+        )
+    )
+
+
 def _opened(
     first: Scheduler,
     given: PatternProblem,
@@ -122,11 +141,6 @@ def _opened(
     worth: NDArray[np.float64],
 ) -> Scheduler | None:
     """Return a schedule with the machines of a solution; None when it cannot be had by checked moves."""
-    if len(first.templates) != 1:  # the order of NodePools is not about price
-        return None
-    template = first.templates[0]
-    if template.min_values or template.reserves or first.devices is not None:
-        return None
     scheduler = Scheduler(first.encoded)
     parts: Counter[Part] = Counter()
     rows: list[list[Part]] = []
@@ -139,12 +153,9 @@ def _opened(
         pins = Requirements.only(key, frozenset({domain})) if key else NOTHING_REQUIRED
         row: list[Part] = []
         for number in classes:
-            by_relaxation = scheduler.pod_data[number]
-            if not _is_plain(scheduler, by_relaxation, key):
-                return None
-            part = (by_relaxation[0], pins)
-            parts[part] = domain_counts.get(item, len(by_relaxation[0].pod_class.pods))
-            row.append(part)
+            pod_data = scheduler.pod_data[number][0]
+            parts[pod_data, pins] = domain_counts.get(item, len(pod_data.pod_class.pods))
+            row.append((pod_data, pins))
         rows.append(row)
     unplaced = UnplacedPods(rows, parts)
     assert given.supply is not None
@@ -158,7 +169,7 @@ def _opened(
         np.array([each.bin for each in bought], np.int64),
         np.array([each.price for each in bought], np.float64),
     )
-    opener = ClaimOpener(scheduler, template, given.supply, unplaced)
+    opener = ClaimOpener(scheduler, scheduler.templates[0], given.supply, unplaced)
     rest = opener.open_claims(packing, worth)
     return scheduler if not rest else None
 

@@ -165,8 +165,8 @@ class Repacking:
         bought = self._bought[: np.searchsorted(self._price[self._bought], most, side="right")]
         machines = np.concatenate([some[nodes], bought])
         # What stays on a node stays there; what stays on a machine may go to any that is bought.
-        on_node = np.append(nodes, False)
-        barred = np.where(on_node[:, None], machines != np.append(some, -1)[:, None], self._once[machines])
+        other = np.where(nodes[:, None], machines != some[:, None], self._once[machines])
+        barred = np.concatenate([other, self._once[machines][None]])
         barred |= (stays > 0) @ self._barred[machines].T
         member = _members(len(drawn.pods))
         self.work += _MOVE + barred.size * len(member) // _STEP
@@ -181,7 +181,7 @@ class Repacking:
         first = fits.argmax(axis=1)
         found = np.take_along_axis(fits, first[:, None], axis=1)[:, 0]
         price, machine = np.where(found, self._price[machines][first], np.inf), machines[first]
-        empty = ~on_node & ~stays.any(axis=1)
+        empty = ~np.append(nodes, False) & ~stays.any(axis=1)
         price[empty, 0], machine[empty, 0] = 0.0, _NONE
         return _Choices(price, machine)
 
