@@ -142,6 +142,39 @@ def test_classes_that_nothing_else_limits(asked: dict[str, Any], key: str, *, is
     assert exact._is_plain(scheduler, scheduler.pod_data[0], key) is is_plain
 
 
+NODES = PatternProblem(
+    count=(4, 2, 1),
+    want=((2, 0), (3, 0), (1, 1)),
+    cap=(2, 2, 1),
+    bins=(
+        Bin((9, 1), 1.0, (0, 1, 2)),
+        Bin((8, 0), 0.0, (0, 1), once=True),
+        Bin((3, 1), 0.0, (1, 2), once=True),
+        Bin((1, 0), 0.0, (0,), once=True),
+    ),
+)
+
+
+def test_nodes_are_filled_before_machines() -> None:
+    """
+    Pods of machines go to nodes that have room for them, as many as may share a node; no machine is empty.
+
+    The first node holds one pod of 3, and two of 2 join it, since no more than two may; one unit is left, for
+    which a pod of 3 is too large. That one goes to the second node, beside which nothing else fits, though
+    the last pod would alone. What is left on the third is too little for any.
+    """
+    held = [Pattern((4, 0, 0), 1.0, 0), Pattern((0, 1, 0), 1.0, 0), Pattern((0, 0, 1), 1.0, 0)]
+
+    found = exact.nodes_filled(NODES, [*held, Pattern((0, 1, 0), 0.0, 1)])
+
+    assert [(each.bin, each.holds, each.price) for each in found] == [
+        (0, (2, 0, 0), 1.0),
+        (0, (0, 0, 1), 1.0),
+        (1, (2, 1, 0), 0.0),
+        (2, (0, 1, 0), 0.0),
+    ]
+
+
 def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """Programs are solved without a word on the terminal."""
     searching().run(10_000)

@@ -160,8 +160,9 @@ def _opened(
     unplaced = UnplacedPods(rows, parts)
     assert given.supply is not None
     machines = len(given.supply.price)
-    on_nodes = [each for each in solved.patterns if each.bin >= machines]
-    bought = [each for each in solved.patterns if each.bin < machines]
+    patterns = nodes_filled(given, solved.patterns)
+    on_nodes = [each for each in patterns if each.bin >= machines]
+    bought = [each for each in patterns if each.bin < machines]
     if not all(_on_node(scheduler, unplaced, each.bin - machines, each) for each in on_nodes):
         return None
     packing = Packing(
@@ -172,6 +173,39 @@ def _opened(
     opener = ClaimOpener(scheduler, scheduler.templates[0], given.supply, unplaced)
     rest = opener.open_claims(packing, worth)
     return scheduler if not rest else None
+
+
+def nodes_filled(given: PatternProblem, patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Return the same pods with as many on existing nodes as these have room for, and no empty machine."""
+    holds = {place: np.array(each.holds, np.int64) for place, each in enumerate(patterns)}
+    on_node = {each.bin: place for place, each in enumerate(patterns) if given.bins[each.bin].once}
+    bought = [place for place, each in enumerate(patterns) if not given.bins[each.bin].once]
+    added: list[Pattern] = []
+    for number, node in enumerate(given.bins):
+        if not node.once:
+            continue
+        mine = holds[on_node[number]] if number in on_node else np.zeros(len(given.count), np.int64)
+        for item in node.items:
+            for place in bought:
+                moved = min(int(holds[place][item]), _more_of(given, number, item, mine))
+                holds[place][item] -= moved
+                mine[item] += moved
+        if number not in on_node and mine.any():
+            added.append(Pattern(tuple(mine.tolist()), 0.0, number))
+    kept = [
+        Pattern(tuple(holds[place].tolist()), each.price, each.bin)
+        for place, each in enumerate(patterns)
+        if holds[place].any()
+    ]
+    return kept + added
+
+
+def _more_of(given: PatternProblem, number: int, item: int, held: NDArray[np.int64]) -> int:
+    """Return how many pods of an item a bin takes beside what it holds."""
+    free = np.array(given.bins[number].room) - held @ np.array(given.want)
+    want = np.array(given.want[item])
+    most = int((free[want > 0] // want[want > 0]).min(initial=given.count[item]))
+    return max(min(most, given.cap[item] - int(held[item])), 0)
 
 
 def _on_node(scheduler: Scheduler, unplaced: UnplacedPods, node: int, pattern: Pattern) -> bool:
