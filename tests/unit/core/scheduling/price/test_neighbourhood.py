@@ -216,6 +216,14 @@ def test_two_nodes_that_hold_nothing() -> None:
     assert repacked(given, known, LONG) is known
 
 
+def test_pods_that_no_machine_holds_stay_where_they_are() -> None:
+    """A plan that breaks a rule is left as it is."""
+    given = PatternProblem(count=(2,), want=((11,),), cap=(2,), bins=(Bin((10,), 1.0, (0,)),))
+    known = plan(given, (0, (1,)), (0, (1,)))
+
+    assert Repacking(given, known.patterns).run(1000) == known.patterns
+
+
 def test_pods_that_keep_apart_stay_apart() -> None:
     """Two of three pods may share a machine, so two machines are the fewest."""
     given = PatternProblem(count=(3,), want=((1,),), cap=(2,), bins=(Bin((9,), 1.0, (0,)),))
