@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from karpenter.core.scheduling.price.machines import MachineSearch
 
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 200))]
 LONG = 30_000
 
 
@@ -76,13 +75,18 @@ def broken_rules(given: PatternProblem, found: Solution) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+# Every pod of these fits on a machine that is bought.
+SEEDS = [seed for seed in range(200) if one_by_one(drawn(seed)) is not None]
+
+
+@pytest.mark.parametrize(
+    "seed", [*SEEDS[:8], *(pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS[8:])]
+)
 def test_repacking_keeps_the_rules_and_finds_the_cheapest_of_few(seed: int) -> None:
     """From a machine for each pod, repacking comes to the cheapest plan that an integer program finds."""
     given = drawn(seed)
     known = one_by_one(given)
-    if known is None:
-        pytest.skip("a pod fits on no machine that is bought")
+    assert known is not None
 
     found = repacked(given, known, LONG)
 
