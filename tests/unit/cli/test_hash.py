@@ -98,3 +98,21 @@ def test_what_has_no_hash(spec: object, message: str) -> None:
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"error: stdin: NodePool/p: {message}" in result.stderr
+
+
+def test_terms_that_are_no_list_have_no_hash() -> None:
+    """The family of images is asked of terms, which must be a list."""
+    meta, spec = {"name": "c"}, {"amiSelectorTerms": -1}
+    text = json.dumps(
+        {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": "c"},
+            "spec": spec,
+        }
+    )
+
+    result = run("-f", "-", text=text)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: stdin: EC2NodeClass/c: spec.amiSelectorTerms: expected a list, not -1" in result.stderr

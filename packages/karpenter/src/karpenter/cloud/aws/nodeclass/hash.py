@@ -38,6 +38,7 @@ from karpenter.base.hashstructure import (
     hash_set,
     hash_text,
 )
+from karpenter.base.pretty import excerpt
 from karpenter.cloud.aws import labels
 from karpenter.core.effects import NOTHING, Amend, Step
 from karpenter.core.lifecycle.conditions import DRIFTED
@@ -192,7 +193,9 @@ def _family(spec: Mapping[str, Any]) -> str:
     named = spec.get("amiFamily")
     if named is not None:
         return str(named)
-    terms = spec.get("amiSelectorTerms") or ()
+    terms = spec.get("amiSelectorTerms") or []
+    if not isinstance(terms, list | tuple):
+        raise UnhashableError("spec.amiSelectorTerms", f"expected a list, not {excerpt(terms)}")
     aliases = [str(term["alias"]) for term in terms if isinstance(term, dict) and term.get("alias")]
     return FAMILY_OF_ALIAS.get(aliases[0].partition("@")[0], CUSTOM) if aliases else CUSTOM
 
