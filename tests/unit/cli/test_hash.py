@@ -102,7 +102,7 @@ def test_what_has_no_hash(spec: object, message: str) -> None:
 
 def test_terms_that_are_no_list_have_no_hash() -> None:
     """The family of images is asked of terms, which must be a list."""
-    meta, spec = {"name": "c"}, {"amiSelectorTerms": -1}
+    spec = {"amiSelectorTerms": -1}
     text = json.dumps(
         {
             "apiVersion": "karpenter.k8s.aws/v1",
