@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.bench_operator", description=__doc__)
     parser.add_argument("--pods", type=int, default=PODS, help="how many, half of them small and half large")
     pods = parser.parse_args(arguments).pods
-    if pods < 2:  # noqa: PLR2004  one of each size
+    if pods < 2:
         parser.error(f"argument --pods: must be 2 or more, not {pods}")
     print(Table("many pods at once", ("case", "measured", "goal"), scale_out_rows(pods, scale_out(pods))))
 
