@@ -64,8 +64,20 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     assert loaded <= {"karpenter"}
 
 
+def test_rules_load_no_command_line() -> None:
+    """A CEL rule loads the extension of its library, and not the command line that the library has, too."""
+    loaded = modules_of("from karpenter.api.schema.cel import matches; assert matches('^a', 'ab')")
+
+    assert not {name.partition(".")[0] for name in loaded} & {"prompt_toolkit", "pygments", "typer", "rich"}
+
+
 def subprocess_modules(name: str) -> set[str]:
     """Return what ``import name`` alone loads."""
-    code = f"import sys; before = set(sys.modules); import {name}; print(*(set(sys.modules) - before))"
-    command = [sys.executable, "-c", code]
+    return modules_of(f"import {name}")
+
+
+def modules_of(code: str) -> set[str]:
+    """Return what some code loads in a fresh interpreter."""
+    probe = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
+    command = [sys.executable, "-c", probe]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())  # noqa: S603  ours
