@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+# Tests start many processes, and each would compile everything once more.
+unexport PYTHONDONTWRITEBYTECODE
 RUNS ?= 3000
 # What `make test` leaves to targets of their own: they need programs of others, or minutes.
 QUICK := not (controlplane or helm or tour or long or browser or cdk or prometheus or terminal or terraform)
