@@ -23,6 +23,7 @@ import aiohttp
 import structlog
 
 from karpenter.base.memory import few_collections
+from karpenter_local.controlplane.ports import free_ports
 from karpenter_local.sandbox.options import ClusterOptions, KwokOptions
 from karpenter_local.sandbox.sandbox import Sandbox
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     Load = Callable[[Client], Awaitable[None]]
 
 _KIB: Final = 1024
-_PORTS: Final = (18480, 18481)
 _STOP_WITHIN: Final = 20
 _EVALUATED: Final = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count"
 
@@ -81,9 +81,10 @@ class ClusterSubprocess(NamedTuple):
 class OperatorSubprocess:
     """An operator in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, metrics_port: int) -> None:
         self._process = process
         self._log = log
+        self._metrics_port = metrics_port
         self._started = time.monotonic()
 
     def usage(self) -> ProcessUsage:
@@ -101,7 +102,7 @@ class OperatorSubprocess:
         """Wait until it has looked once for something to disrupt."""
         async with aiohttp.ClientSession() as session:
             while True:
-                async with session.get(f"http://127.0.0.1:{_PORTS[0]}/metrics") as answer:
+                async with session.get(f"http://127.0.0.1:{self._metrics_port}/metrics") as answer:
                     if _EVALUATED in await answer.text():
                         return
                 await asyncio.sleep(5.0)
@@ -132,7 +133,8 @@ def cluster_process(*, load: Load | None = None, controllers: bool = True) -> It
 @contextmanager
 def operator_process(kubeconfig: Path, **settings: str) -> Iterator[OperatorSubprocess]:
     """Run an operator against a cluster; settings are environment variables."""
-    ports = {"METRICS_PORT": str(_PORTS[0]), "HEALTH_PROBE_PORT": str(_PORTS[1])}
+    metrics_port, probe_port = free_ports(2)
+    ports = {"METRICS_PORT": str(metrics_port), "HEALTH_PROBE_PORT": str(probe_port)}
     environment = {**os.environ, **ports, "KUBECONFIG": str(kubeconfig), **settings}
     log = kubeconfig.with_name("log")
     with log.open("wb") as output:
@@ -140,7 +142,7 @@ def operator_process(kubeconfig: Path, **settings: str) -> Iterator[OperatorSubp
             [sys.executable, "-m", "karpenter.cli", "run"], env=environment, stdout=output, stderr=output
         )
         try:
-            yield OperatorSubprocess(process, log)
+            yield OperatorSubprocess(process, log, metrics_port)
         finally:
             process.send_signal(signal.SIGTERM)
             try:
