@@ -70,6 +70,38 @@ async def test_a_batch_starts_empty() -> None:
     assert await batcher.wait() == ()
 
 
+@pytest.mark.parametrize(
+    ("first", "expected", "closes"),
+    [
+        pytest.param("trigger", ("a", "b"), 1.0, id="joins the open window, and does not restart its timer"),
+        pytest.param("remind", ("a", "b"), 1.0, id="opens a window where none is open"),
+    ],
+)
+async def test_reminders(first: str, expected: tuple[str, ...], closes: float) -> None:
+    """A reminder gets its batch without keeping the other keys waiting."""
+    batcher = Batcher[str]()
+    getattr(batcher, first)("a")
+    asyncio.get_running_loop().call_at(0.7, batcher.remind, "b")
+
+    assert await batcher.wait() == expected
+    assert asyncio.get_running_loop().time() == pytest.approx(closes)
+
+
+async def test_a_reminder_after_a_batch_opens_the_next_window() -> None:
+    """A window that was closed, or whose waiter was cancelled, is joined by nothing."""
+    batcher = Batcher[str](BatchWindow(idle=1, longest=10))
+    batcher.trigger("a")
+    waiter = asyncio.create_task(batcher.wait())
+    await asyncio.sleep(0.5)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    batcher.remind("b")
+
+    assert await batcher.wait() == ("a", "b")
+    batcher.remind("c")
+    assert await batcher.wait() == ("c",)
+
+
 async def test_a_cancelled_wait_keeps_its_keys() -> None:
     """Triggers survive a waiter that was cancelled."""
     batcher = Batcher[str](BatchWindow(idle=1, longest=10))

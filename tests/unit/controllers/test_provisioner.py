@@ -219,6 +219,40 @@ def test_a_new_pool_is_a_reason_to_look_again() -> None:
     assert play(happens, waiting(**ASKS)).created == 1
 
 
+async def _reported(harness: Harness, *changed: Any) -> None:
+    """Let a pod get its claim, and a second later another one come whose batch is open when things change."""
+    await asyncio.sleep(2)
+    harness.put(waiting("second", **ASKS))
+    await asyncio.sleep(0.8)
+    harness.put(*changed)
+    await asyncio.sleep(2)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(waiting(**ASKS), id="a pod whose node is starting is tried again"),
+        pytest.param(pool(Ready="True", status={"nodes": 1}), id="the NodePool reports its nodes"),
+    ],
+)
+def test_reports_keep_no_batch_open(changed: Any) -> None:
+    """A pod gets its decision a second after it came, whatever is reported of earlier ones meanwhile."""
+    harness = play(lambda it: _reported(it, changed), pool(Ready="True"), waiting(**ASKS))
+
+    assert [when for when, _ in harness.decided] == [1.0, pytest.approx(3.1)]
+
+
+def test_reminders_keep_no_batch_open() -> None:
+    """Pods that wait for long are looked at every ten seconds, and new ones do not wait longer for that."""
+
+    async def happens(harness: Harness) -> None:
+        await asyncio.sleep(9.4)
+        harness.put(waiting("second", **ASKS))
+        await asyncio.sleep(2)
+
+    assert [when for when, _ in play(happens, waiting(**ASKS)).decided] == [1.0, pytest.approx(10.4)]
+
+
 @pytest.mark.parametrize(
     "meanwhile",
     [

@@ -13,15 +13,17 @@ from karpenter.api.pod import PodTemplate
 from karpenter.core.provisioning.provisioner import (
     is_provisionable,
     is_trigger,
+    may_serve_more,
     pods_to_schedule,
     requires_no_pool,
 )
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.state.cluster import view_of
-from tests.unit.core.lifecycle.objects import NOW, complete, node, pod
+from tests.unit.core.lifecycle.objects import NOW, complete, node, pod, pool
 
 if TYPE_CHECKING:
     from karpenter.api.node import Node
+    from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
 
 TRIED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
@@ -112,3 +114,30 @@ def test_a_preference_for_other_nodes_counts_like_a_requirement(operator: str, e
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
 
     assert requires_no_pool(waiting("own", affinity={"nodeAffinity": preferred}).spec) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(None, pool(), True, id="it is new"),
+        pytest.param(pool(), pool(), False, id="nothing has changed"),
+        pytest.param(pool(), pool(status={"nodes": 3, "resources": {"cpu": "4"}}), False, id="it has nodes"),
+        pytest.param(
+            pool(Ready="True"),
+            pool(Ready="True", NodeRegistrationHealthy="True"),
+            False,
+            id="its first node has registered",
+        ),
+        pytest.param(pool(Ready="False"), pool(Ready="True"), True, id="it has become ready"),
+        pytest.param(pool(), pool(spec={"limits": {"cpu": "8"}}), True, id="its limit was raised"),
+        pytest.param(pool(), pool(meta={"annotations": {"a": "b"}}), True, id="its annotations were changed"),
+        pytest.param(
+            pool(), pool(meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}), True, id="it is being deleted"
+        ),
+    ],
+)
+def test_changes_of_a_node_pool_that_may_serve_more(
+    before: NodePool | None, after: NodePool, expected: bool
+) -> None:
+    """Pods are decided about again for what a NodePool allows, not for what it reports of its nodes."""
+    assert may_serve_more(after, before) == expected

@@ -12,6 +12,7 @@ from karpenter.api.labels import BUFFER_FAKE_POD, INITIALIZED, NODEPOOL, REGISTE
 from karpenter.core.provisioning.provisioner import (
     BINDING_GRACE,
     Nomination,
+    is_node_coming,
     is_starting,
     keep_nominations,
     nomination_period,
@@ -22,6 +23,7 @@ from tests.unit.core.lifecycle.objects import BORN, NOW, at, complete, launched,
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.provisioning.provisioner import NominatedCluster
 
 ASKS: dict[str, Any] = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]}
@@ -132,6 +134,25 @@ def test_pods_of_buffers_are_not_nominated() -> None:
 
     assert found.view is view
     assert found.pods == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("promise", "claim", "expected"),
+    [
+        pytest.param(PROMISE, COMING, True, id="its node is starting"),
+        pytest.param(PROMISE, complete(), False, id="its node is complete"),
+        pytest.param(
+            PROMISE, launched(meta={"deletionTimestamp": at(NOW)}), False, id="its claim is deleted"
+        ),
+        pytest.param(PROMISE, None, False, id="its claim is gone"),
+        pytest.param(None, COMING, False, id="no node was promised"),
+    ],
+)
+def test_pods_whose_node_is_coming(
+    promise: Nomination | None, claim: NodeClaim | None, expected: bool
+) -> None:
+    """What kube-scheduler reports of a pod is no news before the node of the pod is there."""
+    assert is_node_coming(promise, claim) == expected
 
 
 def test_what_is_starting() -> None:

@@ -3,8 +3,9 @@ Collects triggers into batches.
 
 The first trigger opens a window. Each trigger with a new key restarts the idle timer; the window closes when
 that runs out, when it has been open for its longest time, or when it is full. A key that is in the batch
-already changes nothing, so one object that changes all the time cannot hold the batch open. Triggers that
-come while a batch is being worked on open the next window.
+already changes nothing, so one object that changes all the time cannot hold the batch open. A reminder opens
+a window or joins the open one, and does not restart its timer. Triggers that come while a batch is being
+worked on open the next window.
 
 This module does not know why triggers come, or what is done about them. :mod:`karpenter.cloud.aws.batcher`
 sends requests to AWS in such batches, and the provisioner schedules pods in them.
@@ -45,6 +46,7 @@ class Batcher(Generic[K]):
         self._window = window or BatchWindow()
         self._keys: dict[K, None] = {}
         self._fresh = False  # a key came that no window has counted yet
+        self._is_open = False
         self._wake = asyncio.Event()
 
     def trigger(self, key: K) -> None:
@@ -53,15 +55,26 @@ class Batcher(Generic[K]):
             self._keys[key] = None
             self._announce()
 
+    def remind(self, key: K) -> None:
+        """Ask for a batch that has `key` in it, without keeping the others of the batch waiting."""
+        if self._is_open:
+            self._keys[key] = None
+        else:
+            self.trigger(key)
+
     async def wait(self) -> tuple[K, ...]:
         """Return the keys of the next batch; none if no trigger came within the timeout."""
         if not await self._came_within(self._window.timeout):
             return ()
         loop = asyncio.get_running_loop()
         closes = loop.time() + self._window.longest
-        while not self._is_full() and (left := closes - loop.time()) > 0:
-            if not await self._came_within(min(self._window.idle, left)):
-                break
+        self._is_open = True
+        try:
+            while not self._is_full() and (left := closes - loop.time()) > 0:
+                if not await self._came_within(min(self._window.idle, left)):
+                    break
+        finally:
+            self._is_open = False
         return self._take()
 
     def _is_full(self) -> bool:

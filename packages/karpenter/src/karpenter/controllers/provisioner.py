@@ -2,7 +2,8 @@
 The provisioner: collects triggers in batches, decides, creates claims.
 
 Pods and disrupted nodes trigger when they are seen, and again every ten seconds for as long as they wait,
-so that nothing depends on a single event. A decision is made from a state in which every earlier claim has
+so that nothing depends on a single event; updates of a pod whose node is starting do not, because they would
+keep other pods waiting. A decision is made from a state in which every earlier claim has
 its instance, or is about to get one that can be foreseen; a batch that is complete waits for that, and then
 no longer. The decision is ``core.provisioning.provisioner.provision``.
 """
@@ -28,7 +29,9 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningMemory,
     creation_problem,
     foresee_machines,
+    is_node_coming,
     is_trigger,
+    may_serve_more,
     nomination_events,
     provision,
 )
@@ -120,21 +123,22 @@ class Provisioner:
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of what waits for capacity."""
-        del before
         self._changed.set()
         item = event.object
         if isinstance(item, Pod | Node):
             self._note(item, isinstance(event, ObjectUpdated) and is_trigger(item))
         # A change of a NodePool can let pods be scheduled that nothing else would look at again.
         elif isinstance(item, NodePool) and self._waiting:
-            self._batcher.trigger(item.metadata.uid)
+            assert before is None or isinstance(before, NodePool)
+            if may_serve_more(item, before):
+                self._batcher.trigger(item.metadata.uid)
 
     async def remind(self) -> None:
         """Let whatever still waits trigger again, once in a while."""
         while True:
             await self._clock.sleep(AGAIN)
-            for uid in tuple(self._waiting.values()):
-                self._batcher.trigger(uid)
+            for uid in self._waiting.values():
+                self._batcher.remind(uid)
 
     async def run(self) -> None:
         """Decide, batch by batch."""
@@ -183,8 +187,13 @@ class Provisioner:
             return
         if isinstance(item, Pod):
             self._store.acknowledge(item.key, self._clock.now())
-        self._waiting[key] = item.metadata.uid
-        self._batcher.trigger(item.metadata.uid)
+        known, self._waiting[key] = self._waiting.get(key), item.metadata.uid
+        if known != item.metadata.uid or not self._is_node_coming(item):
+            self._batcher.trigger(item.metadata.uid)
+
+    def _is_node_coming(self, item: Pod | Node) -> bool:
+        nomination = self.memory.nominations.get(item.key) if isinstance(item, Pod) else None
+        return is_node_coming(nomination, self._store.claim(nomination.claim) if nomination else None)
 
     async def _decide(self) -> None:
         catalog = await self._catalogs.of(self._store.pools())

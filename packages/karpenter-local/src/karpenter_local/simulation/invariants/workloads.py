@@ -52,8 +52,8 @@ _PLACE: Final = re.compile(r"(nodeclaim|node)/([a-z0-9]+(?:[.-]+[a-z0-9]+)*)")
 _TOGETHER: Final = 30.0
 """Seconds for which a nomination is remembered."""
 
-_AT_ONCE: Final = 2.0
-"""Seconds within which the nominations of one decision are told."""
+_AT_ONCE: Final = 1.0
+"""Seconds within which the nominations of one decision are told; the next one is a batch later."""
 
 _WINDOW: Final = 10.0
 _MANY: Final = 300

@@ -250,6 +250,26 @@ def is_trigger(item: Pod | Node) -> bool:
     return any(taint.key == DISRUPTED for taint in item.spec.taints)
 
 
+def is_node_coming(nomination: Nomination | None, claim: NodeClaim | None) -> bool:
+    """Whether the node that a pod was nominated for is starting, so that reports on the pod are no news."""
+    return (
+        nomination is not None
+        and claim is not None
+        and claim.metadata.deletion_timestamp is None
+        and not is_status_condition_true(claim.status.conditions, "Initialized")
+    )
+
+
+def may_serve_more(pool: NodePool, before: NodePool | None) -> bool:
+    """Whether a change of a NodePool may let pods be scheduled; reports of what its nodes use do not."""
+    return before is None or _serving(pool) != _serving(before)
+
+
+def _serving(pool: NodePool) -> tuple[object, ...]:
+    is_ready = is_status_condition_true(pool.status.conditions, "Ready")
+    return pool.spec, pool.metadata.annotations, pool.metadata.deletion_timestamp, is_ready
+
+
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """The pods that need a place, and those that no NodePool may serve."""
 
