@@ -111,6 +111,12 @@ def test_what_wakes_the_life_of_a_claim() -> None:
     assert wakes(found, convert(slice_of, ResourceSlice)) == ["claim-1"]
     assert wakes(found, convert({"metadata": {"name": "s"}}, ResourceSlice)) == []
     assert wakes(found, pod()) == []
+    assert wakes(found, launched(Drifted="True"), launched()) == []
+    assert wakes(found, launched(Registered="True"), launched()) == ["claim-1"]
+    assert wakes(found, launched(), launched(), gone=True) == ["claim-1"]
+
+    shell.put(complete())
+    assert wakes(found, moved, node()) == wakes(found, convert(slice_of, ResourceSlice)) == []
 
 
 def test_the_life_of_a_claim() -> None:
@@ -155,7 +161,8 @@ def test_marks() -> None:
     """A claim is marked with the drift of its provider; a machine that is gone has not drifted."""
     shell = Shell(complete(), pool(), OTHER, claim(name="young"))
     found = NodeClaimDisruption(shell.store, shell.performer, Sky(drift="ImageDrift"), Market(), shell.clock)  # type: ignore[arg-type]
-    assert wakes(found, pool()) == ["claim-1", "young"]
+    assert wakes(found, pool()) == wakes(found, pool(spec={"weight": 7}), pool()) == ["claim-1", "young"]
+    assert wakes(found, pool(status={"nodes": 2}), pool()) == []
     assert wakes(found, OTHER) == ["other"]
     assert wakes(found, complete(), launched(Registered="True")) == ["claim-1"]
     assert wakes(found, launched(Registered="True"), launched(Registered="Unknown")) == []
@@ -225,6 +232,9 @@ def test_upkeep() -> None:
     shell = Shell(complete(meta={"labels": {NODEPOOL: "default"}}), node())
     found = NodeClaimConsistency(shell.store, shell.performer, shell.clock)
     assert wakes(found, node()) == wakes(found, complete()) == ["claim-1"]
+    assert wakes(found, node(status={"capacity": {"cpu": "1"}}), node()) == ["claim-1"]
+    assert wakes(found, complete(), launched()) == wakes(found, complete(), complete(), gone=True)
+    assert wakes(found, node(ready=False), node()) == wakes(found, complete(Drifted="True"), complete()) == []
     assert wakes(found, pod()) == []
 
     assert asyncio.run(found.reconcile("claim-1")) == 0.0

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -120,6 +121,36 @@ async def test_a_user_and_password(tmp_path: Path) -> None:
     assert await cluster.credentials.headers() == (("authorization", "Basic bWU6cHc="),)
 
 
+def jwt(**claims: Any) -> str:
+    """Return a token of an identity provider; who signed it does not matter."""
+    parts = ({"alg": "none"}, claims, {})
+    return ".".join(
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
+    )
+
+
+async def test_a_token_of_a_provider(tmp_path: Path) -> None:
+    """The token of an identity provider is shown until it ends; one that cannot be renewed is refused."""
+    lasting, ended = jwt(sub="me", exp=2**33), jwt(sub="me", exp=1)
+    user = {"auth-provider": {"name": "oidc", "config": {"id-token": lasting}}, "as": "jane"}
+    credentials = (await load(kubeconfig(tmp_path, user=user))).credentials
+
+    assert await credentials.headers() == (*bearer(lasting), ("impersonate-user", "jane"))
+    assert not await credentials.renew(await credentials.headers())
+    assert await credentials.renew(())
+
+    user = {"auth-provider": {"name": "oidc", "config": {"id-token": ended}}}
+    with pytest.raises(NotConfigured, match="cannot refresh without refresh-token"):
+        await load(kubeconfig(tmp_path, user=user))
+
+
+def test_what_only_a_provider_needs() -> None:
+    """The library that asks providers for tokens, a thousand modules, is imported only for them."""
+    code = "import karpenter.kube.kubeconfig, sys; sys.exit('kubernetes_asyncio' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
 async def test_no_user_at_all(tmp_path: Path) -> None:
     """A context without a user reaches an open server, with or without TLS."""
     path = write(
@@ -156,9 +187,11 @@ async def test_contexts_of_several_files(tmp_path: Path) -> None:
         ]
     )
 
+    current = await load(files)
     named = await load(files, context="one")
     other = await load(files, context="two")
 
+    assert current.context == "one"
     assert (await named.credentials.headers(), await other.credentials.headers()) == (
         bearer("1"),
         bearer("2"),
@@ -218,12 +251,18 @@ async def test_how_to_know_the_server(tmp_path: Path) -> None:
         ),
         pytest.param("contexts: []", "current-context", id="no current context"),
         pytest.param(
-            "current-context: x\ncontexts: []", "Expected object with name x", id="an unknown context"
+            "current-context: x\ncontexts: []",
+            "it has no context x; there are: none",
+            id="an unknown context",
         ),
         pytest.param(
             "current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\nclusters: []",
-            "Expected object with name y",
+            "it has no cluster y, which the context x names",
             id="an unknown cluster",
+        ),
+        pytest.param("users: [{user: {}}]", "is no kubeconfig", id="a user without a name"),
+        pytest.param(
+            "clusters: [{name: x, cluster: [server]}]", "is no kubeconfig", id="a cluster that is a list"
         ),
     ],
 )

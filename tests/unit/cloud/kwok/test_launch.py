@@ -7,6 +7,7 @@ from karpenter.api import labels
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.cloud.errors import (
     CloudError,
+    CloudUnreachable,
     InsufficientCapacity,
     LaunchFailed,
     LaunchRefused,
@@ -15,8 +16,9 @@ from karpenter.cloud.errors import (
     Throttled,
 )
 from karpenter.cloud.kwok import Behaviour, Fail, Fault, Hang, LoseResponse, NeverJoin, ProviderCall, Slow
+from karpenter.cloud.kwok.cloudprovider import ObjectClasses
 from karpenter.core.model.catalog import OfferingName
-from tests.unit.cloud.kwok.world import POOL, World, catalog, claim, need, node_class
+from tests.unit.cloud.kwok.world import POOL, Objects, R, World, catalog, claim, need, node_class
 
 
 async def test_the_cheapest_is_launched() -> None:
@@ -278,3 +280,31 @@ async def test_who_it_is() -> None:
         ("Ready", "False", 600.0),
         ("Ready", "Unknown", 600.0),
     ]
+
+
+class _CountedReads(Objects):
+    """Objects whose reads take a while and are counted."""
+
+    reads = 0
+
+    async def get(self, kind: type[R], name: str, *, namespace: str = "") -> R | None:
+        """Return an object, after others had a turn."""
+        self.reads += 1
+        await asyncio.sleep(0)
+        return await super().get(kind, name, namespace=namespace)
+
+
+async def test_launches_at_the_same_time_read_their_class_once() -> None:
+    """The class is read as it is now, and not again while that read is under way."""
+    objects = _CountedReads(node_class())
+    classes = ObjectClasses(objects)
+
+    found = await asyncio.gather(*(classes.node_class("default") for _ in range(3)))
+    assert (objects.reads, [each is not None for each in found]) == (1, [True] * 3)
+
+    objects.unreadable = True
+    for result in await asyncio.gather(
+        *(classes.node_class("default") for _ in range(2)), return_exceptions=True
+    ):
+        assert isinstance(result, CloudUnreachable)
+    assert objects.reads == 2

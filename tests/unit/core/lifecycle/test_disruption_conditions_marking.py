@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karpenter.api.labels import NODEPOOL_HASH_VERSION, LabelRules
+from karpenter.api.labels import NODEPOOL_HASH, NODEPOOL_HASH_VERSION, LabelRules
 from karpenter.core.effects import Amend, RegistrationOutcome, Step
-from karpenter.core.lifecycle.disruption_conditions import disruption_conditions, disruption_inputs
+from karpenter.core.lifecycle.disruption_conditions import (
+    disruption_conditions,
+    disruption_inputs,
+    disruption_inputs_of_pool,
+)
 from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.nodepool import nodepool_status
 from karpenter.core.lifecycle.registrationhealth import NO_HISTORY, RegistrationHistory, record_outcome
@@ -62,6 +66,24 @@ def statuses(due: Step) -> dict[str, str]:
 def test_what_marks_depend_on(after: NodeClaim, same: bool) -> None:
     """Progress towards a node changes no mark but by Launched and Initialized."""
     assert (disruption_inputs(launched()) == disruption_inputs(after)) is same
+
+
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        pytest.param(pool(status={"nodes": 3, "resources": {"cpu": "4"}}), True, id="with more nodes"),
+        pytest.param(pool(meta={"resourceVersion": "6"}), True, id="written again"),
+        pytest.param(pool(spec={"weight": 7}), False, id="of another spec"),
+        pytest.param(pool(meta={"annotations": {NODEPOOL_HASH: "2"}}), False, id="of another hash"),
+        pytest.param(pool(meta={"labels": {"a": "b"}}), False, id="labelled"),
+        pytest.param(pool(meta={"uid": "another"}), False, id="made anew"),
+        pytest.param(pool(meta=GONE), False, id="on its way out"),
+        pytest.param(pool(NodeClassReady="True"), False, id="with a class that is ready"),
+    ],
+)
+def test_what_marks_depend_on_of_the_pool(after: NodePool, same: bool) -> None:
+    """What a pool counts changes no mark."""
+    assert (disruption_inputs_of_pool(pool()) == disruption_inputs_of_pool(after)) is same
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -13,7 +13,7 @@ from karpenter.api.storage import VolumeAttachment
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.core.effects import Amend, Announce, DeleteObject, Measure, RegistrationOutcome, Terminate
 from karpenter.core.lifecycle.conditions import remove_finalizer, termination_mode
-from karpenter.core.lifecycle.consistency import check_consistency
+from karpenter.core.lifecycle.consistency import check_consistency, consistency_inputs
 from karpenter.core.lifecycle.disruption_conditions import (
     INSTANCE_TYPE_DRIFT_AGE,
     disruption_conditions,
@@ -52,6 +52,10 @@ from tests.unit.core.lifecycle.objects import (
     pool,
     told,
 )
+
+if TYPE_CHECKING:
+    from karpenter.api.node import Node
+    from karpenter.api.nodeclaim import NodeClaim
 
 SECOND = timedelta(seconds=1)
 
@@ -470,3 +474,31 @@ def test_a_node_has_what_was_asked_for(asked: dict[str, str], has: dict[str, str
     writes = [each for each in due.effects if isinstance(each, Amend) and each.kind == "NodeClaim"]
 
     assert told(writes[0].status["conditions"], "Initialized")[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        pytest.param(complete(), complete(meta={"resourceVersion": "8"}), True, id="a claim written again"),
+        pytest.param(complete(), complete(Drifted="True"), True, id="a claim that drifted"),
+        pytest.param(complete(), complete(status={"imageID": "ami-1"}), True, id="a claim with an image"),
+        pytest.param(launched(), complete(), False, id="a claim that was initialized"),
+        pytest.param(complete(), complete(ConsistentStateFound="True"), False, id="a claim that was checked"),
+        pytest.param(complete(), complete(meta={"labels": {}}), False, id="a claim without labels"),
+        pytest.param(complete(), complete(meta={"uid": "other"}), False, id="another claim"),
+        pytest.param(
+            complete(), complete(meta={"deletionTimestamp": at(NOW)}), False, id="a claim that goes"
+        ),
+        pytest.param(complete(), complete(spec={"expireAfter": "1h"}), False, id="a claim of another spec"),
+        pytest.param(complete(), complete(status={"providerID": "kwok://two"}), False, id="another machine"),
+        pytest.param(complete(), complete(status={"capacity": {"cpu": "1"}}), False, id="a larger machine"),
+        pytest.param(node(), node(ready=False), True, id="a node that is not ready"),
+        pytest.param(node(), node(meta={"labels": {"a": "b"}}), False, id="a node with labels"),
+        pytest.param(node(), node(meta={"uid": "other"}), False, id="another node"),
+        pytest.param(node(), node(spec={"providerID": "kwok://two"}), False, id="a node of another machine"),
+        pytest.param(node(), node(status={"capacity": {"cpu": "1"}}), False, id="a larger node"),
+    ],
+)
+def test_what_consistency_depends_on(before: NodeClaim | Node, after: NodeClaim | Node, same: bool) -> None:
+    """Most news of a claim and its node leave what was checked as it was."""
+    assert (consistency_inputs(before) == consistency_inputs(after)) is same

@@ -10,10 +10,16 @@ import pytest
 from karpenter.api import labels
 from karpenter.core.effects import Amend, Announce, Count, DeleteObject, Launch, RegistrationOutcome, Step
 from karpenter.core.lifecycle.launch import launch
-from karpenter.core.lifecycle.liveness import LivenessTimeouts, reconcile_nodeclaim
-from tests.unit.core.lifecycle.objects import BORN, ID, NOW, claim, complete, launched, node, told
+from karpenter.core.lifecycle.liveness import (
+    LivenessTimeouts,
+    lifecycle_inputs,
+    reads_nodes,
+    reconcile_nodeclaim,
+)
+from tests.unit.core.lifecycle.objects import BORN, ID, NOW, at, claim, complete, launched, node, told
 
 if TYPE_CHECKING:
+    from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import Effect
 
 CLOSED = {"key": labels.UNREGISTERED, "effect": "NoExecute"}
@@ -228,3 +234,37 @@ def test_a_complete_claim_needs_nothing() -> None:
     assert [type(each) for each in effects] == [Amend]
     assert reconcile_nodeclaim(settled, (node(),), NOW) == Step()
     assert settled.status.provider_id == ID
+
+
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        pytest.param(launched(meta={"resourceVersion": "8"}), True, id="written again"),
+        pytest.param(launched(status={"lastPodEventTime": at(NOW)}), True, id="with a new pod"),
+        pytest.param(launched(ConsistentStateFound="True"), True, id="found consistent"),
+        pytest.param(launched(Consolidatable="True"), True, id="consolidatable"),
+        pytest.param(launched(Drifted="True"), True, id="drifted"),
+        pytest.param(launched(Registered="True"), False, id="registered"),
+        pytest.param(launched(status={"nodeName": "node-1"}), False, id="named"),
+        pytest.param(launched(meta={"labels": {"a": "b"}}), False, id="labelled"),
+        pytest.param(launched(meta={"finalizers": []}), False, id="without finalizer"),
+        pytest.param(launched(spec={"expireAfter": "1h"}), False, id="of another spec"),
+    ],
+)
+def test_what_the_lifecycle_depends_on(after: NodeClaim, same: bool) -> None:
+    """What other controllers keep in the status of a claim is no step of its life."""
+    assert (lifecycle_inputs(launched()) == lifecycle_inputs(after)) is same
+
+
+@pytest.mark.parametrize(
+    ("found", "reads"),
+    [
+        pytest.param(launched(), True, id="no node yet"),
+        pytest.param(launched(Registered="True", Initialized="Unknown"), True, id="not initialized"),
+        pytest.param(complete(), False, id="initialized"),
+        pytest.param(complete(meta={"deletionTimestamp": at(NOW)}), True, id="on its way out"),
+    ],
+)
+def test_when_the_lifecycle_depends_on_nodes(found: NodeClaim, reads: bool) -> None:
+    """Between its initialization and its end nothing about a node changes the life of its claim."""
+    assert reads_nodes(found) is reads

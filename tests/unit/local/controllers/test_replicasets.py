@@ -1,11 +1,21 @@
 """How many pods a replica set makes or deletes, and what it says of itself."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from karpenter.api.pod import Pod
-from karpenter_local.controllers.replicasets import BURST, change, status, wanted
+from karpenter.kube.informer import EventHandler, InformerDelete, InformerUpdate
+from karpenter_local.controllers.pods import PodPredicate
+from karpenter_local.controllers.replicasets import (
+    BURST,
+    ReplicaCounts,
+    change,
+    replica_state,
+    status,
+    wanted,
+)
 from tests.unit.local.controllers.objects import NOW, at, pod, workload
 
 
@@ -64,13 +74,15 @@ def test_wanted_by_default() -> None:
 )
 def test_status(owner: dict[str, Any], mine: list[Pod], expected: dict[str, Any]) -> None:
     """The status counts pods by how far they have come."""
-    assert status(workload("ReplicaSet", **owner), mine, failure="", now=NOW) == expected
+    counts = Counter(map(replica_state, mine))
+
+    assert status(workload("ReplicaSet", **owner), counts, mine, failure="", now=NOW) == expected
 
 
 def test_failure() -> None:
     """A refusal by the API server shows in a condition, until it is overcome."""
     owner = workload("ReplicaSet")
-    failed = status(owner, [], failure="exceeded quota", now=NOW)
+    failed = status(owner, {}, [], failure="exceeded quota", now=NOW)
     assert failed["conditions"] == [
         {
             "type": "ReplicaFailure",
@@ -81,4 +93,43 @@ def test_failure() -> None:
         }
     ]
 
-    assert "conditions" not in status({**owner, "status": failed}, [], failure="", now=NOW)
+    assert "conditions" not in status({**owner, "status": failed}, {}, [], failure="", now=NOW)
+
+
+class _Pods:
+    """An informer that tells what it is told."""
+
+    def __init__(self) -> None:
+        self.tell: EventHandler[Pod]
+
+    def subscribe(self, listener: EventHandler[Pod]) -> None:
+        """Keep the listener."""
+        self.tell = listener
+
+
+def test_counts() -> None:
+    """Pods are counted by owner and state as they come, change hands, change and go."""
+    web, api = workload("ReplicaSet"), workload("ReplicaSet", name="api")
+    informer = _Pods()
+    counts = ReplicaCounts(informer, PodPredicate())  # type: ignore[arg-type]  # all that is asked of it
+    waiting, ready = pod("a", owner=web, ready=False), pod("a", owner=web)
+    taken = pod("a", owner=api)
+
+    informer.tell(InformerUpdate("default/a", waiting))
+    informer.tell(InformerUpdate("default/b", pod("b", owner=web)))
+    informer.tell(InformerUpdate("default/c", pod("c")))
+    assert counts.of("uid-web") == {replica_state(waiting): 1, replica_state(ready): 1}
+    assert counts.of("unowned/default") == {replica_state(pod("c")): 1}
+
+    informer.tell(InformerUpdate("default/a", ready, before=waiting))
+    assert counts.of("uid-web") == {replica_state(ready): 2}
+
+    informer.tell(InformerUpdate("default/a", ready, before=ready))
+    informer.tell(InformerUpdate("default/a", taken, before=ready))
+    assert (counts.of("uid-web"), counts.of("uid-api")) == (
+        {replica_state(ready): 1},
+        {replica_state(ready): 1},
+    )
+
+    informer.tell(InformerDelete("default/a", taken))
+    assert counts.of("uid-api") == {}

@@ -55,6 +55,12 @@ def unowned(namespace: str) -> str:
     return f"unowned/{namespace}"
 
 
+def owner_key(value: Resource) -> str:
+    """Return the key under which the index by owner keeps an object."""
+    owner = plain.managing_owner(value.metadata.owner_references)
+    return unowned(value.namespace) if owner is None else owner.uid
+
+
 def claim_names(pod: Pod) -> list[tuple[str, bool]]:
     """Return the claims that a pod uses, and whether each was made for it alone."""
     found = []
@@ -96,7 +102,7 @@ class Informers:
         return self._typed(
             Pod,
             {
-                BY_OWNER: _owner,
+                BY_OWNER: lambda pod: (owner_key(pod),),
                 BY_NAMESPACE: _namespace,
                 BY_NODE: lambda pod: [pod.spec.node_name] if pod.spec.node_name else [],
                 BY_CLAIM: lambda pod: [f"{pod.namespace}/{name}" for name, _ in claim_names(pod)],
@@ -232,11 +238,6 @@ class Informers:
 def _without_managed_fields(value: Plain) -> Plain:
     value["metadata"].pop("managedFields", None)
     return value
-
-
-def _owner(value: Resource) -> Iterable[str]:
-    owner = plain.managing_owner(value.metadata.owner_references)
-    return (unowned(value.namespace) if owner is None else owner.uid,)
 
 
 def _plain_owner(value: Plain) -> Iterable[str]:

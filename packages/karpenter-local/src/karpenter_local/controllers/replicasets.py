@@ -5,20 +5,32 @@ Pods that finished or are being deleted do not count. Too few: more are made. To
 A pod that the API server refuses (a quota, a missing namespace) is reported in an Event and in a condition.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
 from karpenter.api.pod import Pod
 from karpenter.base.clock import Clock
 from karpenter.base.queue import WorkQueue
+from karpenter.core.model.selectors import Selector
 from karpenter.kube.errors import StatusError
+from karpenter.kube.informer import Informer, InformerEvent, InformerUpdate
 from karpenter.kube.rest import Plain
 from karpenter_local.controllers import conditions, plain, pods
-from karpenter_local.controllers.informers import BY_NAMESPACE, BY_OWNER, REPLICA_SETS, Informers, unowned
+from karpenter_local.controllers.informers import (
+    BY_NAMESPACE,
+    BY_OWNER,
+    REPLICA_SETS,
+    Informers,
+    owner_key,
+    unowned,
+)
 from karpenter_local.controllers.loop import batch_delay, wake
 from karpenter_local.controllers.ownership import ControllerRefManager, sort_pods
+from karpenter_local.controllers.pods import PodPredicate
 from karpenter_local.controllers.status import write_status
 from karpenter_local.controllers.writer import Writer
 
@@ -36,6 +48,67 @@ class ReplicaChange(msgspec.Struct, frozen=True):
     delete: tuple[Pod, ...] = ()
 
 
+class ReplicaState(NamedTuple):
+    """What a replica set reads of a pod."""
+
+    labels: frozenset[tuple[str, str]]
+    finished: bool
+    leaving: bool
+    ready: bool
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod counts towards what is wanted."""
+        return not self.finished and not self.leaving
+
+
+def replica_state(pod: Pod) -> ReplicaState:
+    """Return what a replica set reads of a pod."""
+    return ReplicaState(
+        frozenset(pod.metadata.labels.items()),
+        pods.is_finished(pod),
+        pods.is_leaving(pod),
+        pods.is_ready(pod),
+    )
+
+
+class ReplicaCounts:
+    """
+    How many pods of each owner are in which state.
+
+    Each event is counted once, so that a look at a set of thousands does not read all of its pods.
+    """
+
+    def __init__(self, informer: Informer[Pod], predicate: PodPredicate) -> None:
+        self._counts: dict[str, Counter[ReplicaState]] = {}
+        self._predicate = predicate
+        informer.subscribe(self._hear)
+
+    def of(self, owner: str) -> Mapping[ReplicaState, int]:
+        """Return the states of the pods that the index by owner has under a value, each with its number."""
+        return self._counts.get(owner, {})
+
+    def _hear(self, event: InformerEvent[Pod]) -> None:
+        if not self._predicate(event):
+            return
+        new = event.object if isinstance(event, InformerUpdate) else None
+        old = event.before if isinstance(event, InformerUpdate) else event.object
+        before = None if old is None else (owner_key(old), replica_state(old))
+        after = None if new is None else (owner_key(new), replica_state(new))
+        if after is not None:
+            self._counts.setdefault(after[0], Counter())[after[1]] += 1
+        if before is not None:
+            self._forget(*before)
+
+    def _forget(self, owner: str, state: ReplicaState) -> None:
+        counts = self._counts[owner]
+        counts[state] -= 1
+        if not counts[state]:
+            del counts[state]
+        if not counts:
+            del self._counts[owner]
+
+
 def wanted(owner: Plain) -> int:
     """Return how many replicas are asked for."""
     return int(plain.spec_of(owner).get("replicas", 1))
@@ -51,12 +124,19 @@ def change(count: int, mine: Sequence[Pod], related: Sequence[Pod]) -> ReplicaCh
     return ReplicaChange(delete=tuple(victims))
 
 
-def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) -> Plain:
-    """Return the status that the set's pods amount to."""
-    active = [pod for pod in mine if pods.is_active(pod)]
-    ready = [pod for pod in active if pods.is_ready(pod)]
+def min_ready_seconds(owner: Plain) -> int:
+    """Return for how long a pod must be ready to be available."""
+    return int(plain.spec_of(owner).get("minReadySeconds", 0))
+
+
+def status(
+    owner: Plain, counts: Mapping[ReplicaState, int], mine: Iterable[Pod], *, failure: str, now: datetime
+) -> Plain:
+    """Return the status that the set's pods amount to; `mine` is read only if they must be ready for long."""
+    active = {state: number for state, number in counts.items() if state.active}
+    ready = sum(number for state, number in active.items() if state.ready)
     template = ((plain.spec_of(owner).get("template") or {}).get("metadata") or {}).get("labels") or {}
-    least = int(plain.spec_of(owner).get("minReadySeconds", 0))
+    least = min_ready_seconds(owner)
     known = plain.status_of(owner).get("conditions") or []
     if failure and not conditions.holds(known, FAILURE):
         # Reported once: the message may differ with every try, and each new status would queue another try.
@@ -66,13 +146,17 @@ def status(owner: Plain, mine: Sequence[Pod], *, failure: str, now: datetime) ->
     elif not failure:
         known = conditions.without(known, FAILURE)
     result: Plain = {
-        "replicas": len(active),
-        "fullyLabeledReplicas": sum(template.items() <= pod.metadata.labels.items() for pod in active),
-        "readyReplicas": len(ready),
-        "availableReplicas": sum(pods.is_available(pod, least, now) for pod in ready)
+        "replicas": sum(active.values()),
+        "fullyLabeledReplicas": sum(
+            number for state, number in active.items() if template.items() <= state.labels
+        ),
+        "readyReplicas": ready,
+        "availableReplicas": sum(pods.is_active(pod) and pods.is_available(pod, least, now) for pod in mine)
         if least
-        else len(ready),
-        "terminatingReplicas": sum(pods.is_leaving(pod) and not pods.is_finished(pod) for pod in mine),
+        else ready,
+        "terminatingReplicas": sum(
+            number for state, number in counts.items() if state.leaving and not state.finished
+        ),
         "observedGeneration": plain.generation_of(owner),
     }
     if known:
@@ -91,6 +175,7 @@ class ReplicaSetController:
         self._sets = informers.replica_sets
         self._pods = informers.pods
         self._predicate = informers.pod_predicate
+        self._counts = ReplicaCounts(informers.pods, self._predicate)
         self._writer = writer
         self._custody = ControllerRefManager(writer)
         self._clock = clock
@@ -119,19 +204,40 @@ class ReplicaSetController:
         owner = self._sets.store.get(key)
         if owner is None:
             return None
-        candidates = self._pods.store.find(BY_OWNER, plain.uid_of(owner))
-        orphans = self._pods.store.find(BY_OWNER, unowned(plain.namespace_of(owner)))
-        found = sort_pods(owner, plain.selector_of(owner), [*candidates, *orphans])
-        mine = await self._custody.settle_pods(owner, Pod, found)
+        uid, selector = plain.uid_of(owner), plain.selector_of(owner)
+        await self._settle(owner, selector)
         failure = ""
         if not plain.is_leaving(owner):
-            failure = await self._perform(owner, change(wanted(owner), mine, self._related(owner)))
-        now = self._clock.now()
-        mine = list(self._pods.store.find(BY_OWNER, plain.uid_of(owner)))
-        await write_status(self._writer, REPLICA_SETS, owner, status(owner, mine, failure=failure, now=now))
+            failure = await self._perform(owner, self._change(owner, selector))
+        now, least = self._clock.now(), min_ready_seconds(owner)
+        mine = self._pods.store.find(BY_OWNER, uid) if least else ()
+        new = status(owner, self._counts.of(uid), mine, failure=failure, now=now)
+        await write_status(self._writer, REPLICA_SETS, owner, new)
         if failure:
             return 5.0
-        return pods.seconds_to_available(mine, int(plain.spec_of(owner).get("minReadySeconds", 0)), now)
+        return pods.seconds_to_available(mine, least, now)
+
+    async def _settle(self, owner: Plain, selector: Selector) -> None:
+        """Adopt and release pods; all of them are read only if the states say that there are such."""
+        uid, orphaned = plain.uid_of(owner), unowned(plain.namespace_of(owner))
+        settled = all(_matches(selector, state) for state in self._counts.of(uid)) and not any(
+            _matches(selector, state) for state in self._counts.of(orphaned)
+        )
+        if not settled:
+            candidates = (*self._pods.store.find(BY_OWNER, uid), *self._pods.store.find(BY_OWNER, orphaned))
+            await self._custody.settle_pods(owner, Pod, sort_pods(owner, selector, candidates))
+
+    def _change(self, owner: Plain, selector: Selector) -> ReplicaChange:
+        uid, count = plain.uid_of(owner), wanted(owner)
+        active = sum(
+            number
+            for state, number in self._counts.of(uid).items()
+            if state.active and _matches(selector, state)
+        )
+        if active == count:
+            return ReplicaChange()
+        found = sort_pods(owner, selector, self._pods.store.find(BY_OWNER, uid))
+        return change(count, found.mine, self._related(owner))
 
     def _related(self, owner: Plain) -> list[Pod]:
         manager = plain.controller_uid(owner)
@@ -161,3 +267,7 @@ class ReplicaSetController:
             if await self._writer.delete(Pod, pod.name, namespace=namespace, uid=pod.metadata.uid):
                 self._writer.record_event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
         return ""
+
+
+def _matches(selector: Selector, state: ReplicaState) -> bool:
+    return selector.matches(dict(state.labels))

@@ -30,6 +30,7 @@ from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_fin
 from karpenter.core.lifecycle.disruption_conditions import (
     disruption_conditions,
     disruption_inputs,
+    disruption_inputs_of_pool,
     instance_type_found_at,
 )
 from karpenter.core.lifecycle.expiration import expire
@@ -43,7 +44,7 @@ from karpenter.core.lifecycle.garbagecollection import (
 )
 from karpenter.core.lifecycle.hydration import hydrate
 from karpenter.core.lifecycle.initialization import is_ready
-from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
+from karpenter.core.lifecycle.liveness import lifecycle_inputs, reads_nodes, reconcile_nodeclaim
 from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
 from karpenter.core.lifecycle.termination import (
     TerminatingNode,
@@ -97,18 +98,21 @@ class NodeClaimLifecycle:
         self._devices = devices
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the NodeClaims to reconcile after an event."""
-        if isinstance(event.object, NodeClaim):
-            yield event.object.name
-        elif isinstance(event.object, Node):
-            ids = {each.spec.provider_id for each in (event.object, before) if isinstance(each, Node)}
+        """Return the NodeClaims to reconcile after an event that changes what their lifecycle reads."""
+        item, known = event.object, before if isinstance(event, ObjectUpdated) else None
+        if isinstance(item, NodeClaim):
+            if not isinstance(known, NodeClaim) or lifecycle_inputs(known) != lifecycle_inputs(item):
+                yield item.name
+        elif isinstance(item, Node):
+            ids = {each.spec.provider_id for each in (item, before) if isinstance(each, Node)}
             for provider_id in sorted(ids):
-                for claim in self._store.claims_of(provider_id):
-                    yield claim.name
-        elif isinstance(event.object, ResourceSlice):
-            node = self._store.node(event.object.spec.node_name or "")
-            for claim in self._store.claims_of(node.spec.provider_id) if node is not None else ():
-                yield claim.name
+                yield from self._reading_nodes(provider_id)
+        elif isinstance(item, ResourceSlice):
+            node = self._store.node(item.spec.node_name or "")
+            yield from self._reading_nodes(node.spec.provider_id) if node is not None else ()
+
+    def _reading_nodes(self, provider_id: str) -> Iterable[str]:
+        return (each.name for each in self._store.claims_of(provider_id) if reads_nodes(each))
 
     async def reconcile(self, key: str) -> float | None:
         """Reconcile one NodeClaim."""
@@ -175,13 +179,17 @@ class NodeClaimDisruption:
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the NodeClaims to reconcile after an event."""
-        item = event.object
+        item, known = event.object, before if isinstance(event, ObjectUpdated) else None
         if isinstance(item, NodeClaim):
             # Of the writes that bring a claim from its creation to a node, most are about its progress.
-            known = before if isinstance(event, ObjectUpdated) and isinstance(before, NodeClaim) else None
-            if known is None or disruption_inputs(known) != disruption_inputs(item):
+            if not isinstance(known, NodeClaim) or disruption_inputs(known) != disruption_inputs(item):
                 yield item.name
         elif isinstance(item, NodePool):
+            # What a pool counts changes with every claim, and all claims would be looked at for each.
+            if isinstance(known, NodePool) and disruption_inputs_of_pool(known) == disruption_inputs_of_pool(
+                item
+            ):
+                return
             for claim in self._store.view().claims.values():
                 if claim.metadata.labels.get(NODEPOOL) == item.name:
                     yield claim.name
@@ -253,12 +261,18 @@ class NodeClaimConsistency:
         self._clock = clock
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
-        """Return the NodeClaims to reconcile after an event."""
-        del before
-        if isinstance(event.object, NodeClaim):
-            yield event.object.name
-        elif isinstance(event.object, Node):
-            for claim in self._store.claims_of(event.object.spec.provider_id):
+        """Return the NodeClaims to reconcile after an event that changes what is checked."""
+        item, known = event.object, before if isinstance(event, ObjectUpdated) else None
+        if not isinstance(item, NodeClaim | Node):
+            return
+        if isinstance(known, NodeClaim | Node) and consistency.consistency_inputs(
+            known
+        ) == consistency.consistency_inputs(item):
+            return
+        if isinstance(item, NodeClaim):
+            yield item.name
+        else:
+            for claim in self._store.claims_of(item.spec.provider_id):
                 yield claim.name
 
     async def reconcile(self, key: str) -> float | None:

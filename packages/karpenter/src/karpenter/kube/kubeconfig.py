@@ -2,30 +2,33 @@
 Finding a cluster and the credentials for it.
 
 In order: the kubeconfig that was named, the one of $KUBECONFIG, the service account of the pod we run in,
-and the one in the home directory. Reading kubeconfigs and refreshing provider tokens is kubernetes-asyncio's
-work; here its results become an :class:`Endpoint` and :class:`Credentials`. Exec plugins are run in
-:mod:`.execplugin`. A provider's token is fetched again when the server refuses it, at most once at a time.
+and the one in the home directory. What a kubeconfig says becomes an :class:`Endpoint` and
+:class:`Credentials`. Exec plugins are run in :mod:`.execplugin`. Tokens of an ``auth-provider`` are
+kubernetes-asyncio's work, which is imported only for them: it is a thousand modules, of 40 MB. Such a token
+is fetched again when the server refuses it, at most once at a time.
 """
 
 import asyncio
+import atexit
+import base64
 import os
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 import yaml
-from kubernetes_asyncio.client.configuration import Configuration
-from kubernetes_asyncio.config.config_exception import ConfigException
-from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
-from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from karpenter.api.manifests import read_documents
 from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import Clock
+from karpenter.base.files import private
 from karpenter.kube.errors import NotConfigured
 from karpenter.kube.execplugin import PAUSE, ExecCredentials, ExecPlugin
 from karpenter.kube.http import (
@@ -35,6 +38,7 @@ from karpenter.kube.http import (
     StaticCredentials,
     TokenFile,
     Trust,
+    bearer,
     make_context,
     proxy_for,
 )
@@ -46,7 +50,6 @@ log = structlog.stdlib.get_logger(__name__)
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _MISTAKES = (
-    ConfigException,
     OSError,
     ValueError,
     KeyError,
@@ -60,6 +63,47 @@ _MISTAKES = (
 """What reading a kubeconfig that is not one may raise."""
 
 _SOCKS = frozenset({"socks5", "socks5h"})
+_KINDS = {"clusters": "cluster", "contexts": "context", "users": "user"}
+"""The lists of a kubeconfig, and under which key each of their items has its value."""
+
+
+class _Entry(NamedTuple):
+    """A cluster, a context or a user of a kubeconfig."""
+
+    value: Mapping[str, Any]
+    folder: Path
+    """Where its file is, to which its paths are relative."""
+
+
+class _Kubeconfig(NamedTuple):
+    """What several files say together."""
+
+    files: str
+    current: str
+    clusters: Mapping[str, _Entry]
+    contexts: Mapping[str, _Entry]
+    users: Mapping[str, _Entry]
+
+    def context(self, named: str) -> str:
+        """Return the name of the context to use: the current one unless one is named."""
+        name = named or self.current
+        if not name:
+            raise ValueError("it has no current-context, and no context is named")
+        if name not in self.contexts:
+            listed = ", ".join(self.contexts) or "none"
+            raise ValueError(f"it has no context {name}; there are: {listed}")
+        return name
+
+    def cluster(self, context: str) -> _Entry:
+        """Return the cluster of a context."""
+        name = str(self.contexts[context].value.get("cluster") or "")
+        if name not in self.clusters:
+            raise ValueError(f"it has no cluster {name}, which the context {context} names")
+        return self.clusters[name]
+
+    def user(self, context: str) -> _Entry:
+        """Return the user of a context; one that is not there says nothing."""
+        return self.users.get(str(self.contexts[context].value.get("user") or ""), _Entry({}, Path()))
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,16 +148,13 @@ def in_cluster(
     *, environ: Mapping[str, str], clock: Clock, service_account: Path = SERVICE_ACCOUNT
 ) -> Cluster:
     """Return the cluster that this pod runs in, as its service account."""
-    token, ca = service_account / "token", service_account / "ca.crt"
-    configuration: Any = Configuration()
+    ca = service_account / "ca.crt"
     try:
-        InClusterConfigLoader(str(token), str(ca), environ=dict(environ)).load_and_set(configuration)
-        credentials = TokenFile(token, clock=clock)
-        endpoint = Endpoint(
-            server=configuration.host,
-            trust=Trust(ca_file=str(ca)),
-            proxy=proxy_for(configuration.host, environ),
-        )
+        server = f"https://{_address(environ)}"
+        credentials = TokenFile(service_account / "token", clock=clock)
+        if not ca.read_bytes():
+            raise ValueError(f"{ca} is empty")
+        endpoint = Endpoint(server=server, trust=Trust(ca_file=str(ca)), proxy=proxy_for(server, environ))
         _check(endpoint, credentials)
     except _MISTAKES as error:
         raise NotConfigured(f"cannot use this pod's service account: {error}") from error
@@ -126,89 +167,72 @@ def in_cluster(
     )
 
 
+def _address(environ: Mapping[str, str]) -> str:
+    """Return host and port of the API server as a pod is told them."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ValueError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 async def from_kubeconfig(
     paths: str, *, environ: Mapping[str, str], clock: Clock, context: str = ""
 ) -> Cluster:
     """Return the cluster of a context, by default the current one; several `paths` are joined by colons."""
-    configuration: Any = Configuration()
-    user: Mapping[str, Any] = {}
     try:
-        merged = _merged(paths)
-        _check_context(merged, context)
-        loader = KubeConfigLoader(merged, active_context=context or None, config_base_path=None)
-        chosen: Any = loader.current_context
-        user, user_file = _user(merged, chosen["context"].get("user", ""))
-        about = _cluster(merged, chosen["context"].get("cluster", ""))
-        plugin = None
-        if "exec" in user:
-            plugin = ExecPlugin.of(user["exec"], folder=Path(user_file).parent, cluster=about)
-            loader = _without_plugin(merged, chosen["name"], user)
-        await loader.load_and_set(configuration)
-        endpoint = _endpoint(configuration, environ)
-        if plugin is None:
-            credentials = _credentials(loader, configuration, user, user_file, clock)
-        else:
-            credentials = await _from_plugin(plugin, configuration, user, environ, clock)
+        config = _merged(paths)
+        name = config.context(context)
+        endpoint = _endpoint(config.cluster(name), environ)
+        credentials = await _credentials(config, name, environ, clock)
         _check(endpoint, credentials)
     except _MISTAKES as error:
         raise NotConfigured(f"kubeconfig {paths}: {error}") from error
     return Cluster(
         endpoint=endpoint,
         credentials=credentials,
-        context=chosen["name"],
-        namespace=chosen["context"].get("namespace") or "default",
+        context=name,
+        namespace=config.contexts[name].value.get("namespace") or "default",
     )
 
 
-def _without_plugin(merged: Any, context: str, user: Mapping[str, Any]) -> KubeConfigLoader:
-    """Return a loader that does not run the exec plugin of a user, which is run here."""
-    for node in merged.value["users"]:
-        if node.value.get("user") is user:
-            node.value["user"] = {key: value for key, value in user.items() if key != "exec"}
-    return KubeConfigLoader(merged, active_context=context, config_base_path=None)
-
-
-async def _from_plugin(
-    plugin: ExecPlugin, configuration: Any, user: Mapping[str, Any], environ: Mapping[str, str], clock: Clock
-) -> Credentials:
-    found = ExecCredentials(
-        plugin,
-        environ={**os.environ, **environ},
-        clock=clock,
-        certificate=_certificate(configuration),
-        extra=_acting_as(user),
-    )
-    await found.load()
-    return found
-
-
-def _merged(paths: str) -> Any:
+def _merged(paths: str) -> _Kubeconfig:
     """Return what the files say together, each read once; those that are not there say nothing."""
     # Files of KUBECONFIG that do not exist are skipped, and the first that sets a value wins:
     # https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
     there = [path for path in paths.split(os.pathsep) if path and Path(path).expanduser().exists()]
     if not there:
         raise NotConfigured(f"there is no kubeconfig at {paths}")
+    found: dict[str, dict[str, _Entry]] = {kind: {} for kind in _KINDS}
+    current = ""
     try:
-        for each in there:  # first by the reader that has limits: the merger's has none
-            text = Path(each).expanduser().read_text(encoding="utf-8")
-            for _ in read_documents(text, source=each, repeated=[]):
-                pass
-        return KubeConfigMerger(os.pathsep.join(there)).config
+        for each in there:
+            path = Path(each).expanduser().absolute()
+            content = _read(path, each)
+            current = current or content.get("current-context") or ""
+            for kind, key in _KINDS.items():
+                for item in content.get(kind) or ():
+                    found[kind].setdefault(str(item["name"]), _entry(item, key, path))
     except InvalidObject as error:
         raise NotConfigured(f"kubeconfig {error}") from error
     except OSError as error:
         raise NotConfigured(f"kubeconfig {error.filename} cannot be read: {error.strerror}") from error
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, KeyError) as error:
         raise NotConfigured(f"{paths} is no kubeconfig with clusters, contexts and users") from error
+    return _Kubeconfig(os.pathsep.join(there), str(current), **found)
 
 
-def _check_context(merged: Any, context: str) -> None:
-    """Refuse a context that is not there, and say which are."""
-    there = [str(each["name"]) for each in merged.value.get("contexts") or ()]
-    if context and context not in there:
-        listed = ", ".join(there) or "none"
-        raise NotConfigured(f"the kubeconfig has no context {context}; there are: {listed}")
+def _read(path: Path, source: str) -> Any:
+    text = path.read_text(encoding="utf-8")
+    for _ in read_documents(text, source=source, repeated=[]):  # it has limits, and the reader below has none
+        pass
+    return yaml.safe_load(text)
+
+
+def _entry(item: Mapping[str, Any], key: str, path: Path) -> _Entry:
+    value = item.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{key} is no mapping")
+    return _Entry(value, path.parent)
 
 
 def _check(endpoint: Endpoint, credentials: Credentials) -> None:
@@ -217,15 +241,18 @@ def _check(endpoint: Endpoint, credentials: Credentials) -> None:
         make_context(endpoint.trust, credentials.certificate)
 
 
-def _endpoint(configuration: Any, environ: Mapping[str, str]) -> Endpoint:
-    proxy = configuration.proxy or proxy_for(configuration.host, environ)
-    _check_proxy(proxy, server_name=configuration.tls_server_name or "")
+def _endpoint(cluster: _Entry, environ: Mapping[str, str]) -> Endpoint:
+    about = cluster.value
+    server = str(about.get("server") or "http://localhost").rstrip("/")
+    name = about.get("tls-server-name") or ""
+    proxy = about.get("proxy-url") or proxy_for(server, environ)
+    _check_proxy(proxy, server_name=name)
     return Endpoint(
-        server=configuration.host,
+        server=server,
         trust=Trust(
-            ca_file=configuration.ssl_ca_cert or "",
-            verify=configuration.verify_ssl,
-            server_name=configuration.tls_server_name or "",
+            ca_file=_file(cluster, "certificate-authority") if server.startswith("https") else "",
+            verify=not about.get("insecure-skip-tls-verify"),
+            server_name=name,
         ),
         proxy=proxy,
     )
@@ -245,35 +272,65 @@ def _check_proxy(proxy: str, *, server_name: str) -> None:
         raise NotConfigured(f"the proxy {proxy} cannot be used with tls-server-name: use an http proxy")
 
 
-def _credentials(
-    loader: KubeConfigLoader, configuration: Any, user: Mapping[str, Any], user_file: str, clock: Clock
+async def _credentials(
+    config: _Kubeconfig, context: str, environ: Mapping[str, str], clock: Clock
 ) -> Credentials:
-    acting = _acting_as(user)
+    (user, folder), cluster = config.user(context), config.cluster(context)
+    acting, certificate = _acting_as(user), _certificate(config.user(context), cluster)
     if "auth-provider" in user:
-        return Renewed(loader, configuration, clock=clock, extra=acting)
-    certificate = _certificate(configuration)
+        return await Renewed.load(config.files, context, clock=clock, certificate=certificate, extra=acting)
+    if "exec" in user:
+        plugin = ExecPlugin.of(user["exec"], folder=folder, cluster=cluster.value)
+        found = ExecCredentials(
+            plugin, environ={**os.environ, **environ}, clock=clock, certificate=certificate, extra=acting
+        )
+        await found.load()
+        return found
     if user.get("tokenFile"):
         # Paths in a kubeconfig are relative to the file that they are in:
         # https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#file-references
-        path = Path(user_file).parent / user["tokenFile"]
-        return TokenFile(path, clock=clock, certificate=certificate, extra=acting)
-    return StaticCredentials(certificate=certificate, extra=(*_shown(configuration), *acting))
+        return TokenFile(folder / user["tokenFile"], clock=clock, certificate=certificate, extra=acting)
+    return StaticCredentials(certificate=certificate, extra=(*_shown(user), *acting))
 
 
-def _user(merged: Any, name: str) -> tuple[Mapping[str, Any], str]:
-    """Return the user's entry, and the file it came from, to which its paths are relative."""
-    for node in merged.value["users"]:
-        if node.value["name"] == name:
-            return node.value.get("user") or {}, node.path
-    return {}, ""
+def _certificate(user: _Entry, cluster: _Entry) -> Certificate | None:
+    if not str(cluster.value.get("server") or "").startswith("https"):
+        return None
+    chain = _file(user, "client-certificate")
+    return Certificate(chain, _file(user, "client-key")) if chain else None
 
 
-def _cluster(merged: Any, name: str) -> Mapping[str, Any]:
-    """Return the cluster's entry as it is written."""
-    for node in merged.value["clusters"]:
-        if node.value["name"] == name:
-            return node.value.get("cluster") or {}
-    return {}
+def _file(entry: _Entry, key: str) -> str:
+    """Return the file that an entry names, or one with the data that it has in its place; empty if none."""
+    data = entry.value.get(f"{key}-data")
+    if data:
+        return _written(base64.standard_b64decode(data))
+    if not entry.value.get(key):
+        return ""
+    path = os.path.normpath(entry.folder / str(entry.value[key]))
+    if not Path(path).is_file():
+        raise ValueError(f"{key}: there is no file {path}")
+    return path
+
+
+@cache
+def _written(content: bytes) -> str:
+    """Write what TLS reads only from files where no other user can read it, until the process ends."""
+    folder = mkdtemp(prefix="karpenter-kubeconfig-")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "data"
+    with open(path, "wb", opener=private) as file:
+        file.write(content)
+    return str(path)
+
+
+def _shown(user: Mapping[str, Any]) -> Pairs:
+    if user.get("token"):
+        return bearer(str(user["token"]).strip())
+    if "username" in user and "password" in user:
+        pair = f"{user['username']}:{user['password']}".encode()
+        return (("authorization", f"Basic {base64.b64encode(pair).decode()}"),)
+    return ()
 
 
 def _acting_as(user: Mapping[str, Any]) -> Pairs:
@@ -284,23 +341,13 @@ def _acting_as(user: Mapping[str, Any]) -> Pairs:
     return (*pairs, *(("impersonate-group", group) for group in user.get("as-groups") or ()))
 
 
-def _certificate(configuration: Any) -> Certificate | None:
-    if not configuration.cert_file:
-        return None
-    return Certificate(configuration.cert_file, configuration.key_file or "")
-
-
-def _shown(configuration: Any) -> Pairs:
-    scheme, _, secret = configuration.api_key.get("BearerToken", "").partition(" ")
-    return (("authorization", f"{scheme} {secret.strip()}"),) if secret.strip() else ()
-
-
 class Renewed:
     """Credentials that an ``auth-provider`` hands out, for a while each."""
 
     def __init__(
-        self, loader: KubeConfigLoader, configuration: Any, *, clock: Clock, extra: Pairs = ()
+        self, loader: Any, configuration: Any, *, clock: Clock, certificate: Certificate | None, extra: Pairs
     ) -> None:
+        self.certificate = certificate
         self._loader = loader
         self._configuration = configuration
         self._clock = clock
@@ -308,10 +355,23 @@ class Renewed:
         self._one_at_a_time = asyncio.Lock()
         self._not_before = 0.0
 
-    @property
-    def certificate(self) -> Certificate | None:
-        """The kubeconfig's certificate."""
-        return _certificate(self._configuration)
+    @classmethod
+    async def load(
+        cls, files: str, context: str, *, clock: Clock, certificate: Certificate | None, extra: Pairs
+    ) -> "Renewed":
+        """Return the credentials that the provider of a context hands out first."""
+        from kubernetes_asyncio import client, config  # noqa: PLC0415  only a provider's token needs it
+
+        configuration: Any = client.Configuration()
+        try:
+            merged = config.kube_config.KubeConfigMerger(files).config
+            loader = config.kube_config.KubeConfigLoader(
+                merged, active_context=context, config_base_path=None
+            )
+            await loader.load_and_set(configuration)
+        except config.ConfigException as error:
+            raise ValueError(str(error)) from error
+        return cls(loader, configuration, clock=clock, certificate=certificate, extra=extra)
 
     async def headers(self) -> Pairs:
         """Return the token."""
@@ -328,11 +388,13 @@ class Renewed:
             return self._current() != refused
 
     def _current(self) -> Pairs:
-        return (*_shown(self._configuration), *self._extra)
+        scheme, _, secret = self._configuration.api_key.get("BearerToken", "").partition(" ")
+        shown = (("authorization", f"{scheme} {secret.strip()}"),) if secret.strip() else ()
+        return (*shown, *self._extra)
 
     async def _load(self) -> None:
         self._not_before = self._clock.monotonic() + PAUSE
         try:
             await self._loader.load_and_set(self._configuration)
-        except _MISTAKES as error:
+        except Exception as error:  # a provider may raise anything  # noqa: BLE001
             log.warning("credentials.not_renewed", error=str(error))

@@ -52,7 +52,7 @@ def list_(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
     if token:
         parsed = _parse_token(token)
         after, revision = parsed.start, parsed.rv
-    entries, revision = _entries(backend, call, chosen, revision, after)
+    entries, revision = _entries(backend, call, chosen, revision, after=after, limit=limit)
     meta: dict[str, Any] = {"resourceVersion": str(revision)}
     if limit and len(entries) > limit:
         meta["continue"] = _render_token(Token(rv=revision, start=entries[limit - 1].key))
@@ -63,11 +63,19 @@ def list_(backend: Backend, call: RequestInfo, view: ResponseView) -> Response:
 
 
 def _entries(
-    backend: Backend, call: RequestInfo, chosen: ListSelector, revision: int, after: str
+    backend: Backend,
+    call: RequestInfo,
+    chosen: ListSelector,
+    revision: int,
+    *,
+    after: str,
+    limit: int,
 ) -> tuple[list[Entry], int]:
     """Return the rest of the list after a key, at `revision` (zero: now), and the revision that it shows."""
     if revision <= 0 or revision == backend.store.revision:
-        found = current(backend, call, chosen)
+        # One more than a page has says that there are more; those that a selector leaves are not counted.
+        most = limit + 1 if limit and not after else None
+        found = current(backend, call, chosen, most=most)
         revision = backend.store.revision
     else:
         state = at(backend, call, revision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver import errors, fields
@@ -36,8 +37,10 @@ def selector(backend: Backend, call: RequestInfo) -> ListSelector:
     return ListSelector(labels, tuple(chosen))
 
 
-def current(backend: Backend, call: RequestInfo, chosen: ListSelector) -> list[Entry]:
-    """Return the entries that exist now and match, in the API's order."""
+def current(
+    backend: Backend, call: RequestInfo, chosen: ListSelector, *, most: int | None = None
+) -> list[Entry]:
+    """Return the entries that exist now and match, in the API's order; with a selector, at `most` so many."""
     table = backend.store.table(call.resource.table)
     if chosen.only_name is not None and (call.namespace or not call.resource.namespaced):
         entry = table.entries.get(key_of(call.namespace, chosen.only_name))
@@ -45,7 +48,7 @@ def current(backend: Backend, call: RequestInfo, chosen: ListSelector) -> list[E
     else:
         entries = table.entries
         found = [entries[key] for key in table.between(call.namespace)]
-    return [entry for entry in found if chosen.matches(entry)] if chosen else found
+    return list(islice(filter(chosen.matches, found), most)) if chosen else found
 
 
 def at(backend: Backend, call: RequestInfo, revision: int) -> dict[str, Entry] | None:

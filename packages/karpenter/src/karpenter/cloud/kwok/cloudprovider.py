@@ -309,10 +309,15 @@ class ObjectClasses:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
+        self._reads: dict[str, asyncio.Task[KWOKNodeClass | None]] = {}
 
     async def node_class(self, name: str) -> KWOKNodeClass | None:
-        """Return a class as it is now."""
-        return await self._objects.get(KWOKNodeClass, name)
+        """Return a class as it is now; launches at the same time read it once."""
+        read = self._reads.get(name)
+        if read is None:
+            read = self._reads[name] = asyncio.create_task(self._objects.get(KWOKNodeClass, name))
+            read.add_done_callback(lambda _: self._reads.pop(name))
+        return await asyncio.shield(read)
 
 
 # The settings of upstream's kwok provider:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from karpenter.api.node import Node
 from karpenter.base.quantity import QuantityError
 from karpenter.core.effects import NOTHING, Step
 from karpenter.core.events import failed_consistency
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
 
 # Upstream compares every ten minutes, and allows a node a tenth less than its instance type has: the
@@ -32,6 +32,17 @@ PERIOD: Final = 600.0
 # A node shows a little less than its instance type promises; a tenth less is a wrong AMI or kubelet.
 # https://github.com/kubernetes-sigs/karpenter/blob/v1.14.1/pkg/controllers/nodeclaim/consistency/nodeshape.go
 _MIN_SHARE: Final = 0.9
+_READ_CONDITIONS: Final = frozenset({INITIALIZED, CONSISTENT_STATE_FOUND})
+
+
+def consistency_inputs(item: NodeClaim | Node) -> tuple[object, ...]:
+    """Return what of a claim or of its Node this check and hydration depend on."""
+    meta, status = item.metadata, item.status
+    if isinstance(item, Node):
+        return (meta.uid, meta.labels, item.spec.provider_id, status.capacity)
+    read = tuple(each for each in item.status.conditions if each.type in _READ_CONDITIONS)
+    deleted = meta.deletion_timestamp
+    return (meta.uid, meta.labels, deleted, item.spec, item.status.provider_id, status.capacity, read)
 
 
 def check_consistency(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -> Step:

@@ -248,6 +248,19 @@ def disruption_inputs(claim: NodeClaim) -> tuple[object, ...]:
     )
 
 
+def disruption_inputs_of_pool(pool: NodePool) -> tuple[object, ...]:
+    """Return what of a pool the disruption conditions of its claims may depend on: all but what it counts."""
+    meta = pool.metadata
+    return (
+        meta.uid,
+        meta.labels,
+        meta.annotations,
+        meta.deletion_timestamp,
+        pool.spec,
+        pool.status.conditions,
+    )
+
+
 def disruption_conditions(
     claim: NodeClaim,
     pool: NodePool | None,

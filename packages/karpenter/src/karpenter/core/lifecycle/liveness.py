@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from karpenter.api.meta import is_status_condition_true
 from karpenter.core.effects import Step
 from karpenter.core.lifecycle.conditions import (
+    CONSISTENT_STATE_FOUND,
+    CONSOLIDATABLE,
+    DRIFTED,
     INITIALIZED,
     LAUNCHED,
     REGISTERED,
@@ -49,6 +53,9 @@ LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
 REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 
 
+_OF_OTHERS: Final = frozenset({CONSISTENT_STATE_FOUND, CONSOLIDATABLE, DRIFTED})
+
+
 class LivenessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     """How long the launch and the registration of a claim may take."""
 
@@ -78,6 +85,24 @@ def delete_for_timeout(claim: NodeClaim, condition_set: ConditionSet) -> tuple[E
         claim, healthy=False, reason="RegistrationFailed", message="Failed to register node"
     )
     return (*noted, *delete_claim(claim, "registration_timeout", "its node did not register in time"))
+
+
+def lifecycle_inputs(claim: NodeClaim) -> tuple[object, ...]:
+    """Return what of a claim its lifecycle may depend on: all but what other controllers keep there."""
+    meta, status = claim.metadata, claim.status
+    return (
+        msgspec.structs.replace(meta, resource_version=""),
+        claim.spec,
+        msgspec.structs.replace(status, last_pod_event_time=None, conditions=()),
+        tuple(each for each in status.conditions if each.type not in _OF_OTHERS),
+    )
+
+
+def reads_nodes(claim: NodeClaim) -> bool:
+    """Whether the lifecycle of a claim depends on its Nodes: until they are initialized, and at its end."""
+    return claim.metadata.deletion_timestamp is not None or not is_status_condition_true(
+        claim.status.conditions, INITIALIZED
+    )
 
 
 _TIMEOUTS = LivenessTimeouts()
