@@ -85,18 +85,21 @@ class Instance(NamedTuple):
     """Thousandths of a core that the NodePool may launch."""
 
 
-def instances() -> list[Instance]:
-    """Return the forty instances; of each form two may use spot capacity."""
+def instances(seed: int = 0) -> list[Instance]:
+    """Return forty instances, others for each seed; of each form two may use spot capacity."""
     return [
-        instance(form, number, fewest=fewest, most=most, spot=(number + FORMS.index(form)) % 2 == 1)
+        instance(
+            form, number, fewest=fewest, most=most, spot=(number + FORMS.index(form)) % 2 == 1, seed=seed
+        )
         for form in FORMS
         for number, (fewest, most) in enumerate(SIZES)
     ]
 
 
-def instance(form: Form, number: int, *, fewest: int, most: int, spot: bool) -> Instance:
+def instance(form: Form, number: int, *, fewest: int, most: int, spot: bool, seed: int = 0) -> Instance:
     """Return one instance of a form."""
-    rng = random.Random(f"quality {form} {number}")  # noqa: S311  the same on every machine, no secret
+    drawn = f"quality {form} {number}" + (f" {seed}" if seed else "")
+    rng = random.Random(drawn)  # noqa: S311  the same on every machine, no secret
     total, smallest = rng.randint(fewest, most), rng.choice(_SMALLEST)
     kinds: list[PodKind] = []
     while total > sum(each.pods for each in kinds):
