@@ -123,7 +123,7 @@ async def test_a_user_and_password(tmp_path: Path) -> None:
 
 def jwt(**claims: Any) -> str:
     """Return a token of an identity provider; who signed it does not matter."""
-    parts = ({"alg": "none"}, claims, {})
+    parts: tuple[dict[str, Any], ...] = ({"alg": "none"}, claims, {})
     return ".".join(
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
     )
