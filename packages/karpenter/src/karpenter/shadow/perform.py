@@ -37,7 +37,9 @@ from karpenter.core.model.resources import parse_resources, render_resources
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
+from karpenter.kube.rest import EVERYTHING, Page, target_of
 from karpenter.kube.rest import evict as request_eviction
+from karpenter.kube.rest import get as request_object
 from karpenter.telemetry.metrics import claims
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Amend, Announce, CreateClaim, DeleteObject
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState
-    from karpenter.kube.rest import Preconditions
+    from karpenter.kube.rest import Preconditions, Selection
     from karpenter.shadow.cluster import ShadowCluster
 
 SCHEME: Final = "shadow:///"
@@ -247,11 +249,31 @@ class ShadowPerformer(Performer):
         return found[0] if found else None
 
 
-class ShadowPods:
-    """What an eviction asks of the API server, answered by the shadow."""
+class ShadowClient:
+    """What controllers ask of the API server itself, answered by the shadow."""
 
     def __init__(self, cluster: ShadowCluster) -> None:
         self._cluster = cluster
+
+    async def get(self, kind: type[Resource], name: str) -> Resource:
+        """
+        Return an object of the whole cluster.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = _find(self._cluster.store, kind.kind, name, "")
+        if found is None:
+            gone = Status(code=404, reason="NotFound", message=f"{kind.kind} {name} is not there")
+            raise status_error_of(request_object(target_of(kind), name), gone)
+        return found
+
+    async def list(self, kind: type[Resource], selection: Selection = EVERYTHING) -> Page[Resource]:
+        """Return all NodeClaims, or the pods of the node that a selection names."""
+        store = self._cluster.store
+        if kind is NodeClaim:
+            return Page(items=tuple(store.view().claims.values()), version="")
+        return Page(items=store.pods_on(selection.fields.partition("=")[2]), version="")
 
     async def evict(self, name: str, *, namespace: str, only_if: Preconditions | None = None) -> None:
         """

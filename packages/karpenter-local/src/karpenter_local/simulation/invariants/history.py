@@ -98,14 +98,6 @@ class ClusterHistory:
         at = max(since.at, seams.transport.caught_up.get(plural, 0.0))
         return told and self._simulated.clock.monotonic() - at >= REACTION
 
-    def is_forgotten(self, by: str, plural: str, since: Since | None) -> bool:
-        """Say whether a replica was told of what was before a fact, by a server that had an older history."""
-        seams = self._simulated.seams_of(by)
-        if since is None or seams is None or plural not in seams.transport.went_back:
-            return False
-        revision, until = seams.transport.went_back[plural]
-        return since.revision > revision and self._simulated.clock.monotonic() - until < REACTION
-
     def was_followed(self, by: str, plural: str, since: Since) -> bool:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
         seams, now = self._simulated.seams_of(by), self._simulated.clock.monotonic()
@@ -133,7 +125,6 @@ class ClusterHistory:
         self._keep(("initialized", claim.name), write, holds=there and is_true(claim, "Initialized"))
         leaving = there and claim.metadata.deletion_timestamp is not None
         self._keep(("leaving", claim.name), write, holds=leaving)
-        self._keep(("there", claim.name), write, holds=there)
         if write.before is None:
             versions = self._versions.get(pool_name(claim), ())
             keys = {key for each in versions for key in each.metadata.labels}
