@@ -8,8 +8,7 @@ import msgspec
 
 from karpenter.controllers.perform import Performer
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
-from karpenter.kube.errors import Status, status_error_of
-from karpenter.kube.rest import EVERYTHING, Page, Request
+from karpenter.kube.rest import EVERYTHING, Page
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 
@@ -66,14 +65,6 @@ class Reader:
         self.undecodable: tuple[InvalidObject, ...] = ()
         self.error: KubeError | None = None
         self.reads: list[str] = []
-
-    async def get(self, kind: Any, name: str) -> Any:
-        """Return an object."""
-        self._read(f"{kind.kind} {name}")
-        for each in self.objects:
-            if isinstance(each, kind) and each.name == name:
-                return each
-        raise status_error_of(Request(method="GET", path=f"/{name}"), Status(code=404, reason="NotFound"))
 
     async def list(self, kind: Any, selection: Selection = EVERYTHING) -> Page[Any]:
         """Return all objects of a kind; those that a selection of fields names."""

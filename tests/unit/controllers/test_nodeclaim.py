@@ -320,7 +320,7 @@ def test_the_node_of_a_claim_that_goes_is_read(
     asyncio.run(lifecycle(shell).reconcile("claim-1"))
 
     assert shell.performer.kinds == kinds
-    assert shell.reader.reads == ["Node node-1"] * reads
+    assert shell.reader.reads == ["Node metadata.name=node-1"] * reads
 
 
 def test_nodes_that_leave() -> None:

@@ -286,12 +286,9 @@ class APIReader(Protocol):
     """
     Reads from the API server, as controller-runtime's APIReader does: a read of the newest version.
 
+    One object is listed by its name, because the operator may list what it watches, and may not get it.
     See https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
     """
-
-    async def get(self, kind: type[T], name: str) -> T:
-        """Return an object of the whole cluster."""
-        ...
 
     async def list(self, kind: type[T], selection: Selection = ...) -> Page[T]:
         """Return the selected objects of a kind, and those that cannot be decoded."""

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.core.effects import NOTHING
 from karpenter.core.lifecycle.health import repair
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.kube.rest import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +70,8 @@ class NodeHealth:
         due = self._repair(node)
         if due.effects:
             # Repair does not drain, so the Node must be unhealthy for the API server, too.
-            due = self._repair(await self._reader.get(Node, key))
+            found = (await self._reader.list(Node, named(key))).items
+            due = self._repair(found[0]) if found else NOTHING
         await self._performer.perform(due.effects)
         return due.again
 

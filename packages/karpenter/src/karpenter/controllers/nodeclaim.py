@@ -54,8 +54,8 @@ from karpenter.core.lifecycle.termination import (
     terminate_node,
 )
 from karpenter.core.state.cluster import ObjectUpdated
-from karpenter.kube.errors import KubeError, NotFound
-from karpenter.kube.rest import Selection
+from karpenter.kube.errors import KubeError
+from karpenter.kube.rest import Selection, named
 from karpenter.telemetry.metrics import runtime
 
 if TYPE_CHECKING:
@@ -140,11 +140,8 @@ class NodeClaimLifecycle:
 
     async def _read_nodes(self, claim: NodeClaim) -> tuple[Node, ...]:
         """Return the Node of a claim as the API server has it: the cluster state may lack it."""
-        try:
-            found = await self._reader.get(Node, claim.status.node_name)
-        except NotFound:
-            return ()
-        return (found,) if found.spec.provider_id == claim.status.provider_id else ()
+        found = await self._reader.list(Node, named(claim.status.node_name))
+        return tuple(each for each in found.items if each.spec.provider_id == claim.status.provider_id)
 
     def _log_progress(self, before: NodeClaim) -> None:
         """Log that a NodeClaim has been registered or initialized by the writes of this reconcile."""

@@ -37,9 +37,8 @@ from karpenter.core.model.resources import parse_resources, render_resources
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
-from karpenter.kube.rest import EVERYTHING, Page, target_of
+from karpenter.kube.rest import EVERYTHING, Page
 from karpenter.kube.rest import evict as request_eviction
-from karpenter.kube.rest import get as request_object
 from karpenter.telemetry.metrics import claims
 
 if TYPE_CHECKING:
@@ -255,25 +254,16 @@ class ShadowClient:
     def __init__(self, cluster: ShadowCluster) -> None:
         self._cluster = cluster
 
-    async def get(self, kind: type[Resource], name: str) -> Resource:
-        """
-        Return an object of the whole cluster.
-
-        Raises:
-            NotFound: there is none.
-        """
-        found = _find(self._cluster.store, kind.kind, name, "")
-        if found is None:
-            gone = Status(code=404, reason="NotFound", message=f"{kind.kind} {name} is not there")
-            raise status_error_of(request_object(target_of(kind), name), gone)
-        return found
-
     async def list(self, kind: type[Resource], selection: Selection = EVERYTHING) -> Page[Resource]:
-        """Return all NodeClaims, or the pods of the node that a selection names."""
+        """Return all NodeClaims, the object of a name, or the pods of a node: what controllers select."""
         store = self._cluster.store
-        if kind is NodeClaim:
-            return Page(items=tuple(store.view().claims.values()), version="")
-        return Page(items=store.pods_on(selection.fields.partition("=")[2]), version="")
+        field, _, value = selection.fields.partition("=")
+        if field == "metadata.name":
+            found = _find(store, kind.kind, value, selection.namespace)
+            return Page(items=() if found is None else (found,), version="")
+        if field == "spec.nodeName":
+            return Page(items=store.pods_on(value), version="")
+        return Page(items=tuple(store.view().claims.values()), version="")
 
     async def evict(self, name: str, *, namespace: str, only_if: Preconditions | None = None) -> None:
         """

@@ -158,7 +158,7 @@ class ProtectionInvariant(Invariant):
         pod = self._last.get(f"{namespace}/{rest.removesuffix('/eviction')}")
         if pod is None or self._is_forced(pod):
             return
-        if self.history.is_known(REPLICA.get(), "pods", self.history.since("pod kept", pod.key)):
+        if self.history.is_readable(REPLICA.get(), self.history.since("pod kept", pod.key)):
             self.violated(f"pod {pod.key} must not be disrupted, and was")
         if not evicted:
             self.violated(f"pod {pod.key} was deleted instead of evicted")
