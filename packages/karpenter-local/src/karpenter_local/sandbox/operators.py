@@ -232,7 +232,7 @@ class Replica:
 
     async def _work(self) -> None:
         async with self.operator:
-            await asyncio.Future[None]()
+            await never()
 
     async def _end_start(self) -> None:
         if self._starting is not None:
