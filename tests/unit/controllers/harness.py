@@ -8,14 +8,18 @@ import msgspec
 
 from karpenter.controllers.perform import Performer
 from karpenter.core.state.cluster import ClusterState, NodeClass, ObjectDeleted, ObjectUpdated
+from karpenter.kube.rest import EVERYTHING, Page
 from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from karpenter.api.meta import InvalidObject
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import CreateClaim, Effect
+    from karpenter.kube.errors import KubeError
+    from karpenter.kube.rest import Selection
 
 OURS = [("karpenter.kwok.sh", "KWOKNodeClass")]
 CLASS = NodeClass(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default", ready=True, generation=1)
@@ -53,6 +57,27 @@ class Noted(Performer):
         return found
 
 
+class Reader:
+    """An API server with objects that the state may lack; what was read from it is noted."""
+
+    def __init__(self, *objects: Any) -> None:
+        self.objects = objects
+        self.undecodable: tuple[InvalidObject, ...] = ()
+        self.error: KubeError | None = None
+        self.reads: list[str] = []
+
+    async def list(self, kind: Any, selection: Selection = EVERYTHING) -> Page[Any]:
+        """Return all objects of a kind; those that a selection of fields names."""
+        self._read(f"{kind.kind} {selection.fields}".strip())
+        found = tuple(each for each in self.objects if isinstance(each, kind))
+        return Page(items=found, version="1", broken=self.undecodable)
+
+    def _read(self, what: str) -> None:
+        self.reads.append(what)
+        if self.error is not None:
+            raise self.error
+
+
 class Shell:
     """A controller's surroundings."""
 
@@ -61,6 +86,7 @@ class Shell:
         self.clock.seconds = (BORN - NOON).total_seconds() + 120  # two minutes after everything was born
         self.store = ClusterState(serves=OURS)
         self.performer = Noted(self.store)
+        self.reader = Reader()
         self.put(*objects)
 
     def put(self, *objects: Any) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.api.labels import DO_NOT_DISRUPT
+from karpenter.api.pod import Pod
 from karpenter.base.queue import WorkQueue
 from karpenter.controllers.controller import Requeue
 from karpenter.controllers.eviction import EvictionController, EvictionQueue
 from karpenter.core.effects import Announce, Count, Evict
 from karpenter.kube.errors import KubeError, ServerFailed, Unreachable, status_error
-from karpenter.kube.rest import Request, Response
+from karpenter.kube.rest import Page, Request, Response, named
 from tests.unit.controllers.harness import Shell
 from tests.unit.core.lifecycle.objects import NOW, at, pod
+
+if TYPE_CHECKING:
+    from karpenter.kube.rest import Selection
 
 KEY = "default/pod-1/pod-1-uid"
 REQUEST = Request(method="POST", path="/")
@@ -37,9 +42,15 @@ def refused(code: int, reason: str, message: str = "no") -> KubeError:
 class Server:
     """Takes evictions and deletions, or refuses them."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *pods: Pod) -> None:
         self.error = error
+        self.pods = pods or (pod(),)
         self.asked: list[tuple[str, Any]] = []
+
+    async def list(self, kind: Any, selection: Selection) -> Page[Any]:
+        """Return the pod."""
+        assert (kind, selection) == (Pod, named("pod-1", namespace="default"))
+        return Page(items=self.pods, version="1")
 
     async def evict(self, name: str, *, namespace: str, only_if: Any) -> None:
         """Take an eviction."""
@@ -137,6 +148,33 @@ def test_pods_that_are_held(error: KubeError, counted: str, expected: type[Excep
     assert code(shell) == counted
     assert told(shell) == (["FailedDraining"] if expected is Requeue else [])
     assert departures.get(KEY) is not None
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        pytest.param(pod(meta={"annotations": {DO_NOT_DISRUPT: "true"}}), Requeue, id="do-not-disrupt"),
+        pytest.param(pod(meta={"uid": "another"}), None, id="another pod of the name"),
+        pytest.param(pod(meta={"deletionTimestamp": at(NOW)}), None, id="it goes already"),
+    ],
+)
+def test_the_pod_is_read_before_it_is_asked_to_leave(there: Pod, expected: type[Exception] | None) -> None:
+    """What the API server knows of a pod counts, not what the state knows; nothing is asked of the server."""
+    server = Server(None, there)
+    _, departures, error = evict(server, pod(), wish())
+
+    assert server.asked == []
+    assert type(error) is (expected or type(None))
+    assert (departures.get(KEY) is None) == (expected is None)
+
+
+def test_a_pod_that_the_server_does_not_have() -> None:
+    """It is gone, and there is nothing to do."""
+    server = Server()
+    server.pods = ()
+    _, departures, error = evict(server, pod(), wish())
+
+    assert (server.asked, error, departures.get(KEY)) == ([], None, None)
 
 
 def test_time_is_up() -> None:

@@ -49,7 +49,8 @@ def broken(**meta: Any) -> Node:
 def test_repair_looks_at_nodes_whose_conditions_change() -> None:
     """News that a node still lives is no reason to look; a change of its conditions is."""
     shell = Shell(complete(), broken())
-    found = NodeHealth(shell.store, shell.performer, shell.clock, REPAIRS)
+    shell.reader.objects = (broken(),)
+    found = NodeHealth(shell.store, shell.performer, shell.reader, shell.clock, REPAIRS)
     assert wakes(found, node()) == wakes(found, broken(), node()) == ["node-1"]
     assert wakes(found, broken(labels={"a": "b"}), broken()) == []
     assert wakes(found, node(), gone=True) == wakes(found, pod()) == []
@@ -61,6 +62,18 @@ def test_repair_looks_at_nodes_whose_conditions_change() -> None:
     asyncio.run(found.reconcile("node-1"))
     assert shell.performer.kinds == ["Amend", "DeleteObject", "Count", "Count", "Count"]
     assert asyncio.run(found.reconcile("gone")) is None
+
+
+def test_repair_reads_the_node_first() -> None:
+    """Repair does not drain: a Node that is well for the API server stays, however it is in the state."""
+    shell = Shell(complete(), broken())
+    shell.reader.objects = (node(),)
+    shell.clock.seconds += 480.0
+    found = NodeHealth(shell.store, shell.performer, shell.reader, shell.clock, REPAIRS)
+
+    asyncio.run(found.reconcile("node-1"))
+
+    assert shell.performer.kinds == []
 
 
 def test_a_static_pool_grows() -> None:

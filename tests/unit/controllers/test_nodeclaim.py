@@ -42,6 +42,7 @@ from tests.unit.core.lifecycle.objects import (
 if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
+    from karpenter.api.pod import Pod
 
 GOING = {"deletionTimestamp": at(NOW), "finalizers": ["karpenter.sh/termination"]}
 OTHER = claim(name="other", meta={"labels": {NODEPOOL: "other"}})
@@ -95,7 +96,7 @@ class Market:
 
 def lifecycle(shell: Shell, sky: Any = NO_SKY, **more: Any) -> NodeClaimLifecycle:
     """Return the controller of claims' lives."""
-    return NodeClaimLifecycle(shell.store, shell.performer, sky, shell.clock, **more)
+    return NodeClaimLifecycle(shell.store, shell.performer, sky, shell.reader, shell.clock, **more)
 
 
 def test_what_wakes_the_life_of_a_claim() -> None:
@@ -268,11 +269,75 @@ def test_a_claim_without_a_machine_is_collected() -> None:
     assert shell.performer.kinds == ["DeleteObject", "Count", "Count"]
 
 
+def termination(shell: Shell, sky: Any = NO_SKY, *, behind: bool = False) -> NodeTermination:
+    """Return the controller of leaving nodes; the state may be behind."""
+    return NodeTermination(
+        shell.store, shell.performer, sky, shell.reader, shell.clock, is_behind=lambda: behind
+    )
+
+
+@pytest.mark.parametrize(
+    ("behind", "pods", "kinds", "reads"),
+    [
+        pytest.param(True, [pod()], ["Amend", "Evict"], 1, id="a pod that the state lacks is evicted"),
+        pytest.param(True, [], ["Amend", "Terminate"], 1, id="without pods the machine ends"),
+        pytest.param(False, [pod()], ["Amend", "Terminate"], 0, id="a state that is current is believed"),
+    ],
+)
+def test_pods_are_read_before_the_machine_ends(
+    behind: bool, pods: list[Pod], kinds: list[str], reads: int
+) -> None:
+    """While the informer of pods fails, a machine ends only if the API server knows no pod on it either."""
+    shell = Shell(node(meta=GOING))
+    shell.reader.objects = (*pods,)
+    asyncio.run(termination(shell, behind=behind).reconcile("node-1"))
+
+    assert [each for each in shell.performer.kinds if each != "Announce"] == kinds
+    assert shell.reader.reads == ["Pod spec.nodeName=node-1"] * reads
+
+
+@pytest.mark.parametrize(
+    ("there", "held", "kinds", "reads"),
+    [
+        pytest.param(
+            [node()], "Registered", ["DeleteObject"], 1, id="a node that the state lacks is drained"
+        ),
+        pytest.param([], "Registered", ["Terminate"], 1, id="without a node the machine ends"),
+        pytest.param(
+            [node(spec={"providerID": "kwok://two"})],
+            "Registered",
+            ["Terminate"],
+            1,
+            id="a node of another machine",
+        ),
+        pytest.param([node()], "Launched", ["Terminate"], 0, id="one that never registered has no pods"),
+        pytest.param(
+            [node()],
+            "InstanceTerminating",
+            ["Terminate"],
+            0,
+            id="one whose node was drained is not asked for",
+        ),
+    ],
+)
+def test_the_node_of_a_claim_that_goes_is_read(
+    there: list[Node], held: str, kinds: list[str], reads: int
+) -> None:
+    """A machine ends without a drain only if the API server has no Node of it."""
+    states = {"Registered": "False" if held == "Launched" else "True", held: "True"}
+    shell = Shell(complete(meta=GOING, status={"nodeName": "node-1"}, **states))
+    shell.reader.objects = (*there,)
+    asyncio.run(lifecycle(shell).reconcile("claim-1"))
+
+    assert shell.performer.kinds == kinds
+    assert shell.reader.reads == ["Node metadata.name=node-1"] * reads
+
+
 def test_nodes_that_leave() -> None:
     """A node that is being deleted is brought to its end with its claim; others are left alone."""
     leaving = node(meta=GOING)
     shell = Shell(complete(), leaving)
-    found = NodeTermination(shell.store, shell.performer, Sky(), shell.clock)  # type: ignore[arg-type]
+    found = termination(shell)
     assert wakes(found, leaving) == wakes(found, complete()) == ["node-1"]
     assert wakes(found, node()) == wakes(found, OTHER) == wakes(found, pod()) == []
 
@@ -294,7 +359,7 @@ def test_nodes_that_leave() -> None:
 def test_a_node_whose_machine_is_gone(ready: bool, machines: tuple[Machine, ...], ended: bool) -> None:
     """A node without a machine is let go at once."""
     shell = Shell(complete(meta=GOING), node(meta=GOING, ready=ready))
-    found = NodeTermination(shell.store, shell.performer, Sky(*machines), shell.clock)  # type: ignore[arg-type]
+    found = termination(shell, Sky(*machines))
     asyncio.run(found.reconcile("node-1"))
     freed = [
         each

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karpenter.api.meta import InvalidObject
 from karpenter.cloud.cloudprovider import Machine
 from karpenter.cloud.errors import CloudUnreachable
 from karpenter.controllers.nodeclaim import InstanceGarbageCollection
 from karpenter.core.effects import DeleteObject, Terminate
+from karpenter.kube.errors import KubeError, Unreachable
+from karpenter.kube.rest import Request
 from karpenter.telemetry.metrics import Metrics, runtime
 from tests.unit.controllers.harness import Noted, Shell
 from tests.unit.core.lifecycle.objects import ID, NOW, at, claim, launched, node
@@ -53,14 +56,23 @@ def collection(shell: Shell, *machines: Machine, performer: Noted | None = None)
     """Return the controller in a cloud with these machines."""
     cloud: Any = Listing(*machines)
     metrics = Metrics(clock=shell.clock)
-    return InstanceGarbageCollection(shell.store, performer or shell.performer, cloud, shell.clock, metrics)
+    return InstanceGarbageCollection(
+        shell.store, performer or shell.performer, cloud, shell.reader, clock=shell.clock, metrics=metrics
+    )
 
 
 def test_machines_without_a_claim_are_counted() -> None:
     """How many there were at the last look is a metric."""
     shell = Shell()
     metrics, cloud = Metrics(clock=shell.clock), Listing(machine())
-    found = InstanceGarbageCollection(shell.store, shell.performer, cloud, shell.clock, metrics)  # type: ignore[arg-type]
+    found = InstanceGarbageCollection(
+        shell.store,
+        shell.performer,
+        cloud,  # type: ignore[arg-type]
+        shell.reader,
+        clock=shell.clock,
+        metrics=metrics,
+    )
 
     asyncio.run(found.look())
 
@@ -105,6 +117,60 @@ def test_machines_without_a_claim_end(
     asyncio.run(collection(shell, *found).look())
 
     assert [each.provider_id for each in shell.performer.effects if isinstance(each, Terminate)] == ended
+
+
+@pytest.mark.parametrize(
+    ("held", "there", "ended", "reads"),
+    [
+        pytest.param(
+            [], [launched()], [], ["NodeClaim"], id="a claim that the state lacks keeps its machine"
+        ),
+        pytest.param([], [], [ID], ["NodeClaim"], id="the machine of a claim that is in neither goes"),
+        pytest.param([launched()], [], [], [], id="the server is not asked about a claim that the state has"),
+    ],
+)
+def test_the_server_is_asked_before_a_machine_ends(
+    held: list[NodeClaim], there: list[NodeClaim], ended: list[str], reads: list[str]
+) -> None:
+    """A cluster state that is behind, or has an older history, ends no machine with pods."""
+    shell = Shell(*held)
+    shell.reader.objects = (*there,)
+
+    asyncio.run(collection(shell, machine(ID)).look())
+
+    assert [each.provider_id for each in shell.performer.effects if isinstance(each, Terminate)] == ended
+    assert shell.reader.reads == reads
+
+
+def test_a_claim_that_the_server_forgot_and_the_state_has_keeps_its_machine() -> None:
+    """A server with an older history is not enough, as long as the state has the claim."""
+    shell = Shell(launched())
+
+    asyncio.run(collection(shell, machine(ID), machine()).look())
+
+    assert [each.provider_id for each in shell.performer.effects if isinstance(each, Terminate)] == [STRAY]
+
+
+def test_nothing_ends_when_the_claims_cannot_be_listed() -> None:
+    """The next round asks again."""
+    shell = Shell(node())
+    shell.reader.error = Unreachable("no answer", request=Request(method="GET", path="/"))
+
+    with pytest.raises(Unreachable):
+        asyncio.run(collection(shell, machine(ID)).look())
+
+    assert shell.performer.effects == []
+
+
+def test_nothing_ends_when_a_claim_cannot_be_decoded() -> None:
+    """Any machine may be that of the claim."""
+    shell = Shell()
+    shell.reader.undecodable = (InvalidObject(subject="NodeClaim/a", problem="not an object"),)
+
+    with pytest.raises(KubeError, match="no machine is collected: NodeClaim/a: not an object"):
+        asyncio.run(collection(shell, machine(ID)).look())
+
+    assert shell.performer.effects == []
 
 
 @pytest.mark.parametrize(

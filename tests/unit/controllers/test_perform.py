@@ -96,6 +96,7 @@ class Scene:
     """An API server, and someone who carries out effects on it."""
 
     def __init__(self, client: Client, watches: Watches, store: ClusterState, clock: VirtualClock) -> None:
+        self.watches = watches
         self.client = client
         self.store = store
         self.sky = Sky()
@@ -159,6 +160,17 @@ async def _scene() -> AsyncIterator[Scene]:
         found = Scene(client, watches, store, clock)
         supervisor.start("events", found.recorder.run)
         yield found
+
+
+@scene
+async def test_an_informer_that_fails_is_behind(found: Scene) -> None:
+    """A kind is behind from an error on until its informer watches again."""
+    informer = found.watches._informers["NodeClaim"]
+    assert not found.watches.is_behind(NodeClaim)
+    informer.problem = "the server does not answer"
+
+    assert found.watches.is_behind(NodeClaim)
+    assert not found.watches.is_behind(Node)
 
 
 @scene

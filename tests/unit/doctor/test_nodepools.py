@@ -103,6 +103,13 @@ CASES = [
         "spec.userData: the user data is not TOML: Invalid value (at line 1, column 5)",
     ),
     Case(
+        "user-data-script",
+        facts(changed(CLASS, ("spec:", "spec:\n  userData: 'kind: NodeConfig: a'"))),
+        facts(changed(CLASS, ("spec:", "spec:\n  userData: 'kind: NodeConfig'"))),
+        "spec.userData: no NodeConfig: the user data: line 1: not YAML: mapping values are not allowed",
+        "warning",
+    ),
+    Case(
         "budget-zero",
         facts(changed(POOL, ("  limits:", '  disruption: {budgets: [{nodes: "0"}]}\n  limits:'))),
         facts(

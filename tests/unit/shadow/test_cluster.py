@@ -11,6 +11,9 @@ import pytest
 
 from karpenter.api.labels import DELETION_COST_SET, POD_DELETION_COST
 from karpenter.api.manifests import documents, read_object, render_documents
+from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
+from karpenter.api.pod import Pod
 from karpenter.base.clock import SystemClock
 from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.cloud.cloudprovider import NodeClassKind
@@ -18,10 +21,10 @@ from karpenter.core.provisioning.provisioner import ProvisioningSettings
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pod import is_ready
 from karpenter.kube.errors import Conflict, NotFound, ServerFailed, TooManyRequests
-from karpenter.kube.rest import Preconditions
+from karpenter.kube.rest import Preconditions, Selection, named
 from karpenter.shadow.account import ShadowAccount
 from karpenter.shadow.cluster import ShadowCluster
-from karpenter.shadow.perform import ShadowPods
+from karpenter.shadow.perform import ShadowClient
 from tests.unit.changeover.objects import LATER, NOW, machine, pod, pool
 from tests.unit.kube.scenarios import until
 
@@ -151,13 +154,26 @@ def web(name: str, node: str, since: str = LATER) -> dict[str, Any]:
     return body
 
 
-def draining(cluster: ShadowCluster, name: str) -> ShadowPods:
+def draining(cluster: ShadowCluster, name: str) -> ShadowClient:
     """Let the shadow take a node away; return what evictions are asked of."""
     node = cluster.store.node(name)
     assert node is not None
     meta = msgspec.structs.replace(node.metadata, deletion_timestamp=NOW, finalizers=("karpenter.sh/t",))
     cluster.store.apply(ObjectUpdated(msgspec.structs.replace(node, metadata=meta)))
-    return ShadowPods(cluster)
+    return ShadowClient(cluster)
+
+
+async def test_the_shadow_answers_what_controllers_read_themselves() -> None:
+    """They read the claims, nodes and pods of the shadow and not those of the real cluster."""
+    cluster = begun(pool(), *machine("a"), *machine("b"), pod("web-1", "a"))
+    client = draining(cluster, "a")
+    cluster.evict("default/web-1")
+    claims, on = await client.list(NodeClaim), Selection(fields="spec.nodeName=a")
+
+    assert sorted(each.name for each in claims.items) == ["a", "b"]
+    assert (await client.list(Pod, on)).items == ()
+    assert [each.metadata.deletion_timestamp for each in (await client.list(Node, named("a"))).items] == [NOW]
+    assert (await client.list(Node, named("c"))).items == ()
 
 
 async def test_a_workload_that_shrinks_gives_up_the_pod_that_goes_first_in_the_shadow() -> None:

@@ -18,18 +18,22 @@ def world() -> World:
     return World(types=("m5.large",))
 
 
-def profiles_left(world: World, *, used_by_class: bool, used_by_claim: bool, wait: float) -> bool:
-    """Return whether a profile is still there after a while and a round."""
+def profiles_left(
+    world: World, *, used_by_class: bool, used_by_claim: bool, wait: float, known: bool = True
+) -> bool:
+    """Return whether a profile is still there after a while and a round; the state may lack the claim."""
 
     async def work(provider: AwsProvider) -> bool:
         name = await provider.services.instance_profiles.ensure(node_class(world))
         await provider.services.clock.sleep(wait)
         world.objects.put(simple_class(instance_profile=name if used_by_class else "another"))
         claims = [launched(annotations={PROFILE_NAME: name})] if used_by_claim else []
+        if claims and not known:
+            world.objects.put(*claims)
         controller = InstanceProfileGarbageCollection(
             profiles=provider.services.instance_profiles,
             objects=provider.services.objects,
-            view=seen(*claims),
+            view=seen(*claims if known else ()),
         )
         assert (await controller.look()).again == 1800.0
         return name in await provider.services.instance_profiles.list()
@@ -53,6 +57,11 @@ def test_profiles_that_are_not_used_are_deleted(
     left = profiles_left(world, used_by_class=used_by_class, used_by_claim=used_by_claim, wait=wait)
 
     assert left is expected
+
+
+def test_the_profile_of_a_claim_that_the_state_lacks_stays(world: World) -> None:
+    """The claims are listed before a profile goes: an instance without its profile has no credentials."""
+    assert profiles_left(world, used_by_class=False, used_by_claim=True, wait=3601, known=False)
 
 
 def test_profiles_of_others_stay(world: World) -> None:

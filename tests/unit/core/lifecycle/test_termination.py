@@ -35,6 +35,7 @@ from karpenter.core.lifecycle.termination import (
     TerminatingNode,
     disrupted_taint_patch,
     finalize_nodeclaim,
+    may_have_node,
     pending_volume_attachments,
     terminate_node,
     termination_time,
@@ -195,6 +196,32 @@ def test_a_claim_writes_down_its_deadline_first() -> None:
     assert isinstance(note, Amend)
     assert note.changes["metadata"]["annotations"][TERMINATION_TIMESTAMP] == "2026-03-02T12:10:00Z"
     assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("registered", "terminating", "name", "finalizers", "expected"),
+    [
+        pytest.param(
+            "True", "Unknown", "node-1", (TERMINATION_FINALIZER,), True, id="one that is registered"
+        ),
+        pytest.param("False", "Unknown", "node-1", (TERMINATION_FINALIZER,), False, id="one that is not"),
+        pytest.param(
+            "True", "True", "node-1", (TERMINATION_FINALIZER,), False, id="its machine ends already"
+        ),
+        pytest.param("True", "Unknown", "", (TERMINATION_FINALIZER,), False, id="its node has no name"),
+        pytest.param("True", "Unknown", "node-1", (), False, id="nothing is left to do for it"),
+    ],
+)
+def test_a_claim_that_may_have_a_node(
+    registered: str, terminating: str, name: str, finalizers: tuple[str, ...], expected: bool
+) -> None:
+    """The Node of a claim is looked for unless it was never there, or was drained before."""
+    _, claim = pair()
+    claim = with_condition(with_meta(claim, finalizers=finalizers), "Registered", registered)
+    claim = with_condition(claim, "InstanceTerminating", terminating)
+    claim = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, node_name=name))
+
+    assert may_have_node(claim) is expected
 
 
 def test_a_claim_that_never_had_a_machine_goes_at_once() -> None:

@@ -87,13 +87,24 @@ def wrote(
 
 
 async def asked_to_leave(
-    cluster: SimulatedCluster, judge: Invariant, call: tuple[str, str], on: str = "", *, kept: bool = False
+    cluster: SimulatedCluster,
+    judge: Invariant,
+    call: tuple[str, str],
+    on: str = "",
+    *,
+    kept: bool = False,
+    after: float = LONG,
+    told: bool = True,
 ) -> None:
-    """Let the operator call for the pod web to leave, which it has known for long."""
+    """Let the operator call for the pod web to leave, a while after the pod came; it was told or not."""
     operator(cluster)
+    if not told:
+        seams = cluster.seams_of(REPLICA)
+        assert seams is not None
+        seams.transport.seen["pods"] = 0
     before = pod(cluster, "web", on=on, kept=kept)
     wrote(cluster, judge, None, before)
-    await asyncio.sleep(LONG)
+    await asyncio.sleep(after)
     wrote(cluster, judge, before, pod(cluster, "web", on=on, kept=kept, leaving=True))
     token = ACTING.set(REPLICA)
     judge.on_call(*asked(*call))

@@ -27,7 +27,6 @@ from tests.unit.local.simulation.broken import (
     node,
     pod,
     pool,
-    wrote,
 )
 
 if TYPE_CHECKING:
@@ -323,16 +322,22 @@ def test_pods_are_protected(kept: bool, least: int, call: tuple[str, str], wrong
     assert len(found(ProtectionInvariant, scene)) == wrong
 
 
-def test_a_protection_that_is_not_known_yet() -> None:
-    """An operator whose watch is late cannot know that a pod was annotated a moment ago."""
+@pytest.mark.parametrize(
+    ("after", "wrong"),
+    [
+        pytest.param(0.0, 0, id="annotated when the eviction was on its way"),
+        pytest.param(10.0, 1, id="annotated before the operator can have read the pod"),
+    ],
+)
+def test_a_protection_of_which_the_watch_has_not_told(after: float, wrong: int) -> None:
+    """An operator whose watch is late reads a pod before it evicts it, and finds the annotation."""
 
-    def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
+    async def scene(cluster: SimulatedCluster, invariant: Invariant) -> None:
         node(cluster, "a", closed=True)
-        wrote(cluster, invariant, None, pod(cluster, "web", on="a", kept=True))
-        wrote(cluster, invariant, pod(cluster, "web", on="a"), pod(cluster, "web", on="a", leaving=True))
-        invariant.on_call(*asked("POST", f"{PODS}/eviction"))
+        call = ("POST", f"{PODS}/eviction")
+        await asked_to_leave(cluster, invariant, call, on="a", kept=True, after=after, told=False)
 
-    assert found(ProtectionInvariant, scene) == []
+    assert len(found(ProtectionInvariant, scene)) == wrong
 
 
 def test_only_closed_nodes_are_drained() -> None:

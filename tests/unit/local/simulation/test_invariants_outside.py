@@ -33,7 +33,6 @@ from karpenter_local.simulation.invariants.workloads import (
     PlacementInvariant,
     WaitingInvariant,
 )
-from karpenter_local.simulation.mirror import ObjectWrite
 from tests.unit.local.simulation.broken import (
     LONG,
     REPLICA,
@@ -91,31 +90,6 @@ def test_a_machine_ends_only_when_it_is_empty(closed: bool, waits: float, wrong:
         judge.on_cloud(CloudCall(by=REPLICA, method="terminate", subject="kwok://a"))
 
     assert found(DrainInvariant, scene) == wrong
-
-
-@pytest.mark.parametrize(
-    ("born", "knows", "wrong"),
-    [
-        pytest.param(7, None, 0, id="its claim came after the history"),
-        pytest.param(5, None, 1, id="its claim is in the history"),
-        pytest.param(7, 0.0, 0, id="the operator was told of it a moment ago"),
-        pytest.param(7, LONG, 1, id="the operator was told of it again"),
-    ],
-)
-def test_a_claim_that_the_server_forgot_is_none(born: int, knows: float | None, wrong: int) -> None:
-    """An operator that was told of an older history takes the machines of later claims for orphans."""
-
-    async def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
-        operator(cluster)
-        a_node(cluster, judge, "Registered")
-        cluster.history.on_write(ObjectWrite(None, cluster.mirror.claims["a"], revision=born))
-        seams = cluster.seams_of(REPLICA)
-        assert seams is not None
-        seams.transport.went_back["nodeclaims"] = 6, float("inf") if knows is None else 0.0
-        await asyncio.sleep(knows or 0.0)
-        judge.on_cloud(CloudCall(by=REPLICA, method="terminate", subject="kwok://a"))
-
-    assert len(found(DrainInvariant, scene)) == wrong
 
 
 @pytest.mark.parametrize(

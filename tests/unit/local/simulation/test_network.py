@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+import structlog
 
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request, Response, Streaming
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.network import CallFault
 
 PATCH = Request(method="PATCH", path="/api/v1/nodes/a")
+LIST = Request(method="GET", path="/api/v1/nodes")
 WATCH = Request(method="GET", path="/api/v1/pods", query=(("watch", "true"),))
 
 
@@ -32,7 +35,7 @@ class Server:
     async def send(self, request: Request) -> Response:
         """Do what is asked."""
         self.carried_out += request.method != "GET"
-        return Response(status=200)
+        return Response(status=200, body=_list("9"))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Response | Streaming]:
@@ -87,6 +90,32 @@ def test_calls_go_wrong(kind: CallFault, status: str, carried_out: int) -> None:
         return await answer(bad.send(PATCH)), server.carried_out
 
     assert run_virtual(main()) == (status, carried_out)
+
+
+@pytest.mark.parametrize(
+    ("controller", "answers", "seen"),
+    [
+        pytest.param("", ["7", "9"], 9, id="an informer is told of the older history, once"),
+        pytest.param("nodeclaim.lifecycle", ["9", "9"], 0, id="a controller reads the newest version"),
+    ],
+)
+def test_a_server_with_an_older_history(controller: str, answers: list[str], seen: int) -> None:
+    """An informer lists what was a while ago; what a controller reads itself tells its informers nothing."""
+
+    async def main() -> tuple[list[str], int]:
+        bad = faulty_transport(Server())
+        bad.restore({LIST.path: Response(status=200, body=_list("7"))})
+        facts = {"controller": controller} if controller else {}
+        with structlog.contextvars.bound_contextvars(**facts):
+            bodies = [(await bad.send(LIST)).body for _ in range(2)]
+        versions = [msgspec.json.decode(body)["metadata"]["resourceVersion"] for body in bodies]
+        return versions, bad.seen.get("nodes", 0)
+
+    assert run_virtual(main()) == (answers, seen)
+
+
+def _list(version: str) -> bytes:
+    return msgspec.json.encode({"metadata": {"resourceVersion": version}, "items": []})
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,19 @@ class SeverableTransport:
             await never()
 
 
+_UNANSWERED: Final[set[asyncio.Future[None]]] = set()
+"""What is waited for by :func:`never`, until the wait is cancelled."""
+
+
 async def never() -> NoReturn:
     """Wait for an answer that does not come."""
-    await asyncio.Future[None]()
+    # The event loop has weak references to tasks only. A future that is waited for and held by nothing else
+    # would be collected with its task in the middle of a wait, and the async generators in between could not
+    # be closed: https://docs.python.org/3/library/asyncio-task.html#asyncio.create_task
+    answer = asyncio.get_running_loop().create_future()
+    _UNANSWERED.add(answer)
+    answer.add_done_callback(_UNANSWERED.discard)
+    await answer
     raise AssertionError("this wait has no end")
 
 
@@ -222,7 +232,7 @@ class Replica:
 
     async def _work(self) -> None:
         async with self.operator:
-            await asyncio.Future[None]()
+            await never()
 
     async def _end_start(self) -> None:
         if self._starting is not None:

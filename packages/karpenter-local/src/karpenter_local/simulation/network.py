@@ -3,9 +3,9 @@ The transport between an operator and its API server, on which everything can go
 
 Requests are refused, turned away, answered with errors, never answered, or carried out with the answer lost.
 Watches are cut, held back, or send events twice. A server that was started again from an older history lists
-objects as they were a while ago. A replica can be cut off for a while: requests are not answered, and fail
-afterwards. And the transport can be severed for good in the middle of a call, before it was carried out or
-after: the death of a process, as the rest of the cluster sees it.
+objects to informers as they were a while ago. A replica can be cut off for a while: requests are not
+answered, and fail afterwards. And the transport can be severed for good in the middle of a call, before it
+was carried out or after: the death of a process, as the rest of the cluster sees it.
 
 What goes wrong when is decided elsewhere; here it only happens. A listener hears of every write that was
 carried out, :data:`WRITER` names the replica during one, and ``seen`` says up to which revision of each kind
@@ -21,6 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+import structlog
 
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request, Response, Streaming
@@ -110,9 +111,6 @@ class FaultyTransport:
 
         self.began: dict[str, float] = {}
         """When each kind was first listed: what happened before is known from its outcome alone."""
-
-        self.went_back: dict[str, tuple[int, float]] = {}
-        """Of each kind the revision of the last older list, and when later ones were told of again."""
 
         self._troubled_until = 0.0
         self._alone_until = 0.0
@@ -280,7 +278,8 @@ class FaultyTransport:
 
     async def _deliver(self, request: Request) -> Response:
         await asyncio.sleep(self._chance.uniform(*_THERE))
-        older = self._older.pop(request.path, None) if request.method == "GET" else None
+        is_list = request.method == "GET" and not _is_of_controller()
+        older = self._older.pop(request.path, None) if is_list else None
         if older is None:
             token = WRITER.set(REPLICA.get())
             try:
@@ -292,25 +291,16 @@ class FaultyTransport:
         if request.method != "GET":
             self._on_write(request, response)
         await asyncio.sleep(self._chance.uniform(*_THERE))
-        if request.method == "GET" and response.ok:
-            self._listed(request, response, is_older=older is not None)
+        if is_list and response.ok:
+            self._listed(request, response)
         return response
 
-    def _listed(self, request: Request, response: Response, *, is_older: bool) -> None:
+    def _listed(self, request: Request, response: Response) -> None:
         plural = request.path.rpartition("/")[2]
         if version := _read_list(response.body).metadata.resource_version:
-            self._told(plural, int(version))
+            self.seen[plural] = int(version)
             self.caught_up[plural] = asyncio.get_running_loop().time()
             self.began.setdefault(plural, self.caught_up[plural])
-            if is_older:
-                self.went_back[plural] = int(version), float("inf")
-
-    def _told(self, plural: str, version: int) -> None:
-        """Note up to which revision the replica knows a kind."""
-        self.seen[plural] = version
-        revision, until = self.went_back.get(plural, (version, 0.0))
-        if version > revision and until == float("inf"):
-            self.went_back[plural] = revision, asyncio.get_running_loop().time()
 
     async def _lines(
         self, lines: AsyncGenerator[bytes, None], request: Request
@@ -336,10 +326,15 @@ class FaultyTransport:
             if loop.time() < self._alone_until or cuts != self._cuts:
                 raise Unreachable("the connection was lost", request=request, sent=True)
             if version := _version(line):
-                self._told(plural, version)
+                self.seen[plural] = version
             yield line
             if self.repeats is not None and self.repeats.random() < 0.5:  # noqa: PLR2004  every other line
                 yield line
+
+
+def _is_of_controller() -> bool:
+    """Whether a controller asks: it reads the newest version, and its informers learn nothing of that."""
+    return "controller" in structlog.contextvars.get_contextvars()
 
 
 def _version(line: bytes) -> int:

@@ -12,6 +12,7 @@ For subnets, security groups and reservations a term that mixes an id with other
 every term does, because existing manifests rely on it; the id then wins.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from msgspec import field
@@ -530,7 +531,20 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
     @property
     def family(self) -> str:
         """The family of images in force: the one that is named, or that of the alias."""
-        return self.ami_family or FAMILY_OF_ALIAS.get(self.alias.partition("@")[0], CUSTOM)
+        return self.ami_family or _family_of_alias(self.alias)
+
+
+def family_of_spec(spec: Mapping[str, Any]) -> str:
+    """Return the same of a spec as plain data, which no schema has checked; what is no term has no alias."""
+    if (named := spec.get("amiFamily")) is not None:
+        return str(named)
+    terms = spec.get("amiSelectorTerms")
+    found = [term for term in terms if isinstance(term, dict)] if isinstance(terms, list | tuple) else []
+    return _family_of_alias(next((str(term["alias"]) for term in found if term.get("alias")), ""))
+
+
+def _family_of_alias(alias: str) -> str:
+    return FAMILY_OF_ALIAS.get(alias.partition("@")[0], CUSTOM)
 
 
 def names_class(reference: NodeClassReference, name: str) -> bool:

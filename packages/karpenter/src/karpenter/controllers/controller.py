@@ -10,6 +10,10 @@ everything at once, periodically.
 would block its key forever. Every call can be repeated (a launch is idempotent per NodeClaim), so a timeout
 is safe whether or not the call was carried out.
 
+An :class:`APIReader` reads from the API server and not from the cluster state: what cannot be undone is
+decided again with what it returns, because an informer may be behind, or may have been told of an older
+history by a server that was restored from a backup.
+
 An :class:`Executor` runs decisions, which may take seconds: in a thread in production, so that watches,
 leases and probes continue, and inline in a simulation, where time must not pass meanwhile.
 
@@ -57,7 +61,7 @@ if TYPE_CHECKING:
     from karpenter.controllers.provisioner import Search
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
-    from karpenter.kube.rest import Request
+    from karpenter.kube.rest import Page, Request, Selection
     from karpenter.replay.recorder import FlightRecorder
     from karpenter.telemetry.metrics import Metrics
 
@@ -276,6 +280,19 @@ LAUNCH_CALL_TIMEOUT: Final = 120.0
 
 class Requeue(Exception):  # noqa: N818  a result, not an error
     """Something cannot be done now; the key is requeued with backoff."""
+
+
+class APIReader(Protocol):
+    """
+    Reads from the API server, as controller-runtime's APIReader does: a read of the newest version.
+
+    One object is listed by its name, because the operator may list what it watches, and may not get it.
+    See https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
+    """
+
+    async def list(self, kind: type[T], selection: Selection = ...) -> Page[T]:
+        """Return the selected objects of a kind, and those that cannot be decoded."""
+        ...
 
 
 class Reconciler(Protocol):

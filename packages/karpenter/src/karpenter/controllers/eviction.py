@@ -26,7 +26,7 @@ from karpenter.core.lifecycle.terminator import (
     eviction_action,
 )
 from karpenter.kube.errors import Conflict, KubeError, NotFound, StatusError, TooManyRequests
-from karpenter.kube.rest import Preconditions
+from karpenter.kube.rest import Preconditions, named
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -103,14 +103,29 @@ class EvictionController:
                 assert pod is not None
                 await self._delete(pod, grace)
             case EvictPod():
-                assert pod is not None
-                await self._evict(pod, eviction)
+                await self._evict(eviction)
             case RetryEviction():
-                # The do-not-disrupt annotation holds until the pod, or the termination time of its node, ends
-                # it: https://karpenter.sh/docs/concepts/disruption/#pod-level-controls
-                raise Requeue(f"pod {eviction.pod} may not be evicted now")
+                raise _may_not_be_evicted(eviction)
         self._evictions.done(key)
         return None
+
+    async def _read(self, eviction: Evict) -> Pod | None:
+        """
+        Return a pod that is to be evicted as the API server has it: the cluster state may be behind.
+
+        A precondition on the resourceVersion of the pod would not do: the API server takes the eviction off
+        the PodDisruptionBudget before it looks at the precondition, and gives it back after two minutes only:
+        https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/pod/storage/eviction.go
+        """
+        namespace, _, name = eviction.pod.partition("/")
+        found = (await self._client.list(Pod, named(name, namespace=namespace))).items
+        match eviction_action(found[0] if found else None, eviction.uid, None, self._clock.now()):
+            case EvictPod():
+                return found[0]
+            case RetryEviction():
+                raise _may_not_be_evicted(eviction)
+            case _:
+                return None
 
     async def _delete(self, pod: Pod, grace: int) -> None:
         try:
@@ -129,7 +144,10 @@ class EvictionController:
         log.info("pod.deleted", summary="deleted pod", pod=pod.key, node=pod.spec.node_name, grace=grace)
         await self._perform(disrupted(pod, grace))
 
-    async def _evict(self, pod: Pod, eviction: Evict) -> None:
+    async def _evict(self, eviction: Evict) -> None:
+        pod = await self._read(eviction)
+        if pod is None:
+            return
         code = "200"
         try:
             await self._client.evict(
@@ -163,6 +181,12 @@ class EvictionController:
 
     async def _perform(self, *effects: Effect) -> None:
         await self._performer.perform(effects)
+
+
+def _may_not_be_evicted(eviction: Evict) -> Requeue:
+    # The do-not-disrupt annotation holds until the pod, or the termination time of its node, ends it:
+    # https://karpenter.sh/docs/concepts/disruption/#pod-level-controls
+    return Requeue(f"pod {eviction.pod} may not be evicted now")
 
 
 def _earliest(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
+from karpenter.core.effects import NOTHING
 from karpenter.core.lifecycle.health import repair
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.kube.rest import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import RepairPolicy
+    from karpenter.controllers.controller import APIReader
     from karpenter.controllers.perform import Performer
+    from karpenter.core.effects import Step
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
 
 
@@ -25,10 +29,16 @@ class NodeHealth:
     name = "node.health"
 
     def __init__(
-        self, store: ClusterState, performer: Performer, clock: Clock, policies: tuple[RepairPolicy, ...]
+        self,
+        store: ClusterState,
+        performer: Performer,
+        reader: APIReader,
+        clock: Clock,
+        policies: tuple[RepairPolicy, ...],
     ) -> None:
         self._store = store
         self._performer = performer
+        self._reader = reader
         self._clock = clock
         self._policies = policies
 
@@ -57,12 +67,19 @@ class NodeHealth:
         node = self._store.node(key)
         if node is None:
             return None
+        due = self._repair(node)
+        if due.effects:
+            # Repair does not drain, so the Node must be unhealthy for the API server, too.
+            found = (await self._reader.list(Node, named(key))).items
+            due = self._repair(found[0]) if found else NOTHING
+        await self._performer.perform(due.effects)
+        return due.again
+
+    def _repair(self, node: Node) -> Step:
         claims = self._store.claims_of(node.spec.provider_id)
         view, now = self._store.view(), self._clock.now()
         pods = view.pods_by_node.get(node.name, ())
-        due = repair(node, claims, view.nodes.values(), self._policies, now, pods=pods)
-        await self._performer.perform(due.effects)
-        return due.again
+        return repair(node, claims, view.nodes.values(), self._policies, now, pods=pods)
 
 
 def _conditions(node: Node) -> list[tuple[str, str, object]]:

@@ -25,6 +25,7 @@ from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import HoldsRegistration
 from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
+from karpenter.core.effects import Terminate
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
 from karpenter.core.lifecycle.disruption_conditions import (
@@ -49,22 +50,25 @@ from karpenter.core.lifecycle.podevents import pod_event_node, record_pod_event
 from karpenter.core.lifecycle.termination import (
     TerminatingNode,
     finalize_nodeclaim,
+    may_have_node,
     pending_volume_attachments,
     terminate_node,
 )
 from karpenter.core.state.cluster import ObjectUpdated
+from karpenter.kube.errors import KubeError
+from karpenter.kube.rest import Selection, named
 from karpenter.telemetry.metrics import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
-    from karpenter.controllers.controller import PoolCatalogs
+    from karpenter.controllers.controller import APIReader, PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.core.effects import Terminate
+    from karpenter.core.effects import Step
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
     from karpenter.telemetry.metrics import Metrics
@@ -86,6 +90,7 @@ class NodeClaimLifecycle:
         store: ClusterState,
         performer: Performer,
         cloud: CloudProvider,
+        reader: APIReader,
         clock: Clock,
         *,
         devices: bool = False,
@@ -94,6 +99,7 @@ class NodeClaimLifecycle:
         self._store = store
         self._performer = performer
         self._cloud = cloud
+        self._reader = reader
         self._clock = clock
         self._devices = devices
 
@@ -121,6 +127,8 @@ class NodeClaimLifecycle:
             return None
         nodes = self._store.nodes_of(claim.status.provider_id)
         if claim.metadata.deletion_timestamp is not None:
+            if not nodes and may_have_node(claim):
+                nodes = await self._read_nodes(claim)
             due = finalize_nodeclaim(claim, nodes, self._clock.now())
             await self._performer.perform(due.effects)
             return due.again
@@ -133,6 +141,11 @@ class NodeClaimLifecycle:
         self._log_progress(claim)
         waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
         return min(waits, default=None)
+
+    async def _read_nodes(self, claim: NodeClaim) -> tuple[Node, ...]:
+        """Return the Node of a claim as the API server has it: the cluster state may lack it."""
+        found = await self._reader.list(Node, named(claim.status.node_name))
+        return tuple(each for each in found.items if each.spec.provider_id == claim.status.provider_id)
 
     def _log_progress(self, before: NodeClaim) -> None:
         """Log that a NodeClaim has been registered or initialized by the writes of this reconcile."""
@@ -351,12 +364,15 @@ class InstanceGarbageCollection:
         store: ClusterState,
         performer: Performer,
         cloud: CloudProvider,
+        reader: APIReader,
+        *,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._store = store
         self._performer = performer
         self._cloud = cloud
+        self._reader = reader
         self._clock = clock
         self._orphaned = metrics[runtime.ORPHANED]
         self._rounds = 0
@@ -367,6 +383,9 @@ class InstanceGarbageCollection:
         machines = await call_cloud(self._cloud.list())
         view = self._store.view()
         due = machines_without_claim(machines, view.claims.values(), self._clock.now())
+        if due:
+            claims = (*view.claims.values(), *await self._read_claims())
+            due = machines_without_claim(machines, claims, self._clock.now())
         self._orphaned.set(float(len(due)), provider=self._cloud.name)
         failures = await asyncio.gather(*map(self._terminate, due))
         failed = [each for each in failures if each is not None]
@@ -376,6 +395,18 @@ class InstanceGarbageCollection:
         else:
             self._rounds += 1
         return FIRST_PERIOD if self._rounds <= FIRST_ROUNDS else PERIOD
+
+    async def _read_claims(self) -> tuple[NodeClaim, ...]:
+        """
+        Return the claims that the API server has: the cluster state may lack one, and its pods would be lost.
+
+        Raises:
+            KubeError: they cannot be listed, or one cannot be decoded, and any machine may be its own.
+        """
+        listed = await self._reader.list(NodeClaim)
+        if listed.broken:
+            raise KubeError(f"no machine is collected: {listed.broken[0]}")
+        return listed.items
 
     async def _terminate(self, due: Terminate) -> CloudError | None:
         """Terminate one machine; one that fails does not keep the others, and is tried again."""
@@ -393,11 +424,23 @@ class NodeTermination:
 
     name = "node.termination"
 
-    def __init__(self, store: ClusterState, performer: Performer, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ClusterState,
+        performer: Performer,
+        cloud: CloudProvider,
+        reader: APIReader,
+        clock: Clock,
+        *,
+        is_behind: Callable[[], bool],
+    ) -> None:
+        """`is_behind` says whether the cluster state may lack pods, because their informer fails."""
         self._store = store
         self._performer = performer
         self._cloud = cloud
+        self._reader = reader
         self._clock = clock
+        self._is_behind = is_behind
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the terminating Nodes to reconcile after an event."""
@@ -415,10 +458,15 @@ class NodeTermination:
         node = self._store.node(key)
         if node is None or not _is_terminating(node):
             return None
-        claims = self._store.claims_of(node.spec.provider_id)
         gone = await self._is_machine_gone(node)
-        view = self._store.view()
-        pods = view.pods_by_node.get(node.name, ())
+        due = self._terminate(node, self._store.pods_on(node.name), gone=gone)
+        if self._is_behind() and any(isinstance(each, Terminate) for each in due.effects):
+            due = self._terminate(node, await self._read_pods(node), gone=gone)
+        await self._performer.perform(due.effects)
+        return due.again
+
+    def _terminate(self, node: Node, pods: tuple[Pod, ...], *, gone: bool) -> Step:
+        claims, view = self._store.claims_of(node.spec.provider_id), self._store.view()
         terminating = TerminatingNode(
             node=node,
             claim=claims[0] if len(claims) == 1 else None,
@@ -426,9 +474,11 @@ class NodeTermination:
             attachments=pending_volume_attachments(view.attachments, node.name, pods, view.volume_claims),
             machine_gone=gone,
         )
-        due = terminate_node(terminating, self._clock.now())
-        await self._performer.perform(due.effects)
-        return due.again
+        return terminate_node(terminating, self._clock.now())
+
+    async def _read_pods(self, node: Node) -> tuple[Pod, ...]:
+        """Return the pods of a Node that the API server has; it has an index for that."""
+        return (await self._reader.list(Pod, Selection(fields=f"spec.nodeName={node.name}"))).items
 
     async def _is_machine_gone(self, node: Node) -> bool:
         if is_ready(node):

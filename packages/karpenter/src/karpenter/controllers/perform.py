@@ -42,7 +42,7 @@ from karpenter.core.lifecycle.launch import failure_facts, launch_facts
 from karpenter.kube import rest
 from karpenter.kube.errors import Conflict, NotFound
 from karpenter.kube.recorder import RecordedEvent
-from karpenter.kube.rest import MergePatch, Preconditions, target_of
+from karpenter.kube.rest import MergePatch, Preconditions, named, target_of
 from karpenter.telemetry.metrics import METRICS, CounterMetric, HistogramMetric, SummaryMetric, claims
 
 if TYPE_CHECKING:
@@ -209,11 +209,9 @@ class Performer:
 
     async def _is_still(self, effect: DeleteObject) -> bool:
         """Whether an object that could not be deleted is the one that was meant, as the server has it now."""
-        try:
-            found = await self._client.get(_STRUCTS[effect.kind], effect.name, namespace=effect.namespace)
-        except NotFound:
-            return False
-        return found.metadata.uid == effect.uid
+        which = named(effect.name, namespace=effect.namespace)
+        found = await self._client.list(_STRUCTS[effect.kind], which)
+        return any(each.metadata.uid == effect.uid for each in found.items)
 
     async def _amend(self, effect: Amend) -> bool:
         kind = _STRUCTS[effect.kind]

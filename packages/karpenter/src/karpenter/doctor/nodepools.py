@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import EC2NodeClassSpec
+from karpenter.api.ec2nodeclass import AL2023, EC2NodeClassSpec
 from karpenter.api.labels import ZONE
 from karpenter.api.validation.documents import Finding, check_document, refusal
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Bootstrap
+from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import script_problem
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.doctor.facts import at, list_at, mapping_at, parse_version, spelled, text_at, texts_at
@@ -188,12 +189,28 @@ def _pinned(facts: DoctorFacts) -> Iterator[Symptom]:
             yield on(each, message, field="spec.amiSelectorTerms")
 
 
-def _user_data(facts: DoctorFacts) -> Iterator[Symptom]:
+def _specs(facts: DoctorFacts) -> Iterator[tuple[Document, EC2NodeClassSpec]]:
     for each in facts.classes():
         try:
-            spec = msgspec.convert(each.plain.get("spec"), EC2NodeClassSpec)
+            yield each, msgspec.convert(each.plain.get("spec"), EC2NodeClassSpec)
         except msgspec.ValidationError:
             continue  # invalid-object says so
+
+
+def _user_data_script(facts: DoctorFacts) -> Iterator[Symptom]:
+    for each, spec in _specs(facts):
+        if spec.family != AL2023:
+            continue
+        try:
+            problem = script_problem(spec.user_data or "")
+        except BadUserData:
+            continue  # user-data says so
+        if problem:
+            yield on(each, problem, field="spec.userData")
+
+
+def _user_data(facts: DoctorFacts) -> Iterator[Symptom]:
+    for each, spec in _specs(facts):
         node = Bootstrap(cluster="c", endpoint="https://c", ca_bundle="", custom=spec.user_data or "")
         try:
             render_user_data(family_of(spec.family), node)
@@ -320,6 +337,16 @@ RULES: Final = (
         fix="write it as the family reads it: TOML for Bottlerocket, a script or a MIME archive else",
         why="The class does not become ready, and nothing is launched for it.",
         check=_user_data,
+        needs=("objects",),
+        link="https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata",
+    ),
+    DoctorRule(
+        id="user-data-script",
+        severity=WARNING,
+        title="The user data of an EC2NodeClass is no NodeConfig, and no script that can run.",
+        fix="put the YAML of the NodeConfig right, or begin a script with #!/bin/bash",
+        why="Karpenter runs what is no NodeConfig as a script; nodes start without what it was to set.",
+        check=_user_data_script,
         needs=("objects",),
         link="https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata",
     ),

@@ -493,6 +493,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Selection()
 
 
+def named(name: str, *, namespace: str = "") -> Selection:
+    """Select one object; the server finds it by its key: every kind has this field."""
+    # https://kubernetes.io/docs/concepts/overview/working-with-objects/field-selectors/
+    return Selection(namespace=namespace, fields=f"metadata.name={name}")
+
+
 class Preconditions(msgspec.Struct, frozen=True, kw_only=True):
     """What must be true of an object for a delete or an eviction to happen; else Conflict."""
 

@@ -12,6 +12,7 @@ are found through the API server's discovery.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -21,6 +22,7 @@ import msgspec
 from karpenter import __version__
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
+from karpenter.api.pod import Pod
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
@@ -97,7 +99,7 @@ from karpenter.operator.options import (
 from karpenter.replay.recorder import FlightRecorder
 from karpenter.shadow.account import ShadowAccount
 from karpenter.shadow.cluster import ShadowCluster
-from karpenter.shadow.perform import ShadowPerformer, ShadowPods
+from karpenter.shadow.perform import ShadowClient, ShadowPerformer
 from karpenter.telemetry.metrics import Metrics, ProviderLabels
 
 if TYPE_CHECKING:
@@ -268,6 +270,7 @@ class Operator:
         )
         self.outcomes = RegistrationOutcomes(WorkQueue(backoff=_POD_RETRIES))
         self.watches: Watches | None = None
+        self._client: Any = client if self.shadow is None else ShadowClient(self.shadow)
         self._worker: Executor = ThreadExecutor() if parts.threads else InlineExecutor()
         self.flight = flight_recorder(settings, self.store, cloud.node_classes, clock)
         if self.flight is not None:
@@ -369,6 +372,7 @@ class Operator:
             yield from informer.FOR_SURGE
 
     def _make_controllers(self) -> None:
+        assert self.watches is not None
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         self.provisioner = Provisioner(
             store=store,
@@ -407,13 +411,15 @@ class Operator:
         )
         steering = Steering(store, performer, clock, on=parts.settings.steer_scale_down)
         self._singletons += [self.disruption_queue, self.disruption, steering]
-        cores = parts.settings.cpu_requests
+        cores, reader = parts.settings.cpu_requests, self._client
         common = COMMON.at(cores)
         claims = NodeClaimLifecycle(
-            store, performer, parts.cloud, clock, devices=not parts.settings.ignore_dra_requests
+            store, performer, parts.cloud, reader, clock, devices=not parts.settings.ignore_dra_requests
         )
         self._register(Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIM_RETRIES), claims.wakes)
-        nodes = NodeTermination(store, performer, self.cloud, clock)
+        nodes = NodeTermination(
+            store, performer, self.cloud, reader, clock, is_behind=partial(self.watches.is_behind, Pod)
+        )
         self._register(Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes)
         disruption_conditions = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
         self._register(Controller(disruption_conditions, workers=common), disruption_conditions.wakes)
@@ -430,15 +436,16 @@ class Operator:
         self._singletons += [
             NodePoolCounter(store, performer),
             GarbageCollection(store, performer, self.cloud),
-            InstanceGarbageCollection(store, performer, self.cloud, clock, self.metrics),
+            InstanceGarbageCollection(
+                store, performer, self.cloud, reader, clock=clock, metrics=self.metrics
+            ),
         ]
         if isinstance(parts.cloud, Interruptible):
             self._tasks["interruption"] = InterruptionReconciler(
                 store, performer, parts.cloud, clock, spot=self.spot_interruptions
             ).run
         self._tasks |= {"provisioner": self.provisioner.run, "provisioner.remind": self.provisioner.remind}
-        evictor: Any = parts.client if self.shadow is None else ShadowPods(self.shadow)
-        eviction = EvictionController(self.evictions, store, evictor, performer, clock)
+        eviction = EvictionController(self.evictions, store, reader, performer, clock)
         self._register(Controller(eviction, workers=EVICTION.at(cores), queue=self.evictions.queue), None)
 
     def _make_metrics(self) -> None:
@@ -473,7 +480,7 @@ class Operator:
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         gate, policies = parts.settings.gate, parts.cloud.repair_policies
         if gate("NodeRepair") and policies:
-            repair = NodeHealth(store, performer, clock, policies)
+            repair = NodeHealth(store, performer, self._client, clock, policies)
             self._register(Controller(repair, workers=COMMON.at(parts.settings.cpu_requests)), repair.wakes)
         if gate("StaticCapacity"):
             static_provisioning = StaticProvisioning(store, performer, ALL_LABEL_RULES, self.deciding)

@@ -37,6 +37,7 @@ from karpenter.core.model.resources import parse_resources, render_resources
 from karpenter.core.state.cluster import ObjectDeleted, ObjectUpdated
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.kube.errors import Cause, Status, StatusDetails, status_error_of
+from karpenter.kube.rest import EVERYTHING, Page
 from karpenter.kube.rest import evict as request_eviction
 from karpenter.telemetry.metrics import claims
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from karpenter.core.effects import Amend, Announce, CreateClaim, DeleteObject
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState
-    from karpenter.kube.rest import Preconditions
+    from karpenter.kube.rest import Preconditions, Selection
     from karpenter.shadow.cluster import ShadowCluster
 
 SCHEME: Final = "shadow:///"
@@ -247,11 +248,22 @@ class ShadowPerformer(Performer):
         return found[0] if found else None
 
 
-class ShadowPods:
-    """What an eviction asks of the API server, answered by the shadow."""
+class ShadowClient:
+    """What controllers ask of the API server itself, answered by the shadow."""
 
     def __init__(self, cluster: ShadowCluster) -> None:
         self._cluster = cluster
+
+    async def list(self, kind: type[Resource], selection: Selection = EVERYTHING) -> Page[Resource]:
+        """Return all NodeClaims, the object of a name, or the pods of a node: what controllers select."""
+        store = self._cluster.store
+        field, _, value = selection.fields.partition("=")
+        if field == "metadata.name":
+            found = _find(store, kind.kind, value, selection.namespace)
+            return Page(items=() if found is None else (found,), version="")
+        if field == "spec.nodeName":
+            return Page(items=store.pods_on(value), version="")
+        return Page(items=tuple(store.view().claims.values()), version="")
 
     async def evict(self, name: str, *, namespace: str, only_if: Preconditions | None = None) -> None:
         """

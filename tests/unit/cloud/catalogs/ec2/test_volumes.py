@@ -31,6 +31,8 @@ def mapping(**ebs: Any) -> dict[str, Any]:
         pytest.param({"blockDeviceMappings": [{"deviceName": "/dev/xvda"}]}, [], id="no volume"),
         pytest.param({"blockDeviceMappings": "many"}, [], id="unreadable"),
         pytest.param({"amiSelectorTerms": [{"alias": "al2023@latest"}]}, [("gp3", 20, 0, 0)], id="AL2023"),
+        pytest.param({"amiSelectorTerms": 5}, [], id="terms that are no list"),
+        pytest.param({"amiSelectorTerms": [5, {"alias": ""}]}, [], id="terms without an alias"),
         pytest.param({"amiFamily": "Windows2022"}, [("gp3", 50, 0, 0)], id="Windows"),
         pytest.param(
             {"amiSelectorTerms": [{"alias": "bottlerocket@v1"}]},

@@ -29,6 +29,7 @@ from karpenter.cloud.aws.sdk import (
 from karpenter.cloud.errors import CloudError, Throttled
 from karpenter_local.aws import faults
 from karpenter_local.aws.mail import has_mail
+from karpenter_local.sandbox.operators import never
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,8 +184,7 @@ class FaultyAws(AwsApi):
     async def _hang(self) -> NoReturn:
         """Wait for an answer that does not come."""
         self._stuck.append(asyncio.current_task())
-        await asyncio.Future[None]()
-        raise AssertionError("this wait has no end")
+        await never()
 
     async def _pass(self) -> None:
         """Let a little time pass."""

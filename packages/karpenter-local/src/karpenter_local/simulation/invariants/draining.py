@@ -72,8 +72,6 @@ class DrainInvariant(Invariant):
         claim = self.mirror.claim_of(call.subject) if call.method == "terminate" else None
         if claim is None or not is_true(claim, "Registered"):
             return  # it never was a node, or is an orphan
-        if self.history.is_forgotten(call.by, "nodeclaims", self.history.since("there", claim.name)):
-            return  # an orphan as far as the operator can know
         node = next((n for n in self.mirror.nodes.values() if n.spec.provider_id == call.subject), None)
         there = any(each.provider_id == call.subject for each in self.simulated.cloud.machines())
         if node is None or not there or call.subject in self.simulated.taken or self._is_overdue(claim):
@@ -160,7 +158,7 @@ class ProtectionInvariant(Invariant):
         pod = self._last.get(f"{namespace}/{rest.removesuffix('/eviction')}")
         if pod is None or self._is_forced(pod):
             return
-        if self.history.is_known(REPLICA.get(), "pods", self.history.since("pod kept", pod.key)):
+        if self.history.is_readable(REPLICA.get(), self.history.since("pod kept", pod.key)):
             self.violated(f"pod {pod.key} must not be disrupted, and was")
         if not evicted:
             self.violated(f"pod {pod.key} was deleted instead of evicted")

@@ -3,7 +3,8 @@ Since when facts hold, and whether a replica could know them.
 
 A replica that acts on an old view is not at fault: its watches may have been late. A fact counts against it
 only if it was told of it at least :data:`REACTION` seconds before, and none of its calls goes wrong, since a
-request that arrives now may have been decided long ago.
+request that arrives now may have been decided long ago. What a replica reads from the API server before it
+acts counts :data:`REACTION` seconds after it began, whatever its watches told.
 """
 
 from __future__ import annotations
@@ -98,13 +99,12 @@ class ClusterHistory:
         at = max(since.at, seams.transport.caught_up.get(plural, 0.0))
         return told and self._simulated.clock.monotonic() - at >= REACTION
 
-    def is_forgotten(self, by: str, plural: str, since: Since | None) -> bool:
-        """Say whether a replica was told of what was before a fact, by a server that had an older history."""
+    def is_readable(self, by: str, since: Since | None) -> bool:
+        """Say whether a replica that asks the API server before it acts finds a fact there."""
         seams = self._simulated.seams_of(by)
-        if since is None or seams is None or plural not in seams.transport.went_back:
+        if since is None or seams is None or seams.transport.is_troubled:
             return False
-        revision, until = seams.transport.went_back[plural]
-        return since.revision > revision and self._simulated.clock.monotonic() - until < REACTION
+        return self._simulated.clock.monotonic() - since.at >= REACTION
 
     def was_followed(self, by: str, plural: str, since: Since) -> bool:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
@@ -133,7 +133,6 @@ class ClusterHistory:
         self._keep(("initialized", claim.name), write, holds=there and is_true(claim, "Initialized"))
         leaving = there and claim.metadata.deletion_timestamp is not None
         self._keep(("leaving", claim.name), write, holds=leaving)
-        self._keep(("there", claim.name), write, holds=there)
         if write.before is None:
             versions = self._versions.get(pool_name(claim), ())
             keys = {key for each in versions for key in each.metadata.labels}

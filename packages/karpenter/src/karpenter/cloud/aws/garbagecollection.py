@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from karpenter.api.ec2nodeclass import EC2NodeClass
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.labels import PROFILE_NAME
 from karpenter.core.effects import Step
 
@@ -47,8 +48,15 @@ class InstanceProfileGarbageCollection:
         found = await self._profiles.list()
         used = {each.status.instance_profile for each in await self._objects.list(EC2NodeClass)}
         used |= {each.metadata.annotations.get(PROFILE_NAME, "") for each in self._view().claims.values()}
-        for name in found:
-            if name in used or self._profiles.is_protected(name):
+        unused = [name for name in found if name not in used and not self._profiles.is_protected(name)]
+        if unused:
+            # The cluster state may lack a claim, and an instance without its profile has no credentials.
+            used = {
+                each.metadata.annotations.get(PROFILE_NAME, "")
+                for each in await self._objects.list(NodeClaim)
+            }
+        for name in unused:
+            if name in used:
                 continue
             await self._profiles.delete(name)
             log.info("instance_profile.collected", profile=name)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.api.labels import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, NO_SCHEDULE, TERMINATION_TIMESTAMP
+from karpenter.api.meta import is_status_condition_true
 from karpenter.api.node import Node, Taint
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
@@ -337,6 +338,20 @@ def finalize_nodeclaim(claim: NodeClaim, nodes: Sequence[Node], now: datetime) -
         because=f"claim {claim.name} is being deleted",
     )
     return Step(effects=(ending,), again=TERMINATING)
+
+
+def may_have_node(claim: NodeClaim) -> bool:
+    """
+    Return whether a claim that is being deleted may have a Node that is still to be drained.
+
+    The machine of a claim without a Node is terminated at once, so a cache that lacks the Node is not enough.
+    """
+    return (
+        has_finalizer(claim)
+        and bool(claim.status.node_name)
+        and is_status_condition_true(claim.status.conditions, REGISTERED)
+        and not is_status_condition_true(claim.status.conditions, INSTANCE_TERMINATING)
+    )
 
 
 def _deadline(claim: NodeClaim) -> str:

@@ -11,6 +11,7 @@ import yaml
 from karpenter.api.node import Taint
 from karpenter.cloud.aws.amifamily.bootstrap.bootstrap import BadUserData, Bootstrap, render_taint
 from karpenter.cloud.aws.amifamily.bootstrap.mime import parse_archive
+from karpenter.cloud.aws.amifamily.bootstrap.nodeadm import script_problem
 from karpenter.cloud.aws.amifamily.bootstrap.userdata import LIMIT, TooMuchUserData, encode, render_user_data
 from karpenter.cloud.aws.amifamily.family import family_of
 from karpenter.cloud.aws.kubelet.expressions import KubeletSubset
@@ -374,3 +375,28 @@ def test_ec2_takes_only_so_much(size: int, fits: bool) -> None:
 def test_it_is_encoded_for_the_launch_template() -> None:
     """As EC2 wants it."""
     assert base64.b64decode(encode("grüße")).decode() == "grüße"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "", id="none"),
+        pytest.param("kind: NodeConfig", "", id="a NodeConfig"),
+        pytest.param("#!/bin/sh\na: b: c", "", id="a script"),
+        pytest.param("MIME-Version: 1.0\n\n", "", id="an archive"),
+        pytest.param(
+            "kind: NodeConfig: a",
+            "no NodeConfig: the user data: line 1: not YAML: mapping values are not allowed in this context;"
+            " it is run as a script, and does not begin with #!",
+            id="a NodeConfig that is no YAML",
+        ),
+        pytest.param(
+            "- a",
+            "no NodeConfig: the user data is no map; it is run as a script, and does not begin with #!",
+            id="a list",
+        ),
+    ],
+)
+def test_user_data_that_neither_configures_nor_runs(text: str, problem: str) -> None:
+    """On Amazon Linux 2023 what is no map is run as a script, and a script needs an interpreter."""
+    assert script_problem(text) == problem

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, METADATA_DEFAULT, EC2NodeClass, names_class
+from karpenter.api.ec2nodeclass import METADATA_DEFAULT, EC2NodeClass, family_of_spec, names_class
 from karpenter.api.meta import to_plain
 from karpenter.base.hashstructure import (
     ANY_SLICE,
@@ -181,23 +181,14 @@ def plain_class_hash(spec: Mapping[str, Any], *, ca_bundle: str) -> str:
     Raises:
         UnhashableError: if something in the spec is not what it should be.
     """
-    return _hash(spec, family=_family(spec), ca_bundle=ca_bundle)
+    terms = spec.get("amiSelectorTerms") or []
+    if not isinstance(terms, list | tuple):
+        raise UnhashableError("spec.amiSelectorTerms", f"expected a list, not {excerpt(terms)}")
+    return _hash(spec, family=family_of_spec(spec), ca_bundle=ca_bundle)
 
 
 def _hash(spec: Mapping[str, Any], *, family: str, ca_bundle: str) -> str:
     return str(hash_set([_SPEC.hash(spec, "spec"), hash_text(family), hash_text(ca_bundle)]))
-
-
-def _family(spec: Mapping[str, Any]) -> str:
-    """Return the family of images in force: the one that is named, or that of the alias."""
-    named = spec.get("amiFamily")
-    if named is not None:
-        return str(named)
-    terms = spec.get("amiSelectorTerms") or []
-    if not isinstance(terms, list | tuple):
-        raise UnhashableError("spec.amiSelectorTerms", f"expected a list, not {excerpt(terms)}")
-    aliases = [str(term["alias"]) for term in terms if isinstance(term, dict) and term.get("alias")]
-    return FAMILY_OF_ALIAS.get(aliases[0].partition("@")[0], CUSTOM) if aliases else CUSTOM
 
 
 class NodeClassHashController:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.ec2nodeclass import CUSTOM, FAMILY_OF_ALIAS, BlockDeviceMapping, EC2NodeClass
+from karpenter.api.ec2nodeclass import BlockDeviceMapping, EC2NodeClass, family_of_spec
 from karpenter.api.meta import to_plain
 from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cloud.aws.amifamily.family import family_of
@@ -93,7 +93,7 @@ def class_volumes(spec: Mapping[str, Any]) -> tuple[NodeVolume, ...]:
     """Return the volumes that machines of an EC2NodeClass have, from its spec as plain data."""
     stated = spec.get("blockDeviceMappings")
     if not stated:
-        return tuple(_volumes(family_of(_family(spec)).disks))
+        return tuple(_volumes(family_of(family_of_spec(spec)).disks))
     try:
         mappings = msgspec.convert(stated, tuple[BlockDeviceMapping, ...])
     except msgspec.ValidationError:
@@ -104,13 +104,6 @@ def class_volumes(spec: Mapping[str, Any]) -> tuple[NodeVolume, ...]:
 def has_public_ipv4(spec: Mapping[str, Any]) -> bool:
     """Whether machines of an EC2NodeClass get a public address by its own wish."""
     return spec.get("associatePublicIPAddress") is True
-
-
-def _family(spec: Mapping[str, Any]) -> str:
-    terms = spec.get("amiSelectorTerms")
-    aliases = (term.get("alias") for term in terms or () if isinstance(term, dict))
-    alias = next((str(each) for each in aliases if each), "")
-    return str(spec.get("amiFamily") or FAMILY_OF_ALIAS.get(alias.partition("@")[0], CUSTOM))
 
 
 def _volumes(mappings: Iterable[BlockDeviceMapping]) -> Iterator[NodeVolume]:

@@ -78,12 +78,32 @@ def _custom(text: str) -> tuple[Part, ...]:
     return (Part.of(NODE_CONFIG if _is_node_config(text) else SHELL, text),)
 
 
+def script_problem(text: str) -> str:
+    """
+    Return why user data neither configures a node nor runs on it; empty if it does.
+
+    What is no NodeConfig is run as a script, as in Karpenter, and a script without an interpreter fails when
+    the node starts: https://docs.cloud-init.io/en/latest/explanation/format.html#user-data-script
+
+    Raises:
+        BadUserData: it is YAML that is nested too deep or whose anchors stand for too much.
+    """
+    if not text or is_archive(text) or text.startswith("#!"):
+        return ""
+    problem = _node_config_problem(text)
+    return f"{problem}; it is run as a script, and does not begin with #!" if problem else ""
+
+
 def _is_node_config(text: str) -> bool:
-    """Say whether the first YAML document of a text is a map, or nothing; there may be more behind it."""
+    return not _node_config_problem(text)
+
+
+def _node_config_problem(text: str) -> str:
+    """Say why a text is no NodeConfig: its first YAML document is no map. There may be more behind it."""
     try:
         first: object = next(read_documents(text, source="the user data"), {})
     except YAMLOverLimit as error:
         raise BadUserData(str(error)) from None
-    except InvalidObject:
-        return False
-    return isinstance(first, dict)
+    except InvalidObject as error:
+        return f"no NodeConfig: {error}"
+    return "" if isinstance(first, dict) else "no NodeConfig: the user data is no map"
