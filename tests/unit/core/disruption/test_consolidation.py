@@ -9,6 +9,7 @@ import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ZONE
 from karpenter.core.disruption.balanced import PoolTotals
+from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import Command
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove, consolidation_obstacle
 from karpenter.core.disruption.simulate import Simulator
@@ -19,6 +20,7 @@ from tests.unit.core.disruption.clusters import MARKET, cluster, kind, machine, 
 if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
     from karpenter.api.pod import Pod
+    from karpenter.core.disruption.command import Obstacle
     from karpenter.core.disruption.simulate import SimulationResult
     from karpenter.core.state.cluster import ClusterView
 
@@ -390,3 +392,34 @@ def test_a_pool_that_rests_keeps_its_nodes() -> None:
     assert resting is not None
     assert resting[0] == "Resting"
     assert consolidation_obstacle(candidates["n1"], {"other"}) is None
+
+
+@pytest.mark.parametrize(
+    ("dear", "expected"),
+    [
+        pytest.param(1.0, [], id="whatever is bought saves too little"),
+        pytest.param(0.45, ["medium"], id="what is bought saves enough"),
+    ],
+)
+def test_a_command_that_is_refused_in_the_end_is_none(dear: float, expected: list[str]) -> None:
+    """An xlarge machine for $0.80 becomes a medium one, which saves $0.60."""
+    view = cluster(
+        pool(),
+        machine("n1", "xlarge"),
+        *(pod(f"a-{at}", "n1", cpu="900m") for at in range(2)),
+        pod("b-0", "n1", cpu="700m"),
+    )
+    simulator, candidates = simulated(view)
+    obstacle = (DisruptionCode.NO_PAYBACK, "too little")
+
+    def refused(command: Command, _going: object) -> Obstacle | None:
+        return obstacle if command.saving < dear else None
+
+    consolidation = Consolidation(simulator, {}, spot_to_spot=False, most_replacements=9, refused=refused)
+    found = consolidation.decide(list(candidates.values()))
+
+    if expected:
+        assert isinstance(found, Command)
+        assert [node.purchase.instance_type for node in found.replacements] == expected
+    else:
+        assert found == RefusedMove(*obstacle)

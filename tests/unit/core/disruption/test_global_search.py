@@ -16,6 +16,7 @@ from karpenter.core.disruption.codes import DisruptionCode
 from karpenter.core.disruption.command import UNDERUTILIZED, Command
 from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
 from karpenter.core.disruption.global_search import MoveCosts, consolidate_globally, least_cost
+from karpenter.core.disruption.memory import LeastSaving
 from karpenter.core.disruption.multinodeconsolidation import consolidate_several
 from karpenter.core.disruption.singlenodeconsolidation import consolidate_one
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.state.cluster import ClusterView
 
-COSTS = MoveCosts(0.1, {"a": 2.0, "b": 5.0}, {"a": 0.3, "b": 0.0})
+COSTS = MoveCosts(0.1, {"a": 2.0, "b": 5.0}, {"a": LeastSaving(0.3, 0.4), "b": LeastSaving(0.0, 0.0)})
 
 
 def saving(amount: float, *names: str) -> Command:
@@ -45,6 +46,13 @@ def test_what_commands_are_worth() -> None:
     """What they save, less what each of their nodes must."""
     assert COSTS.value([saving(1.0, "a"), saving(0.25, "b")]) == pytest.approx(1.0 - 0.3 + 0.25 - 0.5)
     assert COSTS.value([]) == 0
+
+
+def test_more_may_be_asked_where_nodes_are_replaced() -> None:
+    """A node whose going must save $0.30, or $0.40 where another takes its place."""
+    replaced = msgspec.structs.replace(saving(1.0, "a", "b"), replacements=(SimpleNamespace(),))
+
+    assert COSTS.value([replaced]) == pytest.approx(1.0 - 0.4 - 0.5)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,8 @@ def _goal(view: ClusterView, **must: float) -> tuple[Any, dict[str, Candidate]]:
     """Return what decides what is simulated, where each node must save so much, and the candidates."""
     simulator, candidates = simulated(view)
     bound = RemovalBound(ClusterSweep(simulator.encoded(), list(candidates.values())))
-    costs = MoveCosts(0.0, dict.fromkeys(candidates, 1.0), {name: must.get(name, 0.0) for name in candidates})
+    least = {name: LeastSaving(must.get(name, 0.0), 9.0) for name in candidates}
+    costs = MoveCosts(0.0, dict.fromkeys(candidates, 1.0), least)
     return global_search._Goal(bound, costs), candidates
 
 
@@ -370,7 +379,7 @@ def test_how_many_groups_are_looked_at(pays: str, asked: list[int]) -> None:
     """Groups of ten, the most wasteful first, until three in a row are not worth it, or six were asked."""
     ranked: Any = [SimpleNamespace(name=f"n{at}", number=at) for at in range(10 * len(pays))]
     names = [each.name for each in ranked]
-    costs = MoveCosts(0.0, dict.fromkeys(names, 1.0), dict.fromkeys(names, 0.0))
+    costs = MoveCosts(0.0, dict.fromkeys(names, 1.0), dict.fromkeys(names, LeastSaving(0.0, 0.0)))
     groups: Any = _Groups(pays)
 
     found = global_search._groups(
@@ -406,7 +415,7 @@ def _found(
         simulator,
         lambda: Headroom(state_nodes(view), view, UNDERUTILIZED, NOW),
         lambda: stop,
-        least=lambda _: least,
+        least=lambda _: LeastSaving(least, least),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from karpenter.core.disruption.memory import (
     DisruptionMemory,
     ExpectedOutcome,
     FinishedCommand,
+    PoolChange,
     RestPeriod,
     observe,
     record_savings,
@@ -21,7 +23,7 @@ from karpenter.core.disruption.memory import (
 from karpenter.core.effects import Announce
 from karpenter.core.state.pdb import PdbLimits
 from karpenter.core.state.statenode import state_nodes
-from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, machine, pod, pool
+from tests.unit.core.disruption.clusters import MARKET, NOW, cluster, decided, machine, pod, pool, simulated
 
 MINUTE = timedelta(minutes=1)
 
@@ -107,7 +109,7 @@ def test_the_last_start_ups_are_remembered() -> None:
 def test_savings_end_when_a_pool_launches_nodes_for_pods() -> None:
     """A new claim ends them, unless it is a replacement, or nothing was seen before."""
     savings = record_savings((), ["default"], NOW - MINUTE)
-    memory = DisruptionMemory(savings=savings, claims=frozenset())
+    memory = DisruptionMemory(savings=savings, claims={})
 
     (ended,) = observe(VIEW, memory, now=NOW).memory.savings
     replaced = observe(VIEW, memory.with_launched(["node-1", "gone"]), now=NOW).memory
@@ -115,7 +117,48 @@ def test_savings_end_when_a_pool_launches_nodes_for_pods() -> None:
 
     assert ended.until == NOW
     assert (replaced.savings, replaced.launched) == (savings, frozenset({"node-1"}))
-    assert (first.savings, first.claims) == (savings, frozenset({"node-1"}))
+    assert (first.savings, first.claims) == (savings, {"node-1": "default"})
+
+
+def test_how_pools_grow_and_shrink_is_remembered() -> None:
+    """Not at first, and not where nodes are exchanged, begin or end; otherwise for two days."""
+    there = {"node-1": "default"}
+    old = PoolChange(pool="default", when=NOW - timedelta(days=2), grew=True, nodes=7)
+    recent = msgspec.structs.replace(old, when=old.when + MINUTE)
+
+    def changes(claims: dict[str, str] | None, **fields: Any) -> list[tuple[bool, int]]:
+        memory = observe(VIEW, DisruptionMemory(claims=claims, **fields), now=NOW).memory
+        return [(each.grew, each.nodes) for each in memory.changes]
+
+    assert changes(None) == changes(there) == []
+    assert changes(None, changes=(old,)) == [(True, 7)]
+    assert changes({}) == [(True, 1)]
+    assert changes({}, launched=frozenset({"node-1"})) == []
+    assert changes({**there, "gone": "default"}) == [(False, 1)]
+    assert changes({**there, "gone": "default"}, exchanged=frozenset({"gone"})) == []
+    assert changes({**there, "gone": "default"}, exchanged=frozenset({"node-1"})) == [(False, 0)]
+    assert changes({"gone": "default"}) == []
+    assert changes({}, changes=(old, recent)) == [(True, 7), (True, 1)]
+
+
+def test_nodes_that_were_exchanged_are_forgotten_once_they_are_gone_or_stay() -> None:
+    """A command that was given up has exchanged nothing."""
+    memory = DisruptionMemory(exchanged=frozenset({"node-1", "gone"}))
+    given_up = FinishedCommand(failed=frozenset({"node-1"}))
+
+    assert observe(VIEW, memory, now=NOW).memory.exchanged == {"node-1"}
+    assert observe(VIEW, memory, now=NOW, finished=[given_up]).memory.exchanged == frozenset()
+
+
+def test_only_nodes_that_are_replaced_count_as_exchanged() -> None:
+    """What goes without a replacement makes its NodePool smaller."""
+    _, found = simulated(cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1")))
+    (command,) = decided(cluster(pool(), machine("node-1", "xlarge"), pod("web-0", "node-1"))).commands
+    removed = msgspec.structs.replace(command, replacements=())
+    going = tuple(found.values())
+
+    assert DisruptionMemory().after(command, going, NOW, kept_for=MINUTE).exchanged == {"node-1"}
+    assert DisruptionMemory().after(removed, going, NOW, kept_for=MINUTE).exchanged == frozenset()
 
 
 def test_a_command_that_was_carried_out_is_remembered() -> None:

@@ -20,6 +20,7 @@ from karpenter.api.pod import (
 )
 from karpenter.core.disruption import sweep as sweeps
 from karpenter.core.disruption.budgets import Headroom
+from karpenter.core.disruption.memory import LeastSaving
 from karpenter.core.disruption.sweep import ClusterSweep, RemovalBound, memory_per_cpu
 from karpenter.core.model.catalog import Catalog, Offering
 from karpenter.core.model.requirements import Requirements
@@ -261,7 +262,8 @@ def _swept(
     asked = iter([False] * stops + [True] * 99)
     sweep = _sweep(view)
     headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
-    wanted = dict.fromkeys((each.name for each in sweep.candidates.values()), 0.0) | dict(least or {})
+    asked_of = dict.fromkeys((each.name for each in sweep.candidates.values()), 0.0) | dict(least or {})
+    wanted = {name: LeastSaving(each, each) for name, each in asked_of.items()}
     found = sweep.sweep(headroom, lambda: next(asked), wanted)
     return [each.name for each in found.emptied], [each.name for each in found.exchanged]
 
@@ -297,6 +299,46 @@ def test_which_machines_a_sweep_takes(
 ) -> None:
     """Machines go in the order of what they save per cost of moving, while that is more than the least."""
     assert _swept(cluster(pool(), *parts), least) == expected
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        pytest.param(LeastSaving(0.39, 9.0), (["n1"], []), id="room elsewhere, and enough is saved"),
+        pytest.param(LeastSaving(0.4, 0.0), ([], []), id="room elsewhere, and too little is saved"),
+    ],
+)
+def test_what_a_sweep_must_save_where_nothing_is_launched(
+    least: LeastSaving, expected: tuple[list[str], list[str]]
+) -> None:
+    """A large machine for $0.40 whose pod has room on another, which stays."""
+    view = cluster(pool(), machine("n1", "large"), machine("n2", "small"), pod("a-0", "n1"))
+    sweep = _sweep(view)
+    headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
+
+    found = sweep.sweep(headroom, lambda: False, {"n1": least, "n2": LeastSaving(9.0, 9.0)})
+
+    assert ([each.name for each in found.emptied], [each.name for each in found.exchanged]) == expected
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        pytest.param(LeastSaving(9.0, 0.29), ["n1"], id="enough is saved"),
+        pytest.param(LeastSaving(0.0, 0.31), [], id="too little is saved"),
+    ],
+)
+def test_what_a_sweep_must_save_where_another_machine_is_launched(
+    least: LeastSaving, expected: list[str]
+) -> None:
+    """A large machine for $0.40 becomes a small one for $0.10."""
+    view = cluster(pool(), machine("n1", "large"), pod("a-0", "n1"))
+
+    found = _sweep(view).sweep(
+        Headroom(state_nodes(view), view, "Underutilized", NOW), lambda: False, {"n1": least}
+    )
+
+    assert (found.emptied, [each.name for each in found.exchanged]) == ([], expected)
 
 
 def test_a_sweep_ends_when_it_is_told_to() -> None:
@@ -471,7 +513,7 @@ def test_a_bound_knows_the_cluster_before_it_was_swept() -> None:
     headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
 
     assert sweep.unswept() is sweep
-    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, 0.0))
+    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, LeastSaving(0.0, 0.0)))
     assert sweep.unswept() is not sweep
 
     assert [each.name for each in (*found.emptied, *found.exchanged)] == ["n1", "n3"]
@@ -518,7 +560,7 @@ def test_a_machine_is_tried_again_only_after_another_was_taken(monkeypatch: pyte
     assert sorted(tried) == [0, 1, 2]
 
     headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
-    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(("n1", "n2", "n3"), 0.0))
+    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(("n1", "n2", "n3"), LeastSaving(0.0, 0.0)))
     assert [each.name for each in found.emptied] == ["n1"]
     tried.clear()
     for at in sweep.candidates:
@@ -562,7 +604,7 @@ def test_a_machine_that_saves_less_than_it_costs_waits_for_better_ones() -> None
     sweep = ClusterSweep(simulator.encoded(), [candidates["n1"], candidates["n2"]])
     headroom = Headroom(state_nodes(view), view, "Underutilized", NOW)
 
-    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, 0.0))
+    found = sweep.sweep(headroom, lambda: False, dict.fromkeys(candidates, LeastSaving(0.0, 0.0)))
 
     assert [each.name for each in found.emptied] == ["n2"]
     assert found.exchanged == []

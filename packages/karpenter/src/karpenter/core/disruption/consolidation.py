@@ -23,7 +23,7 @@ from karpenter.core.lifecycle.disruption_conditions import consolidate_after
 from karpenter.core.scheduling.purchases import keeps_variety, only
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from karpenter.core.disruption.balanced import PoolTotals
@@ -77,11 +77,13 @@ class Consolidation:
         *,
         spot_to_spot: bool,
         most_replacements: int,
+        refused: Callable[[Command, Sequence[Candidate]], Obstacle | None] = lambda _command, _going: None,
     ) -> None:
         self._simulator = simulator
         self._totals = totals
         self._spot_to_spot = spot_to_spot
         self._most = most_replacements
+        self._refused = refused
         self._known: dict[tuple[tuple[str, ...], bool], _Answer] = {}
         self.rejected: dict[str, MoveScore] = {}
         """Of each NodePool with the policy Balanced, the best move that scored too little."""
@@ -151,7 +153,9 @@ class Consolidation:
             return found
         if short := self._simulator.broken_floor(candidates, found):
             return RefusedMove(DisruptionCode.ON_DEMAND_FLOOR, short)
-        return self._balanced(candidates, _command(candidates, found, outcome, before))
+        command = self._balanced(candidates, _command(candidates, found, outcome, before))
+        obstacle = self._refused(command, candidates) if isinstance(command, Command) else None
+        return command if obstacle is None else RefusedMove(*obstacle)
 
     def _priced(
         self, candidates: Sequence[Candidate], replacements: Sequence[NewNode], before: float
@@ -223,7 +227,9 @@ def consolidation_obstacle(candidate: Candidate, resting: AbstractSet[str]) -> O
 
 def _buys(found: Command | RefusedMove) -> bool:
     """Return whether new machines are, or would be, bought: then others may be cheaper."""
-    return bool(found.replacements) if isinstance(found, Command) else found.code == DisruptionCode.NO_SAVING
+    if isinstance(found, Command):
+        return bool(found.replacements)
+    return found.code in (DisruptionCode.NO_SAVING, DisruptionCode.NO_PAYBACK)
 
 
 def _spot(candidates: Sequence[Candidate], node: NewNode, before: float) -> tuple[NewNode, ...] | RefusedMove:

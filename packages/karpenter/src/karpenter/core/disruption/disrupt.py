@@ -428,19 +428,21 @@ class _Pass:
     def _is_worth_it(self, command: Command) -> bool:
         """Whether a saving pays for what it moves and does not undo an earlier command."""
         going = [each for each in self._survey.candidates if each.name in command.candidates]
-        obstacle: Obstacle | None = None
-        if not self._payback.earns(command, going):
-            price = self._payback.price(command, going)
-            obstacle = (
-                DisruptionCode.NO_PAYBACK,
-                f"saving ${command.saving:.4f} an hour does not pay soon enough for moving (${price:.4f})",
-            )
-        elif undoes(command, going, self._memory.past, self._now, within=self._settings.no_return):
-            message = "the saving would undo a command that was carried out a short while ago"
-            obstacle = (DisruptionCode.WOULD_UNDO, message)
+        obstacle = self._churn(command, going)
         if obstacle is not None:
             self._obstacles |= {each.name: obstacle for each in going}
         return obstacle is None
+
+    def _churn(self, command: Command, going: Sequence[Candidate]) -> Obstacle | None:
+        """Return why a saving is not worth what it moves, or None where it is."""
+        if not self._payback.earns(command, going):
+            price = self._payback.price(command, going)
+            saved = f"saving ${command.saving:.4f} an hour"
+            return DisruptionCode.NO_PAYBACK, f"{saved} does not pay soon enough for moving (${price:.4f})"
+        if undoes(command, going, self._memory.past, self._now, within=self._settings.no_return):
+            message = "the saving would undo a command that was carried out a short while ago"
+            return DisruptionCode.WOULD_UNDO, message
+        return None
 
     def _explained(self, candidate: Candidate, *, closely: bool) -> Obstacle:
         """Return what keeps a node that no reason has taken; `closely` simulates its replacement."""
@@ -483,9 +485,18 @@ class _Pass:
 
     @cached_property
     def _consolidation(self) -> Consolidation:
-        most = 1 if self._settings.strategy == "classic" else _MOST_REPLACEMENTS
+        spot_to_spot = self._settings.spot_to_spot
+        if self._settings.strategy == "classic":
+            return Consolidation(
+                self._simulator, self._totals, spot_to_spot=spot_to_spot, most_replacements=1
+            )
+        # What is refused in the end must not keep the search from what is worse and is not refused.
         return Consolidation(
-            self._simulator, self._totals, spot_to_spot=self._settings.spot_to_spot, most_replacements=most
+            self._simulator,
+            self._totals,
+            spot_to_spot=spot_to_spot,
+            most_replacements=_MOST_REPLACEMENTS,
+            refused=self._churn,
         )
 
 

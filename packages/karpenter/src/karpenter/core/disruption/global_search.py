@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
     from karpenter.core.disruption.consolidation import Consolidation, RefusedMove
+    from karpenter.core.disruption.memory import LeastSaving
     from karpenter.core.disruption.simulate import Simulator
     from karpenter.core.disruption.sweep import SweepResult
     from karpenter.core.scheduling.price.bound import Item
@@ -82,7 +83,7 @@ class MoveCosts(NamedTuple):
 
     rate: float
     costs: dict[str, float]
-    least: dict[str, float]
+    least: dict[str, LeastSaving]
     """What the going of each machine must save in any case."""
 
     def raised(self, command: Command) -> MoveCosts:
@@ -91,12 +92,20 @@ class MoveCosts(NamedTuple):
         return self._replace(rate=max(self.rate, _POORER * command.saving / cost))
 
     def price(self, name: str) -> float:
-        """Return what a machine's going must save before it is worth it."""
-        return max(self.rate * self.costs[name], self.least[name])
+        """Return what a machine's going must save before it is worth it, whether or not it is replaced."""
+        return max(self.rate * self.costs[name], min(self.least[name]))
 
     def value(self, commands: Sequence[Command]) -> float:
         """Return what commands are worth."""
-        return sum(each.saving - sum(map(self.price, each.candidates)) for each in commands)
+        return sum(each.saving - self._asked(each) for each in commands)
+
+    def _asked(self, command: Command) -> float:
+        """Return what a command must save before it is worth it."""
+        least = {name: self.least[name] for name in command.candidates}
+        return sum(
+            max(self.rate * self.costs[name], each.exchanged if command.replacements else each.given_up)
+            for name, each in least.items()
+        )
 
 
 def consolidate_globally(
@@ -106,7 +115,7 @@ def consolidate_globally(
     headrooms: Callable[[], Headroom],
     stop: Callable[[], bool],
     *,
-    least: Callable[[Candidate], float],
+    least: Callable[[Candidate], LeastSaving],
 ) -> list[Command]:
     """
     Return the best commands that were found; they can be carried out together, in this order.

@@ -8,12 +8,13 @@ restart of the operator: what commands have written on nodes is undone by :mod:`
 Churn is part of it: whether a saving is worth what it moves, and what earlier commands came to. A command
 must earn back what it costs within the payback time: every evicted pod has a price, and while a replacement
 starts both nodes are paid. Where savings have turned out to be short-lived an eviction costs more, measured
-by what a pod costs there. Room that is given up is the first to be bought again; nodes that are replaced by
-cheaper ones stay cheaper while a NodePool grows. Where nodes are made to empty by themselves
-(:mod:`.steering`) waiting for that is cheaper than an eviction.
+by what a pod costs there. Where nodes are made to empty by themselves (:mod:`.steering`) waiting for that is
+cheaper than an eviction.
 
-How long savings last is learned: a saving of a NodePool ends when the NodePool launches nodes for pending
-pods. Savings that have not ended count for as long as they have lasted so far. Until enough have ended, a
+How long savings last is learned from how NodePools grow, by launching nodes for pending pods, and shrink.
+Room that is given up is missed when the NodePool has more nodes than it had then: soon where it grows, and
+after hours where it shrinks, so the two are learned apart. Nodes that are replaced by cheaper ones stay
+cheaper while a NodePool grows; where it shrinks they are soon removed themselves. Until enough is known, a
 saving is taken to last.
 
 A command that would undo an earlier one is refused: nodes of a kind that was removed come back in place of
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 LASTING: Final = timedelta(days=20)
 """How long a saving is taken to last where nothing else is known, and at most."""
 
-SHORTEST: Final = timedelta(hours=8)
-"""The least that a saving is taken to last: load that follows the day comes back after about as long."""
+SHORTEST: Final = timedelta(minutes=10)
+"""The least that a saving is taken to last."""
 
 _ENOUGH: Final = 5
 """So many savings must have ended before anything is learned."""
@@ -113,31 +114,89 @@ def end_savings(savings: SavingLifetimes, pools: AbstractSet[str], now: datetime
     )
 
 
-def expected_lifetimes(savings: SavingLifetimes, now: datetime) -> dict[str, timedelta]:
-    """Return how long a saving is expected to last, by pool, where that has been learned."""
-    found = {}
-    for pool in sorted({each.pool for each in savings}):
-        mine = [each for each in savings if each.pool == pool]
-        ended = sum(each.until is not None for each in mine)
-        if ended >= _ENOUGH:
-            whole = sum((each.lasted(now) for each in mine), timedelta())
-            found[pool] = min(max(whole / ended, SHORTEST), LASTING)
-    return found
+class PoolChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A NodePool has launched nodes for pending pods, or has fewer because they were given up."""
+
+    pool: str
+    when: datetime
+    grew: bool
+    nodes: int
+    """How many it has since, without those that a command replaces."""
 
 
-class PaybackShare(NamedTuple):
-    """What must be saved per pod for a short while, where the average price of a pod is 1."""
+class PoolTrend(NamedTuple):
+    """Where the size of a NodePool goes."""
+
+    grows: bool
+    """Whether it has last launched nodes for pending pods, and not given any up."""
+
+    lifetime: timedelta
+    """How long room that is given up is expected not to be missed."""
+
+
+def pool_trends(changes: Sequence[PoolChange], now: datetime) -> dict[str, PoolTrend]:
+    """Return where the sizes of NodePools go, by name, where that was learned."""
+    by_pool: dict[str, list[PoolChange]] = {}
+    for each in changes:
+        by_pool.setdefault(each.pool, []).append(each)
+    found = ((pool, mine[-1].grew, _lifetime(mine, now)) for pool, mine in sorted(by_pool.items()))
+    return {pool: PoolTrend(grew, lifetime) for pool, grew, lifetime in found if lifetime is not None}
+
+
+def _lifetime(changes: Sequence[PoolChange], now: datetime) -> timedelta | None:
+    """
+    Return how long it takes until a NodePool launches nodes and has more than now; None if that is not known.
+
+    That is learned from all changes in the direction of the last one, because a NodePool that has grown
+    mostly goes on to grow. What was not followed by more nodes counts for as long as that has lasted.
+    """
+    ended, whole = 0, timedelta()
+    waiting: list[PoolChange] = []
+    for each in changes:
+        while each.grew and waiting and waiting[-1].nodes < each.nodes:
+            before = waiting.pop()
+            if before.grew == changes[-1].grew:
+                ended += 1
+                whole += each.when - before.when
+        waiting.append(each)
+    whole += sum((now - each.when for each in waiting if each.grew == changes[-1].grew), timedelta())
+    return min(max(whole / ended, SHORTEST), LASTING) if ended >= _ENOUGH else None
+
+
+class LeastSaving(NamedTuple):
+    """What the going of a node must save per hour, at least."""
 
     given_up: float
-    """Where a node is removed without a replacement."""
+    """Where it is removed without a replacement."""
 
     exchanged: float
+    """Where it is replaced by cheaper ones."""
+
+
+class EvictionWorth(NamedTuple):
+    """For how long the average price of a pod must be earned, for each pod that is evicted."""
+
+    given_up: timedelta
+    """Where a node is removed without a replacement."""
+
+    exchanged: timedelta
     """Where nodes are replaced by cheaper ones."""
 
+    growing: timedelta
+    """Where nodes are replaced by cheaper ones in a NodePool that grows: there they stay."""
 
-DEFAULT_SHARE: Final = PaybackShare(given_up=0.7, exchanged=0.5)
-STEERED_SHARE: Final = PaybackShare(given_up=1.4, exchanged=0.7)
+
+DEFAULT_WORTH: Final = EvictionWorth(
+    given_up=timedelta(minutes=30), exchanged=timedelta(hours=4), growing=timedelta(hours=2)
+)
+STEERED_WORTH: Final = EvictionWorth(
+    given_up=timedelta(hours=1), exchanged=timedelta(hours=6), growing=timedelta(hours=3)
+)
 """Where nodes empty by themselves, and waiting costs little."""
+
+
+_DAY: Final = timedelta(hours=8)
+"""The least that replaced nodes are taken to stay: load that follows the day falls after about as long."""
 
 
 class Payback(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +211,8 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     start_up: timedelta = timedelta(minutes=2)
     """How long a replacement runs beside what it replaces."""
 
-    lifetimes: Mapping[str, timedelta] = {}
-    """How long savings are expected to last in pools where that was learned."""
+    trends: Mapping[str, PoolTrend] = {}
+    """Where the sizes of NodePools go, by name, where that was learned."""
 
     rates: Mapping[str, float] = {}
     """What nodes cost per hour and pod, by NodePool."""
@@ -161,30 +220,36 @@ class Payback(msgspec.Struct, frozen=True, kw_only=True):
     steered: bool = False
     """Whether nodes are made to empty by themselves (:mod:`.steering`)."""
 
-    def learned(self, observed: Sequence[timedelta], lifetimes: Mapping[str, timedelta]) -> Payback:
-        """Return the same with the median of the start-up times that were observed, and with `lifetimes`."""
+    def learned(self, observed: Sequence[timedelta], trends: Mapping[str, PoolTrend]) -> Payback:
+        """Return the same with the median of the start-up times that were observed, and with `trends`."""
         start_up = sorted(observed)[len(observed) // 2] if observed else self.start_up
-        return msgspec.structs.replace(self, start_up=start_up, lifetimes={**self.lifetimes, **lifetimes})
+        return msgspec.structs.replace(self, start_up=start_up, trends={**self.trends, **trends})
 
     def price(self, command: Command, candidates: Iterable[Candidate]) -> float:
         """Return what carrying out a command costs once."""
         both = sum(node.purchase.price for node in command.replacements) * (self.start_up / _HOUR)
-        share = self._share.exchanged if command.replacements else self._share.given_up
-        return sum(self._eviction(each, share) for each in candidates) + both
+        least = map(self._eviction, candidates)
+        return sum(each.exchanged if command.replacements else each.given_up for each in least) + both
 
-    def least(self, candidate: Candidate) -> float:
+    def least(self, candidate: Candidate) -> LeastSaving:
         """Return what has to be saved per hour, at least, to pay for emptying a node."""
-        return self._eviction(candidate, min(self._share)) / (self.within / _HOUR) if self.within else 0.0
+        if not self.within:
+            return LeastSaving(0.0, 0.0)
+        found = self._eviction(candidate)
+        return LeastSaving(*(each / (self.within / _HOUR) for each in found))
 
-    @property
-    def _share(self) -> PaybackShare:
-        return STEERED_SHARE if self.steered else DEFAULT_SHARE
+    def _shares(self, trend: PoolTrend) -> tuple[float, float]:
+        """Return what must be saved per pod where one is given up or exchanged; the average price is 1."""
+        worth = STEERED_WORTH if self.steered else DEFAULT_WORTH
+        exchanged = worth.growing if trend.grows else worth.exchanged
+        return worth.given_up / trend.lifetime, exchanged / max(trend.lifetime, _DAY)
 
-    def _eviction(self, candidate: Candidate, share: float) -> float:
+    def _eviction(self, candidate: Candidate) -> LeastSaving:
+        """Return what has to be saved within the payback time to pay for emptying a node."""
         pool = candidate.pool.name
-        short = SHORTEST / self.lifetimes[pool] if pool in self.lifetimes else 0.0
-        dear = share * short * self.rates.get(pool, 0.0) * (self.within / _HOUR)
-        return (candidate.cost - 1.0) * max(self.eviction_price, dear)
+        shares = self._shares(self.trends[pool]) if pool in self.trends else (0.0, 0.0)
+        dear = (share * self.rates.get(pool, 0.0) * (self.within / _HOUR) for share in shares)
+        return LeastSaving(*((candidate.cost - 1.0) * max(self.eviction_price, each) for each in dear))
 
     def earns(self, command: Command, candidates: Iterable[Candidate]) -> bool:
         """Return whether a command earns its price back in time."""
@@ -398,6 +463,12 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
     savings: SavingLifetimes = ()
     """Savings of the last days, and how long each lasted."""
 
+    changes: tuple[PoolChange, ...] = ()
+    """When NodePools grew and shrank in the last days."""
+
+    exchanged: frozenset[str] = frozenset()
+    """Claims that commands replace, and that may still exist."""
+
     start_ups: tuple[timedelta, ...] = ()
     """How long the last replacements took to be initialized."""
 
@@ -419,8 +490,8 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
     explained: Mapping[str, datetime] = {}
     """Nodes of which it was simulated why they stay, and when."""
 
-    claims: frozenset[str] | None = None
-    """The claims that existed at the last look; None before the first."""
+    claims: Mapping[str, str] | None = None
+    """The claims that existed at the last look, with their NodePools; None before the first."""
 
     launched: frozenset[str] = frozenset()
     """Claims that were launched as replacements and may still exist."""
@@ -455,7 +526,7 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     def learned(self, payback: Payback, now: datetime) -> Payback:
         """Return what savings must earn, given what start-ups and savings turned out to be."""
-        return payback.learned(self.start_ups, expected_lifetimes(self.savings, now))
+        return payback.learned(self.start_ups, pool_trends(self.changes, now))
 
     def after(
         self, command: Command, candidates: Sequence[Candidate], now: datetime, *, kept_for: timedelta
@@ -467,7 +538,10 @@ class DisruptionMemory(msgspec.Struct, frozen=True, kw_only=True):
         if command.reason == UNDERUTILIZED and not command.preferred:
             savings = record_savings(savings, {each.pool.name for each in candidates}, now)
         past = (*recent, past_command(command, candidates, now))
-        return msgspec.structs.replace(self, past=past, savings=savings)
+        exchanged = self.exchanged
+        if command.replacements:
+            exchanged |= {each.claim.name for each in candidates}
+        return msgspec.structs.replace(self, past=past, savings=savings, exchanged=exchanged)
 
     def with_launched(self, claims: Iterable[str]) -> DisruptionMemory:
         """Return the memory once claims were launched as replacements."""
@@ -521,7 +595,7 @@ def observe(
                 resting[pool] = rest
                 missed.append(MissedOutcome(pool=pool, share=share, moved=each.moved, rest=rest))
     unreadable = unreadable_budgets(view)
-    claims = frozenset(view.claims)
+    claims = {name: claim.metadata.labels.get(NODEPOOL, "") for name, claim in view.claims.items()}
     failed = frozenset(name for each in finished for name in each.failed)
     return Observation(
         memory=msgspec.structs.replace(
@@ -536,9 +610,11 @@ def observe(
             expected=tuple(each for each in expected if each not in due),
             resting={name: rest for name, rest in resting.items() if name in view.pools},
             failed=_after_failures(memory.failed, finished, view, now),
-            savings=_after_growth(view, memory, claims, now),
+            savings=_after_growth(memory, claims, now),
+            changes=_after_changes(memory, claims, now),
+            exchanged=(memory.exchanged - failed) & claims.keys(),
             claims=claims,
-            launched=memory.launched & claims,
+            launched=memory.launched & claims.keys(),
             unreadable=unreadable,
         ),
         effects=tuple(budget_blocked(view.pools[name], problem) for name, problem in unreadable.items()),
@@ -571,14 +647,35 @@ def unreadable_budgets(view: ClusterView) -> dict[str, str]:
     return found
 
 
-def _after_growth(
-    view: ClusterView, memory: DisruptionMemory, claims: frozenset[str], now: datetime
-) -> SavingLifetimes:
+def _after_growth(memory: DisruptionMemory, claims: Mapping[str, str], now: datetime) -> SavingLifetimes:
     """Return the savings; those of NodePools that have launched nodes for pending pods are over."""
     if memory.claims is None:
         return memory.savings
-    # A replacement is part of a saving; any other new claim was launched for pending pods.
-    new = claims - memory.claims - memory.launched
-    return end_savings(
-        memory.savings, {view.claims[name].metadata.labels.get(NODEPOOL, "") for name in new}, now
+    return end_savings(memory.savings, _launched(memory, claims).keys(), now)
+
+
+def _after_changes(
+    memory: DisruptionMemory, claims: Mapping[str, str], now: datetime
+) -> tuple[PoolChange, ...]:
+    """Return how NodePools grew and shrank, with what has changed since the last look."""
+    if memory.claims is None:
+        return memory.changes
+    nodes = _launched(memory, claims)
+    nodes.subtract(
+        pool for name, pool in memory.claims.items() if name not in claims and name not in memory.exchanged
     )
+    there = Counter(pool for name, pool in claims.items() if name not in memory.exchanged)
+    recent = (each for each in memory.changes if now - each.when < _MEMORY)
+    found = (
+        PoolChange(pool=pool, when=now, grew=more > 0, nodes=there[pool])
+        for pool, more in sorted(nodes.items())
+        if more
+    )
+    return (*recent, *found)
+
+
+def _launched(memory: DisruptionMemory, claims: Mapping[str, str]) -> Counter[str]:
+    """Return how many nodes each NodePool has launched for pending pods since the last look."""
+    # A replacement is part of a saving; any other new claim was launched for pending pods.
+    known = memory.claims or {}
+    return Counter(pool for name, pool in claims.items() if name not in known and name not in memory.launched)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from karpenter.core.disruption.budgets import Headroom
     from karpenter.core.disruption.candidates import Candidate
+    from karpenter.core.disruption.memory import LeastSaving
     from karpenter.core.scheduling.encode.encode import EncodedProblem, PodClass
     from karpenter.core.scheduling.encode.nodeclaimtemplate import Template
     from karpenter.core.scheduling.encode.preferences import PodData
@@ -117,14 +118,16 @@ class ClusterSweep:
         """What is free, by resource and machine."""
         return self._scheduler.nodes.free
 
-    def sweep(self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, float]) -> SweepResult:
+    def sweep(
+        self, headroom: Headroom, stop: Callable[[], bool], least: Mapping[str, LeastSaving]
+    ) -> SweepResult:
         """Return the machines that should go, the best first; the going of each saves at `least` so much."""
         # What a machine costs is the most that its going can save: most machines need no trial before
         # budgets are used up by better ones.
         queue = [
             (-candidate.price / candidate.cost, at)
             for at, candidate in self.candidates.items()
-            if candidate.price is not None and candidate.price > least[candidate.name]
+            if candidate.price is not None and candidate.price > min(least[candidate.name])
         ]
         heapify(queue)
         found = SweepResult([], [])
@@ -135,7 +138,10 @@ class ClusterSweep:
             if at in busy or not headroom.allows(candidate):
                 continue
             trial = self.trial(at)
-            if trial is None or trial.saving <= least[candidate.name]:
+            if trial is None:
+                continue
+            asked = least[candidate.name]
+            if trial.saving <= (asked.exchanged if trial.exchanges else asked.given_up):
                 continue
             value = -trial.saving / candidate.cost
             if queue and value > queue[0][0] + 1e-12:
