@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How far the plan is above the best known price, as a share; nodes that are there may hold all pods."""
+        """How far the plan is above the best known price, as a share; existing nodes may hold all pods."""
         return self.cost.hourly / self.known - 1 if self.known else 0.0
 
     @property

@@ -216,11 +216,11 @@ def test_a_record_says_why_a_node_was_bought(tmp_path: Path) -> None:
         ),
         pytest.param(
             b'{"line":"begun","format":1,"version":"0","at":"2025-01-01T00:00:00Z","serves":[]}\n',
-            "line 1: the record has format 1, and this version reads format 2",
+            "line 1: the record has format 1, and this version reads format 3",
             id="an old format",
         ),
         pytest.param(
-            b'{"line":"begun","format":2,"version":"0","at":"2025-01-01T00:00:00Z","serves":[]}\n'
+            b'{"line":"begun","format":3,"version":"0","at":"2025-01-01T00:00:00Z","serves":[]}\n'
             b'{"line":"seen","kind":"Ghost","object":{}}\n',
             "line 2: there is no kind Ghost",
             id="no such kind",

@@ -17,7 +17,7 @@ from karpenter.controllers.disruption import QUEUE_PERIOD, UNSYNCED, DisruptionC
 from karpenter.controllers.metrics.savings import SavingsMetrics
 from karpenter.core.disruption.candidates import find_candidates
 from karpenter.core.disruption.command import DRIFTED, EMPTY
-from karpenter.core.disruption.memory import SHORTEST, ExpectedOutcome, FinishedCommand, Payback
+from karpenter.core.disruption.memory import ExpectedOutcome, FinishedCommand, Payback
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.disruption.validation import validate
 from karpenter.core.effects import DeleteObject
@@ -389,9 +389,9 @@ def test_a_pool_that_keeps_growing_again_is_known_for_it() -> None:
             assert harness.disruption.memory.launched == set(begun.replacements)
             harness.queue.in_progress.clear()
             harness.drop(*grown, *filter(None, map(harness.store.claim, begun.replacements)))
-        learned = [each.learned(Payback(), harness.clock.now()).lifetimes for each in harness.asked]
-        assert [bool(each) for each in learned] == 5 * [False] + [True]
-        assert learned[-1] == {"default": SHORTEST}
+        memory = harness.disruption.memory
+        assert [each.until is not None for each in memory.savings] == 5 * [True] + [False]
+        assert [(each.pool, each.grew) for each in memory.changes] == 5 * [("default", True)]
 
     asyncio.run(main())
 

@@ -14,7 +14,7 @@ from karpenter.replay.replay import Replay
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGUN = b'{"line":"begun","format":2,"version":"0.0.1","at":"2025-01-01T00:00:00Z","serves":[]}\n'
+BEGUN = b'{"line":"begun","format":3,"version":"0.0.1","at":"2025-01-01T00:00:00Z","serves":[]}\n'
 SOLD = (
     b'{"line":"sold","number":1,"new":[],"types":[],"by_pool":{},'
     b'"rest":{"well_known":[],"restricted_domains":[],"reservation_label":""}}\n'
@@ -41,8 +41,8 @@ ASKED = (
         ),
         pytest.param([ASKED], "line 1: a record begins with what it is", id="no beginning"),
         pytest.param(
-            [BEGUN.replace(b":2,", b":1,")],
-            "the record has format 1, and this version reads format 2: replay it with karpenter 0.0.1",
+            [BEGUN.replace(b":3,", b":1,")],
+            "the record has format 1, and this version reads format 3: replay it with karpenter 0.0.1",
             id="of another format",
         ),
         pytest.param(

@@ -12,7 +12,7 @@ import pytest
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
 
-BEGUN = {"line": "begun", "format": 2, "version": "1", "at": "2026-01-01T00:00:00Z", "serves": []}
+BEGUN = {"line": "begun", "format": 3, "version": "1", "at": "2026-01-01T00:00:00Z", "serves": []}
 
 
 @pytest.fixture

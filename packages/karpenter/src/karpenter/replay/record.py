@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from karpenter.core.state.cluster import StateEvent
 
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Rises when a record of today could not be read any more."""
 
 
