@@ -15,6 +15,7 @@ import pytest
 
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.cloudprovider import AwsProvider
+from karpenter.cloud.aws.errors import TEMPLATE_MISSING
 from karpenter.cloud.aws.instance.createfleet import is_launched_for
 from karpenter.cloud.aws.instance.launch import SETTLING
 from karpenter.cloud.aws.sdk import LIMITS
@@ -35,6 +36,7 @@ ON_DEMAND = requirement("karpenter.sh/capacity-type", "In", "on-demand")
 M5 = requirement("node.kubernetes.io/instance-type", "In", "m5.large")
 BUSY = RefuseCall(code="RequestLimitExceeded", status=503)
 BROKEN = RefuseCall(code="InternalError", status=500)
+GONE = RefuseCall(code=TEMPLATE_MISSING)
 UNSEEN = RefuseCall(code="InvalidInstanceID.NotFound")
 
 
@@ -126,6 +128,24 @@ def test_a_lost_answer_is_found_after_a_restart() -> None:
     assert isinstance(found, Machine)
     assert running(wanted) == 1
     assert "karpenter.k8s.aws/ec2nodeclass-hash" in found.annotations
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        pytest.param((GONE,), "Machine", id="to the first attempt: nothing was launched"),
+        pytest.param((BROKEN, GONE), "UnknownLaunchOutcome", id="to a retry: the first may have launched"),
+    ],
+)
+def test_a_template_that_is_missing(faults: tuple[RefuseCall, ...], expected: str) -> None:
+    """The template may have been deleted after an attempt whose answer was lost."""
+    wanted = wanting()
+
+    async def work(provider: AwsProvider) -> str:
+        world().account.faults.next("CreateFleet", *faults)
+        return type(await tried(provider, wanted)).__name__
+
+    assert world().launching(work) == expected
 
 
 def test_a_request_that_was_not_carried_out_is_sent_again_after_a_while() -> None:

@@ -134,6 +134,8 @@ class FaultyAws(AwsApi):
             except CloudError as error:
                 code = _code(error)
                 if attempt == attempts or not _is_passing(error):
+                    if isinstance(error, AwsApiError):
+                        error.retried = attempt > 1
                     raise
             else:
                 code = "200"

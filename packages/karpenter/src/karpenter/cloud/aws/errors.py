@@ -105,6 +105,8 @@ class AwsApiError(CloudUnreachable):
         self.code = code
         self.message = message
         self.status = status
+        self.retried = False
+        """Whether it is the answer to a retry of the SDK: an attempt before may have been carried out."""
 
     @property
     def is_server_error(self) -> bool:
@@ -165,7 +167,9 @@ def error_from_response(action: str, response: Mapping[str, Any]) -> CloudError:
         kind = AccessDenied
     elif code in MISSING_CODES:
         kind = ResourceNotFound
-    return kind(action=action, code=code, message=message, status=status)
+    found = kind(action=action, code=code, message=message, status=status)
+    found.retried = bool(response.get("ResponseMetadata", {}).get("RetryAttempts"))
+    return found
 
 
 def explain_denial(message: str) -> str:

@@ -176,12 +176,14 @@ class InstanceLauncher:
             raise UnknownLaunchOutcome(str(error)) from error
         except AwsApiError as error:
             services.subnets.release(addresses)
-            # After a server error EC2 may have launched: only the tags of instances tell.
-            if error.is_server_error:
+            if error.code == TEMPLATE_MISSING:
+                services.launch_templates.forget(each.template.name for each in templates)
+            # After a server error, or before a retry of the SDK, EC2 may have launched: only tags tell. A
+            # template that is missing now may have been there when the first attempt was carried out.
+            if error.is_server_error or error.retried:
                 raise UnknownLaunchOutcome(str(error)) from error
             if error.code != TEMPLATE_MISSING or not retry:
                 raise
-            services.launch_templates.forget(each.template.name for each in templates)
             return await self._create_fleet(launch, options, templates, tags, retry=False)
         except CloudError:
             services.subnets.release(addresses)
