@@ -135,15 +135,26 @@ def test_so_many_nodes_are_explained(explain: int, told: int) -> None:
         pytest.param(0.71, "NoPayback", id="more than it saves"),
     ],
 )
-def test_a_saving_must_pay_for_what_it_moves(price: float, code: str | None) -> None:
+@pytest.mark.parametrize("strategy", ["classic", "global"])
+def test_a_saving_must_pay_for_what_it_moves(price: float, code: str | None, strategy: str) -> None:
     """An xlarge node for a small one saves $0.70 an hour; both run for two minutes, which is $0.0033."""
     payback = Payback(eviction_price=price, within=timedelta(hours=1))
 
-    found = decide(cluster(pool(), *WASTEFUL), payback=payback)
+    found = decide(cluster(pool(), *WASTEFUL), payback=payback, strategy=strategy)
 
     assert held(found) == ({} if code is None else {"n1": code})
     if code is not None:
         assert found.kept[0].message == "saving $0.7000 an hour does not pay soon enough for moving ($0.7133)"
+
+
+def test_a_saving_that_does_not_pay_keeps_no_other_from_being_found() -> None:
+    """One node holds three pods, which cost more to move than it saves; the other holds one."""
+    payback = Payback(eviction_price=0.69, within=timedelta(hours=1))
+    dear = [machine("n2", "xlarge"), *(pod(f"b-{at}", "n2", cpu="600m") for at in range(3))]
+
+    found = decide(cluster(pool(), *WASTEFUL, *dear), payback=payback)
+
+    assert [each.candidates for each in found.commands] == [("n1",)]
 
 
 def test_expired_nodes_have_prices_and_pods() -> None:

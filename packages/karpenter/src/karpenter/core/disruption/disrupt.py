@@ -457,8 +457,7 @@ class _Pass:
             found, _ = self._consolidation.decide_greedily([candidate])
             if isinstance(found, RefusedMove):
                 return found.code, found.message
-            if not self._is_worth_it(found):
-                return self._obstacles[candidate.name]
+            return self._churn(found, [candidate]) or (DisruptionCode.NO_SAVING, UNEXPLAINED)
         return DisruptionCode.NO_SAVING, UNEXPLAINED
 
     @cached_property

@@ -75,10 +75,8 @@ def first_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> tup
 @lru_cache(maxsize=1024)
 def canonical_address(text: str) -> str:
     """Return one spelling for each address; none, or an unspecified one, means every address."""
-    if not text:
-        return ANY_ADDRESS
     try:
-        address = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text or ANY_ADDRESS)
     except ValueError:
         return text  # not an address: it equals only itself
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
