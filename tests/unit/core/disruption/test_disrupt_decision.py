@@ -150,7 +150,7 @@ def test_a_saving_must_pay_for_what_it_moves(price: float, code: str | None, str
 def test_a_saving_that_does_not_pay_keeps_no_other_from_being_found() -> None:
     """One node holds three pods, which cost more to move than it saves; the other holds one."""
     payback = Payback(eviction_price=0.69, within=timedelta(hours=1))
-    dear = [machine("n2", "xlarge"), *(pod(f"b-{at}", "n2", cpu="600m") for at in range(3))]
+    dear: list[Any] = [machine("n2", "xlarge"), *(pod(f"b-{at}", "n2", cpu="600m") for at in range(3))]
 
     found = decide(cluster(pool(), *WASTEFUL, *dear), payback=payback)
 
