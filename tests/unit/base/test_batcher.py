@@ -12,6 +12,15 @@ def later(batcher: Batcher[str], at: float, key: str) -> None:
     asyncio.get_running_loop().call_at(at, batcher.trigger, key)
 
 
+async def cancelled(batcher: Batcher[str], key: str) -> None:
+    """Trigger, wait for the batch, and give that up before it closes."""
+    batcher.trigger(key)
+    waiter = asyncio.create_task(batcher.wait())
+    await asyncio.sleep(0.5)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+
+
 @pytest.mark.parametrize(
     ("triggers", "expected", "closes"),
     [
@@ -90,11 +99,7 @@ async def test_reminders(first: str, expected: tuple[str, ...], closes: float) -
 async def test_a_reminder_after_a_batch_opens_the_next_window() -> None:
     """A window that was closed, or whose waiter was cancelled, is joined by nothing."""
     batcher = Batcher[str](BatchWindow(idle=1, longest=10))
-    batcher.trigger("a")
-    waiter = asyncio.create_task(batcher.wait())
-    await asyncio.sleep(0.5)
-    waiter.cancel()
-    await asyncio.wait([waiter])
+    await cancelled(batcher, "a")
     batcher.remind("b")
 
     assert await batcher.wait() == ("a", "b")
@@ -105,11 +110,7 @@ async def test_a_reminder_after_a_batch_opens_the_next_window() -> None:
 async def test_a_cancelled_wait_keeps_its_keys() -> None:
     """Triggers survive a waiter that was cancelled."""
     batcher = Batcher[str](BatchWindow(idle=1, longest=10))
-    batcher.trigger("a")
-    waiter = asyncio.create_task(batcher.wait())
-    await asyncio.sleep(0.5)
-    waiter.cancel()
-    await asyncio.wait([waiter])
+    await cancelled(batcher, "a")
     batcher.trigger("b")
 
     assert await batcher.wait() == ("a", "b")
