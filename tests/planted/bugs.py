@@ -96,6 +96,7 @@ _BUDGETS: Final = (
         find="return -(-pool_size * (self.percent or 0) // 100)",
         put="return -(-pool_size * (self.percent or 0) // 100) + 1",
         rules=("budgets",),
+        runs=60,
     ),
     PlantedBug(
         name="budgets for some reasons never apply",
