@@ -164,7 +164,9 @@ def test_marks() -> None:
     found = NodeClaimDisruption(shell.store, shell.performer, Sky(drift="ImageDrift"), Market(), shell.clock)  # type: ignore[arg-type]
     assert wakes(found, pool()) == wakes(found, pool(spec={"weight": 7}), pool()) == ["claim-1", "young"]
     assert wakes(found, pool(status={"nodes": 2}), pool()) == []
-    assert wakes(found, OTHER) == ["other"]
+    assert wakes(found, OTHER) == []  # without a machine
+    assert wakes(found, OTHER, gone=True) == ["other"]
+    assert wakes(found, launched()) == wakes(found, launched(), OTHER) == ["claim-1"]
     assert wakes(found, complete(), launched(Registered="True")) == ["claim-1"]
     assert wakes(found, launched(Registered="True"), launched(Registered="Unknown")) == []
     assert wakes(found, CLASS) == []
@@ -237,6 +239,9 @@ def test_upkeep() -> None:
     assert wakes(found, complete(), launched()) == wakes(found, complete(), complete(), gone=True)
     assert wakes(found, node(ready=False), node()) == wakes(found, complete(Drifted="True"), complete()) == []
     assert wakes(found, pod()) == []
+    unnamed = claim(meta={"labels": {NODEPOOL: "default"}})
+    assert wakes(found, unnamed) == ["claim-1"]
+    assert wakes(found, claim()) == wakes(found, launched(), claim()) == []  # nothing is checked yet
 
     assert asyncio.run(found.reconcile("claim-1")) == 0.0
     assert shell.performer.kinds == ["Amend"]
@@ -244,6 +249,39 @@ def test_upkeep() -> None:
     assert asyncio.run(found.reconcile("claim-1")) == 600.0
     assert "ConsistentStateFound" in str(shell.performer.effects)
     assert asyncio.run(found.reconcile("gone")) is None
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        NodeClaimLifecycle,
+        NodeClaimDisruption,
+        Expiration,
+        NodeClaimConsistency,
+        PodEvents,
+        NodeTermination,
+    ],
+    ids=lambda each: str(each.name),
+)
+def test_controllers_are_woken_by_the_kinds_they_name(controller: Any) -> None:
+    """Events of other kinds are not told to them, so they must not care about those."""
+    going = node(meta=GOING)
+    shell = Shell(complete(), going, pool())
+    found = object.__new__(controller)  # what wakes it reads the store alone
+    found._store, found._started = shell.store, NOW
+    bound = pod()
+    objects = (
+        complete(),
+        node(),
+        going,
+        pool(),
+        bound,
+        convert({"metadata": {"name": "s"}}, ResourceSlice),
+        CLASS,
+    )
+    woken = {type(each) for each in objects if wakes(found, each) or wakes(found, each, gone=True)}
+
+    assert woken <= set(controller.kinds)
 
 
 def test_pod_events() -> None:

@@ -19,6 +19,7 @@ from karpenter.core.lifecycle.liveness import (
 from tests.unit.core.lifecycle.objects import BORN, ID, NOW, at, claim, complete, launched, node, told
 
 if TYPE_CHECKING:
+    from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.core.effects import Effect
 
@@ -133,6 +134,23 @@ def test_registration_makes_a_node_what_its_claim_promises() -> None:
     assert told(conditions_of(due), "Registered") == ("True", "Registered")
     assert amended(due).status["nodeName"] == "node-1"
     assert [type(each) for each in due.effects] == [Amend, Amend, Count, RegistrationOutcome]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(node(ready=False), ("Unknown", "NodeNotReady"), id="a node that is not ready"),
+        pytest.param(node(), ("Unknown", "Because"), id="a node that may get startup taints by that write"),
+    ],
+)
+def test_registration_says_what_the_node_lacks(found: Node, expected: tuple[str, str]) -> None:
+    """One write tells both; whether a node is complete is seen by the next look at it."""
+    due = reconcile_nodeclaim(launched(Registered="Unknown", Initialized="Unknown"), (found,), NOW)
+    told_by = {each["type"]: (each["status"], each["reason"]) for each in conditions_of(due)}
+
+    assert told_by["Registered"] == ("True", "Registered")
+    assert told_by["Initialized"] == expected
+    assert [each for each in due.effects if isinstance(each, Amend) and "initialized" in each.because] == []
 
 
 def test_a_node_that_came_up_open_is_told_of() -> None:

@@ -12,7 +12,9 @@ from karpenter.api.cluster import Event as ClusterEvent
 from karpenter.api.cluster import Namespace
 from karpenter.api.kwoknodeclass import KWOKNodeClass
 from karpenter.api.meta import convert
+from karpenter.api.node import Node
 from karpenter.api.nodeoverlay import NodeOverlay
+from karpenter.api.nodepool import NodePool
 from karpenter.core.state.cluster import (
     ClusterState,
     ClusterView,
@@ -106,6 +108,27 @@ def test_listeners_hear_of_what_was_before() -> None:
         made.apply(event)
 
     assert heard == [("ObjectUpdated", False), ("ObjectUpdated", True), ("ObjectDeleted", True)]
+
+
+def test_a_listener_may_ask_for_kinds() -> None:
+    """It hears of objects of these kinds alone, also of those that come after it, in the order asked for."""
+    made = store()
+    heard: list[str] = []
+    made.subscribe(lambda event, _: heard.append(f"all {type(event.object).__name__}"))
+    made.apply(ObjectUpdated(pod()))
+    made.subscribe(lambda event, _: heard.append(f"some {type(event.object).__name__}"), (Node, NodePool))
+    for each in (pod(), node(), pool(), launched()):
+        made.apply(ObjectUpdated(each))
+
+    assert heard == [
+        "all Pod",
+        "all Pod",
+        "all Node",
+        "some Node",
+        "all NodePool",
+        "some NodePool",
+        "all NodeClaim",
+    ]
 
 
 def test_things_are_found_by_name() -> None:

@@ -11,7 +11,7 @@ The termination controller of Nodes drains deleted Nodes and terminates their ma
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
@@ -84,6 +84,8 @@ class NodeClaimLifecycle:
     """Launches, registers, initializes and finalizes NodeClaims."""
 
     name = "nodeclaim.lifecycle"
+    kinds: ClassVar = (NodeClaim, Node, ResourceSlice)
+    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,
@@ -174,6 +176,8 @@ class NodeClaimDisruption:
     """Keeps the conditions Drifted and Consolidatable of NodeClaims current."""
 
     name = "nodeclaim.disruption"
+    kinds: ClassVar = (NodeClaim, NodePool)
+    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,
@@ -194,6 +198,8 @@ class NodeClaimDisruption:
         """Return the NodeClaims to reconcile after an event."""
         item, known = event.object, before if isinstance(event, ObjectUpdated) else None
         if isinstance(item, NodeClaim):
+            if not item.status.provider_id and isinstance(event, ObjectUpdated):
+                return  # it has no machine yet, and nothing is decided about it
             # Of the writes that bring a claim from its creation to a node, most are about its progress.
             if not isinstance(known, NodeClaim) or disruption_inputs(known) != disruption_inputs(item):
                 yield item.name
@@ -241,6 +247,8 @@ class Expiration:
     """Deletes expired NodeClaims."""
 
     name = "nodeclaim.expiration"
+    kinds: ClassVar = (NodeClaim,)
+    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -267,6 +275,8 @@ class NodeClaimConsistency:
     """Adds missing node class labels (hydration), and checks that Nodes have the expected resources."""
 
     name = "nodeclaim.consistency"
+    kinds: ClassVar = (NodeClaim, Node)
+    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -282,11 +292,16 @@ class NodeClaimConsistency:
             known
         ) == consistency.consistency_inputs(item):
             return
-        if isinstance(item, NodeClaim):
-            yield item.name
-        else:
-            for claim in self._store.claims_of(item.spec.provider_id):
+        claims = (item,) if isinstance(item, NodeClaim) else self._store.claims_of(item.spec.provider_id)
+        for claim in claims:
+            if self._has_work(claim):
                 yield claim.name
+
+    def _has_work(self, claim: NodeClaim) -> bool:
+        """Whether a claim is checked yet, or has a label to be added: most events are on the way there."""
+        return is_status_condition_true(claim.status.conditions, INITIALIZED) or bool(
+            hydrate(claim, self._store.nodes_of(claim.status.provider_id))
+        )
 
     async def reconcile(self, key: str) -> float | None:
         """Hydrate and check one NodeClaim and its Node."""
@@ -306,6 +321,8 @@ class PodEvents:
     """Writes the last pod event time of NodeClaims."""
 
     name = "nodeclaim.podevents"
+    kinds: ClassVar = (Pod,)
+    """The kinds of objects whose events wake it."""
 
     def __init__(self, store: ClusterState, performer: Performer, clock: Clock) -> None:
         self._store = store
@@ -423,6 +440,8 @@ class NodeTermination:
     """Terminates Nodes that are being deleted."""
 
     name = "node.termination"
+    kinds: ClassVar = (Node, NodeClaim)
+    """The kinds of objects whose events wake it."""
 
     def __init__(
         self,

@@ -416,19 +416,29 @@ class Operator:
         claims = NodeClaimLifecycle(
             store, performer, parts.cloud, reader, clock, devices=not parts.settings.ignore_dra_requests
         )
-        self._register(Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIM_RETRIES), claims.wakes)
+        self._register(
+            Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIM_RETRIES),
+            claims.wakes,
+            claims.kinds,
+        )
         nodes = NodeTermination(
             store, performer, self.cloud, reader, clock, is_behind=partial(self.watches.is_behind, Pod)
         )
-        self._register(Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes)
+        self._register(
+            Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes, nodes.kinds
+        )
         disruption_conditions = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
-        self._register(Controller(disruption_conditions, workers=common), disruption_conditions.wakes)
+        self._register(
+            Controller(disruption_conditions, workers=common),
+            disruption_conditions.wakes,
+            disruption_conditions.kinds,
+        )
         expiration = Expiration(store, performer, clock)
-        self._register(Controller(expiration, workers=1), expiration.wakes)
+        self._register(Controller(expiration, workers=1), expiration.wakes, expiration.kinds)
         consistency = NodeClaimConsistency(store, performer, clock)
-        self._register(Controller(consistency, workers=common), consistency.wakes)
+        self._register(Controller(consistency, workers=common), consistency.wakes, consistency.kinds)
         events = PodEvents(store, performer, clock)
-        self._register(Controller(events, workers=1), events.wakes)
+        self._register(Controller(events, workers=1), events.wakes, events.kinds)
         do_not_disrupt = DoNotDisruptController(store, performer, clock)
         self._register(Controller(do_not_disrupt, workers=common), do_not_disrupt.wakes)
         pools = NodePoolController(self.outcomes, store, performer, clock, ALL_LABEL_RULES)
@@ -514,6 +524,7 @@ class Operator:
         self,
         controller: Controller,
         wakes: Callable[[StateEvent, Resource | NodeClass | None], Iterable[str]] | None,
+        kinds: tuple[type[Resource | NodeClass], ...] = (),
     ) -> None:
         self._controllers.append(controller)
         controller.measure(self.metrics, self.parts.clock)
@@ -524,4 +535,4 @@ class Operator:
             for key in wakes(event, before):
                 controller.queue.add(key)
 
-        self.store.subscribe(hear)
+        self.store.subscribe(hear, kinds)

@@ -403,7 +403,8 @@ class ClusterState:
         self._seen_at: dict[str, datetime] = {}
         self._unlaunched: set[str] = set()
         self._view: ClusterView | None = None
-        self._listeners: list[StateListener] = []
+        self._subscribed: list[tuple[StateListener, tuple[type[Resource | NodeClass], ...]]] = []
+        self._listeners: dict[type[Resource | NodeClass], tuple[StateListener, ...]] = {}
         self.complete = False
         """Whether every informer has listed its kind once."""
 
@@ -417,9 +418,10 @@ class ClusterState:
         else:
             self._delete(event.object)
 
-    def subscribe(self, listener: StateListener) -> None:
-        """Call `listener` after every event from now on."""
-        self._listeners.append(listener)
+    def subscribe(self, listener: StateListener, kinds: tuple[type[Resource | NodeClass], ...] = ()) -> None:
+        """Call `listener` after every event from now on, or after those about objects of `kinds`."""
+        self._subscribed.append((listener, kinds))
+        self._listeners.clear()
 
     def mark_for_deletion(self, claims: Iterable[str]) -> None:
         """Mark these NodeClaims for deletion."""
@@ -588,7 +590,12 @@ class ClusterState:
             self.consolidation_state += 1
 
     def _notify(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
-        for listener in self._listeners:
+        kind = type(event.object)
+        listeners = self._listeners.get(kind)
+        if listeners is None:
+            found = tuple(each for each, kinds in self._subscribed if not kinds or issubclass(kind, kinds))
+            listeners = self._listeners[kind] = found
+        for listener in listeners:
             listener(event, before)
 
 

@@ -117,6 +117,8 @@ class Instrument(ABC):
         """Show a series from the start, at zero."""
 
     def _key(self, given: Mapping[str, str]) -> Values:
+        if tuple(given) == self.labels:  # most callers give them in the order of their declaration
+            return tuple(given.values())
         if len(given) != len(self.labels):
             raise WrongLabels(self.name, self.labels, given)
         try:
@@ -236,7 +238,8 @@ class HistogramMetric(Instrument):
     def observe(self, value: float, /, **labels: str) -> None:
         """Add one observation."""
         key = self._key(labels)
-        self.seed(key)
+        if key not in self._counts:
+            self.seed(key)
         self._counts[key][bisect_left(self.buckets, value)] += 1
         self._sums[key] += value
 
