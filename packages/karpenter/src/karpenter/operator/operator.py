@@ -411,6 +411,11 @@ class Operator:
         )
         steering = Steering(store, performer, clock, on=parts.settings.steer_scale_down)
         self._singletons += [self.disruption_queue, self.disruption, steering]
+        self._make_object_controllers(self.watches)
+
+    def _make_object_controllers(self, watches: Watches) -> None:
+        """Create the controllers of NodeClaims, Nodes, pods and NodePools."""
+        parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         cores, reader = parts.settings.cpu_requests, self._client
         common = COMMON.at(cores)
         claims = NodeClaimLifecycle(
@@ -422,7 +427,7 @@ class Operator:
             claims.kinds,
         )
         nodes = NodeTermination(
-            store, performer, self.cloud, reader, clock, is_behind=partial(self.watches.is_behind, Pod)
+            store, performer, self.cloud, reader, clock, is_behind=partial(watches.is_behind, Pod)
         )
         self._register(
             Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes, nodes.kinds
