@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from karpenter_local.simulation.actions import Action, AddPool, Protect, ResizePool, Scale
+from karpenter_local.simulation.actions import (
+    Action,
+    AddPool,
+    DeleteNode,
+    Deploy,
+    Protect,
+    ResizePool,
+    Scale,
+)
 from karpenter_local.simulation.faults import (
     BadLaunch,
     Crash,
@@ -100,6 +108,18 @@ def _pods_go_unseen(chance: Random, seconds: float) -> Coincidence:
     )
 
 
+def _pods_are_bound_unseen(chance: Random, seconds: float) -> Coincidence:
+    """Small pods are bound while the watch of pods is late, and a node that may have some is deleted."""
+    at, replicas = chance.uniform(0.5, 0.8) * seconds, chance.randint(4, 8)
+    return Coincidence(
+        steps=(
+            HoldWatches(at=at, plurals=("pods",), seconds=2 * _HELD),
+            Deploy(at=at + 1.0, name="late", replicas=replicas, milli=50, mebi=16),
+            DeleteNode(at=at + 3.0, pick=chance.random()),
+        )
+    )
+
+
 def _launches_fail_in_a_row(chance: Random, seconds: float) -> Coincidence:
     """Pods come at the end, and the first launches for them fail, or their machines never join."""
     at, replicas = chance.uniform(0.7, 0.9) * seconds, chance.randint(4, 8)
@@ -118,5 +138,6 @@ COINCIDENCES: Final[tuple[Callable[[Random, float], Coincidence], ...]] = (
     _operator_dies_while_it_disrupts,
     _static_pool_shrinks,
     _pods_go_unseen,
+    _pods_are_bound_unseen,
     _launches_fail_in_a_row,
 )

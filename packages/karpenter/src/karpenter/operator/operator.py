@@ -12,7 +12,6 @@ are found through the API server's discovery.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -22,7 +21,6 @@ import msgspec
 from karpenter import __version__
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
-from karpenter.api.pod import Pod
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
@@ -417,9 +415,7 @@ class Operator:
             store, performer, parts.cloud, reader, clock, devices=not parts.settings.ignore_dra_requests
         )
         self._register(Controller(claims, workers=LIFECYCLE.at(cores), backoff=_CLAIM_RETRIES), claims.wakes)
-        nodes = NodeTermination(
-            store, performer, self.cloud, reader, clock, is_behind=partial(self.watches.is_behind, Pod)
-        )
+        nodes = NodeTermination(store, performer, self.cloud, reader, clock)
         self._register(Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes)
         disruption_conditions = NodeClaimDisruption(store, performer, self.cloud, self.catalogs, clock)
         self._register(Controller(disruption_conditions, workers=common), disruption_conditions.wakes)

@@ -83,7 +83,7 @@ class DrainInvariant(Invariant):
             ends = pod.metadata.deletion_timestamp
             stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
             bound = self.history.since("bound", pod.key)
-            if is_drained(pod) and not stuck and self.history.is_known(call.by, "pods", bound):
+            if is_drained(pod) and not stuck and self.history.is_readable(call.by, bound):
                 self.violated(f"machine {call.subject} ends while pod {pod.key} is on it")
         for volume in self._attached(node.name):
             self.violated(f"machine {call.subject} ends while volume {volume} is attached to it")
