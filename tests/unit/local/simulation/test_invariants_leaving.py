@@ -12,7 +12,11 @@ from karpenter.kube.rest import Request, Response
 from karpenter_local.sandbox.operators import REPLICA as ACTING
 from karpenter_local.simulation.invariants.disruption import ExplainedInvariant, ValidityInvariant
 from karpenter_local.simulation.invariants.draining import CRITICAL, DrainInvariant, ProtectionInvariant
-from karpenter_local.simulation.invariants.machines import InitializedInvariant, StaticPoolInvariant
+from karpenter_local.simulation.invariants.machines import (
+    InitializedInvariant,
+    LaunchedOnceInvariant,
+    StaticPoolInvariant,
+)
 from karpenter_local.simulation.mirror import ObjectWrite
 from tests.unit.local.simulation.broken import (
     LONG,
@@ -266,3 +270,28 @@ def test_a_node_is_repaired_when_it_was_broken_for_long(broken: float, wrong: in
         wrote(cluster, judge, before, None, REPLICA)
 
     assert len(found(ExplainedInvariant, scene)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("ahead", "wrong"),
+    [
+        pytest.param(3600.0, 0, id="by a clock that is wrong"),
+        pytest.param(0.0, 1, id="by one that is right"),
+    ],
+)
+def test_a_launch_that_is_given_up_may_have_been_made(ahead: float, wrong: int) -> None:
+    """A machine never becomes that of its claim if a wrong clock gives the claim up before AWS answers."""
+
+    def scene(cluster: SimulatedCluster, judge: Invariant) -> None:
+        operator(cluster)
+        seams = cluster.seams_of(REPLICA)
+        assert seams is not None
+        seams.clock.ahead = ahead
+        machine(cluster, "a")
+        cluster.launched["a"] = 0.0
+        made = claim(cluster, "a")
+        before = msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, provider_id=""))
+        wrote(cluster, judge, None, before)
+        wrote(cluster, judge, before, None, REPLICA)
+
+    assert len(found(LaunchedOnceInvariant, scene)) == wrong

@@ -26,6 +26,7 @@ from karpenter_local.simulation.actions import (
 )
 from karpenter_local.simulation.faults import (
     BadLaunch,
+    BreakNode,
     Crash,
     CutWatches,
     HoldWatches,
@@ -33,7 +34,6 @@ from karpenter_local.simulation.faults import (
     LoseEvictions,
     LoseMachine,
     SellOut,
-    SilenceNode,
 )
 from karpenter_local.simulation.workload import STATIC, ZONES
 
@@ -197,16 +197,17 @@ def _all_drift(chance: Random, seconds: float) -> Coincidence:
     )
 
 
-def _nodes_fall_silent(chance: Random, seconds: float) -> Coincidence:
-    """Nodes are not heard of while others drift, where budgets are tight."""
-    at = chance.uniform(0.4, 0.6) * seconds
+def _a_node_breaks(chance: Random, seconds: float) -> Coincidence:
+    """A node breaks, and others drift, where budgets are tight."""
+    at = chance.uniform(0.2, 0.5) * seconds
     return Coincidence(
         steps=(
-            _own_pool("some", chance, budgets=chance.choice(_TIGHT)),
-            _wide("some", chance),
-            *(SilenceNode(at=at, pick=chance.random(), seconds=600.0) for _ in range(2)),
-            ChangeTemplate(at=at + 45.0, pool="some", version=9),
-        )
+            _own_pool("some", chance, budgets=chance.choice((("1",), ("25%",), ("34%",), ("50%",)))),
+            Deploy(at=0.0, name="some", replicas=5, milli=100, mebi=32, pool="some", apart=True),
+            BreakNode(at=at, pick=chance.random()),
+            ChangeTemplate(at=at + 10.0, pool="some", version=9),
+        ),
+        gates=("NodeRepair",),
     )
 
 
@@ -216,9 +217,9 @@ def _nodes_start_while_others_go(chance: Random, seconds: float) -> Coincidence:
     return Coincidence(
         steps=(
             AddPool(at=0.0, name="slow", cpu_limit=_PLENTY, startup=25, budgets=(share,)),
-            _wide("slow", chance),
-            Deploy(at=at, name="more", replicas=4, milli=100, mebi=32, pool="slow", apart=True),
+            Deploy(at=0.0, name="slow", replicas=4, milli=100, mebi=32, pool="slow", apart=True),
             ChangeTemplate(at=at - 12.0, pool="slow", version=9),
+            Scale(at=at, name="slow", replicas=8),
         )
     )
 
@@ -317,7 +318,7 @@ _ALL: Final[tuple[Callable[[Random, float], Coincidence], ...]] = (
     _launches_fail_in_a_row,
     _all_are_empty,
     _all_drift,
-    _nodes_fall_silent,
+    _a_node_breaks,
     _nodes_start_while_others_go,
     _pods_come_before_removal,
     _load_shrinks,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
+_STATIC: Final = "StaticCapacity"
 _TOGETHER: Final = 4
 """Coincidences of a short run."""
 
@@ -105,8 +106,9 @@ def _coincide(scenario: Scenario, chance: Random) -> Scenario:
     found = draw_coincidences(scenario.seed, _TOGETHER, scenario.seconds)
     # A scenario has one static pool at most.
     static = any(isinstance(step, AddPool) and step.replicas is not None for step in scenario.steps)
-    gated = [] if static else [each for each in found if each.gates][:1]
-    found = [each for each in found if not each.gates] + gated
+    with_static = [each for each in found if _STATIC in each.gates]
+    left_out = with_static if static else with_static[1:]
+    found = [each for each in found if each not in left_out]
     steps += [step for each in found for step in each.steps]
     if scenario.provider == "aws":
         steps = [move_to_aws(step) for step in steps]

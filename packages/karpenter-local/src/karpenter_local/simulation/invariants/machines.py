@@ -415,8 +415,9 @@ class LaunchedOnceInvariant(Invariant):
 
     An answer that was lost is found again by its tags, by the same operator or by the next one. Not judged
     are runs in which two operators led at once, instances that AWS ended before their launch was answered,
-    and instances that EC2 hid for longer than an operator waits for them, or that were launched soon after
-    such a one: then a second one is launched, and one of both is terminated.
+    instances that EC2 hid for longer than an operator waits for them, or that were launched soon after such a
+    one: then a second one is launched, and one of both is terminated. Nor is an instance judged whose claim
+    was given up while the operator's clock was wrong: to it the launch may have taken an hour.
     """
 
     name = "launched once"
@@ -424,11 +425,20 @@ class LaunchedOnceInvariant(Invariant):
     def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
         super().__init__(simulated, violations)
         self._named: set[str] = set()
+        self._given_up: set[str] = set()
+        """Machines whose claim was given up before its launch was answered, by a wrong clock."""
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Note which machines became those of claims."""
+        """Note which machines became those of claims, and which never will."""
+        before = write.before
         if isinstance(write.after, NodeClaim) and write.after.status.provider_id:
             self._named.add(write.after.status.provider_id.rpartition("/")[2])
+        if isinstance(before, NodeClaim) and begins_to_leave(write) and self.simulated.is_time_wrong:
+            self._given_up |= {
+                each.provider_id.rpartition("/")[2]
+                for each in self.simulated.cloud.machines()
+                if each.claim_uid == before.metadata.uid
+            }
 
     def unsettled(self) -> Iterable[str]:
         """Return the machines that never had a NodeClaim."""
@@ -441,7 +451,8 @@ class LaunchedOnceInvariant(Invariant):
         ]
         for number, at in self.simulated.launched.items():
             again = any(at - _GIVEN_UP < launched <= at for launched in hidden)
-            if number not in self._named and number not in self.simulated.ended and not again:
+            excused = again or number in self.simulated.ended or number in self._given_up
+            if number not in self._named and not excused:
                 yield f"machine {number} was launched, and is that of no claim"
 
 
