@@ -121,7 +121,7 @@ class Invariant:
         return ()
 
 
-class Nomination(NamedTuple):
+class NominationEvent(NamedTuple):
     """What an Event says: a pod should go to the machine of a claim, or to a node."""
 
     pod: str
@@ -129,7 +129,7 @@ class Nomination(NamedTuple):
     node: str
 
 
-def nomination(request: Request, response: Response) -> Nomination | None:
+def nomination(request: Request, response: Response) -> NominationEvent | None:
     """Return the nomination that a write of an operator tells of; None if it tells of none."""
     if not request.path.endswith("/events") or not response.ok or b'"Nominated"' not in request.body:
         return None
@@ -137,7 +137,7 @@ def nomination(request: Request, response: Response) -> Nomination | None:
     about = event.get("involvedObject") or event.get("regarding") or {}
     places = dict(_PLACE.findall(event.get("message") or event.get("note") or ""))
     key = f"{about.get('namespace', '')}/{about.get('name', '')}"
-    return Nomination(key, places.get("nodeclaim", ""), places.get("node", "")) if places else None
+    return NominationEvent(key, places.get("nodeclaim", ""), places.get("node", "")) if places else None
 
 
 def reason_of(claim: NodeClaim) -> str:
