@@ -4,7 +4,7 @@ if at all.
 
 A coincidence is a few steps that belong together, such as a node that is protected right after its disruption
 has begun while the operator dies. Many have a NodePool of their own, which only their pods tolerate, so that
-several do not disturb each other. Only short runs full of faults have them: four each.
+several do not disturb each other. Only short runs full of faults have them: five each.
 """
 
 from __future__ import annotations
@@ -269,6 +269,63 @@ def _protection_ends(chance: Random, seconds: float) -> Coincidence:
     )
 
 
+def _budgets_of_pods_block(chance: Random, seconds: float) -> Coincidence:
+    """Machines drift, or need less than they have, whose pods a PodDisruptionBudget does not let go."""
+    at, kept = chance.uniform(0.3, 0.6) * seconds, chance.choice((2, 3))
+    change = ChangeTemplate(at=at, pool="steady", version=9)
+    return Coincidence(
+        steps=(
+            _own_pool("steady", chance, consolidate_after="0s"),
+            Deploy(at=0.0, name="steady", replicas=kept, milli=500, pool="steady", min_available=kept),
+            Deploy(at=0.0, name="beside", replicas=4, milli=1000, pool="steady"),
+            chance.choice((change, Scale(at=at, name="beside", replicas=0))),
+        )
+    )
+
+
+def _protected_late(chance: Random, seconds: float) -> Coincidence:
+    """A machine drifts, and it or a pod on it is protected while its replacement starts."""
+    at = chance.uniform(0.3, 0.6) * seconds
+    return Coincidence(
+        steps=(
+            AddPool(at=0.0, name="begun", cpu_limit=_PLENTY, startup=25),
+            _wide("begun", chance),
+            Protect(at=at - 1.0, pick=0.0, seconds=_PROTECTED, pod=chance.random() < 0.7, late=True),  # noqa: PLR2004
+            ChangeTemplate(at=at, pool="begun", version=9),
+        )
+    )
+
+
+def _a_pool_is_full(chance: Random, seconds: float) -> Coincidence:
+    """More pods come than a NodePool may have machines for, at once and one after the other."""
+    at, cores = chance.uniform(0.2, 0.5) * seconds, chance.choice((2, 4, 6))
+    return Coincidence(
+        steps=(
+            AddPool(at=0.0, name="full", cpu_limit=cores),
+            Deploy(at=0.0, name="first", replicas=cores // 2, milli=700, pool="full"),
+            Deploy(at=at, name="second", replicas=cores, milli=700, pool="full"),
+            Deploy(at=at + 10.0, name="third", replicas=cores, milli=300, pool="full"),
+        )
+    )
+
+
+def _pods_spread(chance: Random, seconds: float) -> Coincidence:
+    """Pods that spread over zones, or over machines, come while zones are sold out."""
+    at, zone = chance.uniform(0.2, 0.6) * seconds, chance.choice(ZONES)
+    key = chance.choice(
+        ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    )
+    return Coincidence(
+        steps=(
+            _own_pool("even", chance, consolidate_after="0s"),
+            Deploy(at=0.0, name="spread", replicas=chance.randint(2, 3), milli=300, pool="even", spread=key),
+            SellOut(at=at, zone=zone, seconds=20.0),
+            Scale(at=at + 1.0, name="spread", replicas=chance.randint(5, 7)),
+            Scale(at=at + 30.0, name="spread", replicas=2),
+        )
+    )
+
+
 def _critical_pods_are_drained(chance: Random, seconds: float) -> Coincidence:
     """Nodes with critical pods, and others that take long to stop, are deleted."""
     at = chance.uniform(0.4, 0.6) * seconds
@@ -323,6 +380,10 @@ _ALL: Final[tuple[Callable[[Random, float], Coincidence], ...]] = (
     _pods_come_before_removal,
     _load_shrinks,
     _protection_ends,
+    _budgets_of_pods_block,
+    _protected_late,
+    _a_pool_is_full,
+    _pods_spread,
     _critical_pods_are_drained,
     _drains_are_held,
     _replacements_are_sold_out,

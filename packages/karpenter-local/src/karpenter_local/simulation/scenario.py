@@ -28,7 +28,7 @@ Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
 _STATIC: Final = "StaticCapacity"
-_TOGETHER: Final = 4
+_TOGETHER: Final = 5
 """Coincidences of a short run."""
 
 _BARE: Final = 0.5
