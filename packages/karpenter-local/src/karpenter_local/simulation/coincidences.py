@@ -204,7 +204,7 @@ def _a_node_breaks(chance: Random, seconds: float) -> Coincidence:
         steps=(
             _own_pool("some", chance, budgets=chance.choice((("1",), ("25%",), ("34%",), ("50%",)))),
             Deploy(at=0.0, name="some", replicas=5, milli=100, mebi=32, pool="some", apart=True),
-            BreakNode(at=at, pick=chance.random()),
+            BreakNode(at=at, pick=chance.random(), pool="some"),
             ChangeTemplate(at=at + 10.0, pool="some", version=9),
         ),
         gates=("NodeRepair",),

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
-_STATIC: Final = "StaticCapacity"
 _TOGETHER: Final = 5
 """Coincidences of a short run."""
 
@@ -104,18 +103,19 @@ def _coincide(scenario: Scenario, chance: Random) -> Scenario:
     if chance.random() < _BARE:
         steps = [step for step in steps if isinstance(step, AddPool | AddDaemon)]
     found = draw_coincidences(scenario.seed, _TOGETHER, scenario.seconds)
-    # A scenario has one static pool at most.
-    static = any(isinstance(step, AddPool) and step.replicas is not None for step in scenario.steps)
-    with_static = [each for each in found if _STATIC in each.gates]
-    left_out = with_static if static else with_static[1:]
-    found = [each for each in found if each not in left_out]
-    steps += [step for each in found for step in each.steps]
+    # A scenario has one static pool, and one broken node, at most.
+    used, kept = set(_gates_of(scenario.settings)), []
+    for each in found:
+        if used.isdisjoint(each.gates):
+            kept.append(each)
+            used |= set(each.gates)
+    steps += [step for each in kept for step in each.steps]
     if scenario.provider == "aws":
         steps = [move_to_aws(step) for step in steps]
     return msgspec.structs.replace(
         scenario,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
-        settings=scenario.settings_with(_enable(tuple(gate for each in found for gate in each.gates))),
+        settings=scenario.settings_with(_enable(tuple(gate for each in kept for gate in each.gates))),
     )
 
 
@@ -131,6 +131,11 @@ def _settings(chance: Random) -> dict[str, str]:
 def _enable(gates: tuple[str, ...]) -> dict[str, str]:
     """Return the setting that enables feature gates; nothing where none is."""
     return {_GATES: ",".join(f"{name}=true" for name in gates)} if gates else {}
+
+
+def _gates_of(settings: Mapping[str, str]) -> list[str]:
+    """Return the feature gates that some settings enable."""
+    return [each.partition("=")[0] for each in settings.get(_GATES, "").split(",") if each]
 
 
 def _random(seed: int, about: str) -> Random:
