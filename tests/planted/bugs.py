@@ -96,7 +96,6 @@ _BUDGETS: Final = (
         find="return -(-pool_size * (self.percent or 0) // 100)",
         put="return -(-pool_size * (self.percent or 0) // 100) + 1",
         rules=("budgets",),
-        runs=60,
     ),
     PlantedBug(
         name="budgets for some reasons never apply",
@@ -124,7 +123,6 @@ _VALIDITY: Final = (
         find="            found = await self._validate(command)\n",
         put="            found = await self._validate(command)\n            await self._clock.sleep(15.0)\n",
         rules=("validity", "budgets"),
-        runs=30,
     ),
     PlantedBug(
         name="do-not-disrupt of nodes is ignored",
@@ -200,6 +198,7 @@ _COMMANDS: Final = (
         find="create(node, command.pools[node.pool], rules",
         put="create(node, view.pools.get(node.pool, command.pools[node.pool]), rules",
         rules=("template",),
+        runs=60,
     ),
     PlantedBug(
         name="replacements are not waited for",
@@ -250,7 +249,7 @@ _MACHINES: Final = (
         name="every pod tolerates every taint",
         find="return first_untolerated(tolerations, taints) is None",
         put="return first_untolerated(tolerations, ()) is None",
-        rules=("drain", "waiting", "service"),
+        rules=("drain", "placement", "waiting", "service"),
     ),
     PlantedBug(
         name="machines that never join are waited for without end",

@@ -118,11 +118,12 @@ def _operator_dies_while_it_disrupts(chance: Random, seconds: float) -> Coincide
 
 
 def _static_pool_shrinks(chance: Random, seconds: float) -> Coincidence:
-    """A static pool gets machines, and then needs fewer."""
-    replicas = chance.randint(1, 3)
-    made = AddPool(at=0.0, name=STATIC, replicas=replicas, budgets=("100%",))
-    later = ResizePool(at=chance.uniform(0.7, 1.0) * seconds, pool=STATIC, replicas=replicas - 1)
-    return Coincidence(steps=(made, later), gates=("StaticCapacity",))
+    """A static pool gets machines, is asked for more than its limit, and then needs fewer."""
+    replicas = chance.randint(2, 4)
+    made = AddPool(at=0.0, name=STATIC, replicas=replicas, node_limit=replicas, budgets=("100%",))
+    more = ResizePool(at=chance.uniform(0.2, 0.5) * seconds, pool=STATIC, replicas=replicas + 2)
+    less = ResizePool(at=chance.uniform(0.7, 1.0) * seconds, pool=STATIC, replicas=replicas - 1)
+    return Coincidence(steps=(made, more, less), gates=("StaticCapacity",))
 
 
 def _static_pool_drifts(chance: Random, seconds: float) -> Coincidence:
@@ -244,14 +245,15 @@ def _pods_come_before_removal(chance: Random, seconds: float) -> Coincidence:
 
 
 def _load_shrinks(chance: Random, seconds: float) -> Coincidence:
-    """Machines are filled, and then need less than what they have."""
+    """Machines are filled, then need less than what they have, and their template changes meanwhile."""
     at, kind = chance.uniform(0.3, 0.6) * seconds, chance.choice(("on-demand", "spot"))
-    milli, wait = chance.choice((700, 1500)), chance.choice(("0s", "30s"))
+    milli = chance.choice((700, 1500))
     return Coincidence(
         steps=(
-            _own_pool("large", chance, capacity_types=(kind,), consolidate_after=wait),
+            _own_pool("large", chance, capacity_types=(kind,), consolidate_after="0s"),
             Deploy(at=0.0, name="shrinking", replicas=chance.randint(6, 9), milli=milli, pool="large"),
             Scale(at=at, name="shrinking", replicas=chance.randint(1, 3)),
+            ChangeTemplate(at=at + chance.uniform(8.0, 22.0), pool="large", version=9),
         )
     )
 

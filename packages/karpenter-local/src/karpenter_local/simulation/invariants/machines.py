@@ -224,7 +224,7 @@ class StaticPoolInvariant(Invariant):
         """Pools that grew while two operators led: what is above a limit since then stays."""
 
         self._changed: dict[tuple[str, str], tuple[Since, str]] = {}
-        """When the size of a pool, or its claims, changed last, and by which replica."""
+        """When a pool last had to grow, or lost a claim, and by which replica."""
 
     def on_write(self, write: ObjectWrite) -> None:
         """Count whenever a claim comes, or the operator deletes one."""
@@ -246,10 +246,10 @@ class StaticPoolInvariant(Invariant):
     def _note_change(self, write: ObjectWrite) -> None:
         before, item = write.before, write.object
         moment = Since(self.now, write.revision), write.by
-        if isinstance(item, NodePool):
-            if not isinstance(before, NodePool) or before.spec.replicas != item.spec.replicas:
+        if isinstance(before, NodePool) and isinstance(item, NodePool):
+            if (item.spec.replicas or 0) > (before.spec.replicas or 0):
                 self._changed["nodepools", item.name] = moment
-        elif isinstance(item, NodeClaim) and (before is None or begins_to_leave(write)):
+        elif isinstance(item, NodeClaim) and begins_to_leave(write):
             self._changed["nodeclaims", pool_name(item)] = moment
 
     def _check_loss(self, write: ObjectWrite) -> None:
@@ -265,7 +265,7 @@ class StaticPoolInvariant(Invariant):
         for plural in ("nodepools", "nodeclaims"):
             since, by = self._changed.get((plural, pool.name), (Since(0.0, 0), ""))
             if by != write.by and not self.history.is_known(write.by, plural, since):
-                return
+                return  # it may not know of it
         left = sum(not is_leaving(each) and each.name != claim.name for each in self._claims(pool.name))
         if left < pool.spec.replicas:
             self.violated(
