@@ -45,6 +45,17 @@ from karpenter.operator.options import SettingError, parse_commitments
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
 from tests.fuzz.commands import COMMANDS, changed, command
+from tests.fuzz.objects import (
+    CREDENTIALS,
+    OVERLAYS,
+    SETTING_VALUES,
+    annotated,
+    credentials,
+    overlays,
+    questions,
+    settings,
+)
+from tests.fuzz.objects import VALUES as VALUES_OF_ANNOTATIONS
 from tests.unit.core.scheduling.dynamicresources.hardware import device, gpu
 
 if TYPE_CHECKING:
@@ -548,6 +559,11 @@ TARGETS: Final[dict[str, tuple[st.SearchStrategy[str], Callable[[str], None]]]] 
     "catalogues": (texts((*CATALOG, *JSON)), catalogues),
     "helm values": (texts(VALUES), helm_values),
     "commitments": (texts((*YAML, *COMMITMENTS)), commitments),
+    "settings": (texts(SETTING_VALUES), settings),
+    "annotations": (texts(VALUES_OF_ANNOTATIONS), annotated),
+    "overlays": (texts(OVERLAYS), overlays),
+    "exec plugins": (texts((*CREDENTIALS, "\ud800")), credentials),
+    "questions of the console": (texts((*OBJECTS, *YAML)), questions),
     **{
         f"karpenter {name}": (changed(files), command(arguments))
         for name, (arguments, files) in COMMANDS.items()

@@ -96,7 +96,6 @@ _BUDGETS: Final = (
         find="return -(-pool_size * (self.percent or 0) // 100)",
         put="return -(-pool_size * (self.percent or 0) // 100) + 1",
         rules=("budgets",),
-        runs=60,
     ),
     PlantedBug(
         name="budgets for some reasons never apply",
@@ -124,7 +123,6 @@ _VALIDITY: Final = (
         find="            found = await self._validate(command)\n",
         put="            found = await self._validate(command)\n            await self._clock.sleep(15.0)\n",
         rules=("validity", "budgets"),
-        runs=30,
     ),
     PlantedBug(
         name="do-not-disrupt of nodes is ignored",
@@ -200,6 +198,7 @@ _COMMANDS: Final = (
         find="create(node, command.pools[node.pool], rules",
         put="create(node, view.pools.get(node.pool, command.pools[node.pool]), rules",
         rules=("template",),
+        runs=60,
     ),
     PlantedBug(
         name="replacements are not waited for",
@@ -250,7 +249,7 @@ _MACHINES: Final = (
         name="every pod tolerates every taint",
         find="return first_untolerated(tolerations, taints) is None",
         put="return first_untolerated(tolerations, ()) is None",
-        rules=("drain", "waiting", "service"),
+        rules=("drain", "placement", "waiting", "service"),
     ),
     PlantedBug(
         name="machines that never join are waited for without end",
@@ -397,6 +396,106 @@ _COINCIDENCES: Final = (
     ),
 )
 
+_ORDER_AND_TIME: Final = (
+    PlantedBug(
+        name="the end of a drain trusts the pod cache",
+        find="due = self._terminate(node, await self._read_pods(node), gone=gone)",
+        put="pass",
+        rules=("drain",),
+    ),
+    PlantedBug(
+        name="grace periods of machines are ten times as long",
+        find="return render_time(asked + grace)",
+        put="return render_time(asked + 10 * grace)",
+        rules=("drain",),
+    ),
+    PlantedBug(
+        name="critical pods are drained first",
+        find="first = min(map(_drain_group, waiting), default=None)",
+        put="first = max(map(_drain_group, waiting), default=None)",
+        rules=("protection",),
+    ),
+    PlantedBug(
+        name="nodes that are not ready do not use up budgets",
+        find="if node.is_deleting or not node.is_ready:\n            leaving",
+        put="if node.is_deleting:\n            leaving",
+        rules=("budgets",),
+    ),
+    PlantedBug(
+        name="nodes that start count for shares of budgets",
+        find="if not node.pool or not node.is_initialized or _is_gone(node):",
+        put="if not node.pool or _is_gone(node):",
+        rules=("budgets",),
+    ),
+    PlantedBug(
+        name="of empty nodes more go than a budget allows",
+        find="                left[candidate.pool.name] -= 1\n                found.append(candidate)",
+        put="                found.append(candidate)",
+        rules=("budgets",),
+    ),
+    PlantedBug(
+        name="drift of static pools does not use up budgets",
+        find="        headroom.take(candidate)\n        room[pool.name] = left - 1",
+        put="        room[pool.name] = left - 1",
+        rules=("budgets",),
+    ),
+    PlantedBug(
+        name="a window of a budget is open at the wrong side of its hour",
+        find="return hit is not None and hit <= now",
+        put="return hit is not None and hit >= now",
+        rules=("budgets", "empty"),
+    ),
+    PlantedBug(
+        name="nodes that leave are disrupted once more",
+        find="(node.is_deleting, DisruptionCode.DELETING",
+        put="(False, DisruptionCode.DELETING",
+        rules=("health", "replacement", "validity"),
+    ),
+    PlantedBug(
+        name="do-not-disrupt for some time ends at once",
+        find="if start is None or (now - start).total_seconds() < seconds:",
+        put="if start is None:",
+        rules=("validity", "protection"),
+    ),
+    PlantedBug(
+        name="pods that come to a node are not noted",
+        find="return last.spec.node_name if bound or ended or leaves else",
+        put="return last.spec.node_name if ended or leaves else",
+        rules=("validity",),
+    ),
+    PlantedBug(
+        name="pods that must not be disrupted are not looked for at removal",
+        find="if reason == DRIFTED and node.claim is not None"
+        " and node.claim.spec.termination_grace_period is not None:\n        return",
+        put="if reason == DRIFTED and node.claim is not None:\n        return",
+        rules=("validity",),
+    ),
+    PlantedBug(
+        name="drift overrides pods without a grace period",
+        find="                and found.claim.spec.termination_grace_period is not None\n            ):\n",
+        put="            ):\n",
+        rules=("validity",),
+    ),
+    PlantedBug(
+        name="a command whose replacement is gone goes on",
+        find='            return "lost"\n',
+        put="            continue\n",
+        rules=("replacement",),
+    ),
+    PlantedBug(
+        name="launch and registration share one time limit",
+        find="ends = condition_set.since(REGISTERED) + timeouts.registration",
+        put="ends = condition_set.since(LAUNCHED) + timeouts.launch / 10",
+        rules=("explained",),
+    ),
+    PlantedBug(
+        name="a static pool loses one machine too many",
+        find="for claim in active[: len(active) - wanted]",
+        put="for claim in active[: len(active) - wanted + 1]",
+        rules=("static pools",),
+    ),
+)
+
 BUGS: Final = (
     *_DRAINING,
     *_BUDGETS,
@@ -406,5 +505,6 @@ BUGS: Final = (
     *_SHELL,
     *_PLACEMENT,
     *_COINCIDENCES,
+    *_ORDER_AND_TIME,
 )
 """All of them, in the order of the table."""

@@ -307,28 +307,44 @@ def test_a_claim_without_a_machine_is_collected() -> None:
     assert shell.performer.kinds == ["DeleteObject", "Count", "Count"]
 
 
-def termination(shell: Shell, sky: Any = NO_SKY, *, behind: bool = False) -> NodeTermination:
-    """Return the controller of leaving nodes; the state may be behind."""
-    return NodeTermination(
-        shell.store, shell.performer, sky, shell.reader, shell.clock, is_behind=lambda: behind
-    )
+def termination(shell: Shell, sky: Any = NO_SKY) -> NodeTermination:
+    """Return the controller of leaving nodes."""
+    return NodeTermination(shell.store, shell.performer, sky, shell.reader, shell.clock)
+
+
+DRAINED = {"Ready": "True", "Drained": "True", "VolumesDetached": "True"}
 
 
 @pytest.mark.parametrize(
-    ("behind", "pods", "kinds", "reads"),
+    ("held", "known", "there", "kinds", "reads"),
     [
-        pytest.param(True, [pod()], ["Amend", "Evict"], 1, id="a pod that the state lacks is evicted"),
-        pytest.param(True, [], ["Amend", "Terminate"], 1, id="without pods the machine ends"),
-        pytest.param(False, [pod()], ["Amend", "Terminate"], 0, id="a state that is current is believed"),
+        pytest.param(DRAINED, (), [pod()], ["Amend", "Evict"], 1, id="a pod that the state lacks is evicted"),
+        pytest.param(DRAINED, (), [], ["Amend", "Terminate"], 1, id="without pods the machine ends"),
+        pytest.param(None, (), [pod()], ["Amend", "Evict"], 1, id="so it is for a node without a claim"),
+        pytest.param(
+            DRAINED, (pod(),), [], ["Amend", "Evict"], 0, id="while the state has pods none are read"
+        ),
+        pytest.param(
+            {"Registered": "True"}, (), [pod()], ["Amend", "Amend"], 0, id="nor before it is drained"
+        ),
+        pytest.param(
+            {**DRAINED, "InstanceTerminating": "True"},
+            (),
+            [pod()],
+            ["Amend", "Terminate"],
+            0,
+            id="nor while a machine that was terminated goes",
+        ),
     ],
 )
 def test_pods_are_read_before_the_machine_ends(
-    behind: bool, pods: list[Pod], kinds: list[str], reads: int
+    held: dict[str, str] | None, known: tuple[Pod, ...], there: list[Pod], kinds: list[str], reads: int
 ) -> None:
-    """While the informer of pods fails, a machine ends only if the API server knows no pod on it either."""
-    shell = Shell(node(meta=GOING))
-    shell.reader.objects = (*pods,)
-    asyncio.run(termination(shell, behind=behind).reconcile("node-1"))
+    """A machine ends only if the API server knows no pod on it either, because watches may be late."""
+    claims = [] if held is None else [complete(meta=GOING, **held)]
+    shell = Shell(*claims, node(meta=GOING), *known)
+    shell.reader.objects = (*there,)
+    asyncio.run(termination(shell).reconcile("node-1"))
 
     assert [each for each in shell.performer.kinds if each != "Announce"] == kinds
     assert shell.reader.reads == ["Pod spec.nodeName=node-1"] * reads

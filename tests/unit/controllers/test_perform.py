@@ -163,17 +163,6 @@ async def _scene() -> AsyncIterator[Scene]:
 
 
 @scene
-async def test_an_informer_that_fails_is_behind(found: Scene) -> None:
-    """A kind is behind from an error on until its informer watches again."""
-    informer = found.watches._informers["NodeClaim"]
-    assert not found.watches.is_behind(NodeClaim)
-    informer.problem = "the server does not answer"
-
-    assert found.watches.is_behind(NodeClaim)
-    assert not found.watches.is_behind(Node)
-
-
-@scene
 async def test_a_claim_that_was_created_is_known_at_once(found: Scene) -> None:
     """The server names it, and no decision waits for the watch; it is counted and told."""
     claim = await found.claim()

@@ -230,6 +230,41 @@ async def test_bookmarks_break_the_silence(informer: Informer[Node], toy: Toy) -
     assert asked(toy) == ["list", "watch 100"]
 
 
+@pytest.mark.parametrize(
+    ("first", "until", "watches"),
+    [
+        pytest.param(0.9, 9.9, 1, id="until its time is over"),
+        pytest.param(0.9, 10.1, 2, id="an event within a second prolongs nothing"),
+        pytest.param(1.1, 11.0, 1, id="a later one does"),
+        pytest.param(1.1, 11.2, 2, id="once"),
+    ],
+)
+async def test_a_watch_is_given_up_after_its_silence(  # noqa: PLR0917  fixtures and the case
+    client: Client, toy: Toy, chance: Random, first: float, until: float, watches: int
+) -> None:
+    """The idle timeout begins anew with an event, but for those that come within a second of the last one."""
+    informer: Informer[Node] = Informer(client, Node, chance=chance, silence=10.0)
+    async with running(informer):
+        await asyncio.sleep(first)
+        toy.put("nodes", "n1")
+        await asyncio.sleep(until - first)
+
+        assert len([each for each in asked(toy) if each != "list"]) == watches
+
+
+async def test_a_watch_with_many_events_is_kept(client: Client, toy: Toy, chance: Random) -> None:
+    """Events that come faster than once a second prolong the idle timeout as well."""
+    informer: Informer[Node] = Informer(client, Node, chance=chance, silence=10.0)
+    async with running(informer) as story:
+        await asyncio.sleep(0.1)
+        for _ in range(100):
+            toy.put("nodes", "n1")
+            await asyncio.sleep(0.4)
+
+    assert len(story.heard) == 100
+    assert asked(toy) == ["list", "watch 100"]
+
+
 async def test_events_told_twice_and_late_are_heard_once(informer: Informer[Node], toy: Toy) -> None:
     """Repeats and delays change nothing about the story."""
     toy.twice = True

@@ -233,6 +233,16 @@ def test_pods_that_would_be_late_leave_at_once() -> None:
     assert [p.name for p in drain(both, NOW, NOW + timedelta(minutes=5)).evicting] == ["b", "a"]
 
 
+def test_critical_pods_wait_for_those_that_would_be_late() -> None:
+    """A pod that is made to leave is waited for by the tiers after its own until it is gone."""
+    vital = pod("vital", spec={"priorityClassName": "system-cluster-critical"})
+    slow = {"terminationGracePeriodSeconds": 600}
+    by = NOW + timedelta(minutes=5)
+
+    assert [p.name for p in drain((vital, pod("slow", spec=slow)), NOW, by).evicting] == ["slow"]
+    assert drain((vital, pod("slow", meta=GONE, spec=slow)), NOW, by).evicting == ()
+
+
 def machine(**parts: Any) -> Machine:
     """Return a machine of some age."""
     return Machine(

@@ -220,19 +220,23 @@ def pod(
     leaving: bool = False,
     affinity: dict[str, Any] | None = None,
     spread: list[dict[str, Any]] | None = None,
+    keep_for: str = "",
+    **spec: Any,
 ) -> Pod:
-    """Let there be a pod of the workload called app, ready if it runs."""
-    notes = {"karpenter.sh/do-not-disrupt": "true"} if kept else {}
+    """Let there be a pod of the workload called app, ready if it runs; it has just started."""
+    notes = {"karpenter.sh/do-not-disrupt": keep_for or "true"} if kept or keep_for else {}
+    started = cluster.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = [{"type": "Ready", "status": "True"}] if phase == "Running" else []
     made = manifest_pod(
         name,
         node=on,
         cpu="2",
         meta={**_meta(name, labels={"app": "app"}, leaving=leaving), "annotations": notes},
-        status={"phase": phase, "conditions": ready},
+        status={"phase": phase, "conditions": ready, **({"startTime": started} if on else {})},
         nodeSelector=selector or {},
         affinity=affinity,
         topologySpreadConstraints=spread or [],
+        **spec,
     )
     cluster.mirror.pods[f"default/{name}"] = made
     return made

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 KEPT: dict[str, Any] = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
 FINALIZER: dict[str, Any] = {"finalizers": ["karpenter.sh/termination"]}
+OWNER: dict[str, Any] = {
+    "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "a", "uid": "a"}]
+}
+STARTUP = ("example.com/starting",)
 
 
 def a_node(cluster: SimulatedCluster, judge: Invariant, *states: str, **more: Any) -> None:
@@ -167,9 +171,10 @@ def test_a_node_is_complete_before_it_is_initialized(taints: tuple[str, ...], wr
 @pytest.mark.parametrize(
     ("after", "wrong"),
     [
-        pytest.param({"taints": ("example.com/starting",), **FINALIZER}, 0, id="everything is there"),
-        pytest.param(FINALIZER, 1, id="without its startup taint"),
-        pytest.param({"taints": ("example.com/starting",)}, 1, id="without its finalizer"),
+        pytest.param({"taints": STARTUP, **FINALIZER, **OWNER}, 0, id="everything is there"),
+        pytest.param({**FINALIZER, **OWNER}, 1, id="without its startup taint"),
+        pytest.param({"taints": STARTUP, **OWNER}, 1, id="without its finalizer"),
+        pytest.param({"taints": STARTUP, **FINALIZER}, 1, id="without its owner"),
     ],
 )
 def test_a_node_is_opened_with_what_its_claim_gives_it(after: dict[str, Any], wrong: int) -> None:

@@ -96,6 +96,12 @@ class Deploy(Action, frozen=True):
     keep: bool = False
     """Whether its pods say that they must not be disrupted."""
 
+    keep_for: str = ""
+    """For how long after their start its pods say so, such as 45s."""
+
+    critical: bool = False
+    """Whether its pods are of a critical priority, so that a drain leaves them for last."""
+
     min_available: int | None = None
     """What its disruption budget asks for; None for no budget."""
 
@@ -111,6 +117,8 @@ class Deploy(Action, frozen=True):
             f"spread over {self.spread.rpartition('/')[2]}s" if self.spread else "",
             "no two on a node" if self.apart else "",
             "do-not-disrupt" if self.keep else "",
+            f"do-not-disrupt for {self.keep_for}" if self.keep_for else "",
+            "critical" if self.critical else "",
             f"minAvailable {self.min_available}" if self.min_available is not None else "",
         ]
         return f"create deployment {self.name}: {self.replicas} x {', '.join(each for each in facts if each)}"

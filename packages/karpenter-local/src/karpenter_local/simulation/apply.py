@@ -38,6 +38,7 @@ from karpenter_local.simulation.actions import (
     Scale,
 )
 from karpenter_local.simulation.cluster import VOLUMES
+from karpenter_local.simulation.invariants.draining import CRITICAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -255,7 +256,7 @@ def deployment_body(action: Deploy) -> Plain:
     if action.zone:
         spec["nodeSelector"] = {"topology.kubernetes.io/zone": action.zone}
     if action.pool:
-        spec["nodeSelector"] = {"pool": action.pool}
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), "pool": action.pool}
         spec["tolerations"] = [{"key": "pool", "operator": "Exists"}]
     if action.spread:
         spec["topologySpreadConstraints"] = [
@@ -270,8 +271,10 @@ def deployment_body(action: Deploy) -> Plain:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     metadata: Plain = {"labels": labels}
-    if action.keep:
-        metadata["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    if action.keep or action.keep_for:
+        metadata["annotations"] = {DO_NOT_DISRUPT: action.keep_for or "true"}
+    if action.critical:
+        spec["priorityClassName"] = CRITICAL
     template = {"metadata": metadata, "spec": spec}
     return {
         "metadata": {"name": action.name},

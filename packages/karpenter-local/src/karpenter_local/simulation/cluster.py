@@ -236,9 +236,13 @@ class SimulatedCluster:
 
     def goes_anyway(self, claim: NodeClaim) -> bool:
         """Whether a claim may be deleted for another reason than that a command disrupts it."""
+        return claim.status.provider_id in self.broken or self.goes_unrepaired(claim)
+
+    def goes_unrepaired(self, claim: NodeClaim) -> bool:
+        """Whether a claim may be deleted though no command disrupts it and nothing repairs its node."""
         provider_id = claim.status.provider_id
         machines = {each.provider_id for each in self.cloud.machines() if not each.deleting}
-        if provider_id not in machines or provider_id in self.taken or provider_id in self.broken:
+        if provider_id not in machines or provider_id in self.taken:
             return True
         node = self.node_of(claim)
         if node is None or node.metadata.deletion_timestamp is not None:

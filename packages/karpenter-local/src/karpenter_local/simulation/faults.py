@@ -175,10 +175,13 @@ class BreakNode(InjectedFault, frozen=True):
     """A node breaks: it says so, and never works again."""
 
     pick: float
+    pool: str = ""
+    """The NodePool whose node it is; empty for any."""
 
     def __str__(self) -> str:
         """Return the fault as a line."""
-        return f"node number {self.pick:.2f} breaks for good"
+        whose = f" of pool {self.pool}" if self.pool else ""
+        return f"node number {self.pick:.2f}{whose} breaks for good"
 
 
 class Drift(InjectedFault, frozen=True):

@@ -21,6 +21,7 @@ from karpenter_local.simulation.faults import (
     SilenceNode,
     WrongTime,
 )
+from karpenter_local.simulation.invariants.invariant import pool_name
 from karpenter_local.simulation.network import CallFaults
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class FaultInjector:
                 return
             case SilenceNode(pick=pick, seconds=seconds):
                 self._silence(pick, seconds)
-            case BreakNode(pick=pick):
-                self._break(pick)
+            case BreakNode(pick=pick, pool=pool):
+                self._break(pick, pool)
             case CutWatches(forgotten=forgotten):
                 if forgotten:
                     simulated.sandbox.cluster.server.store.compact()
@@ -124,9 +125,10 @@ class FaultInjector:
             self._silent[name] = None
             self._later(seconds, lambda: self._revive(name))
 
-    def _break(self, pick: float) -> None:
+    def _break(self, pick: float, pool: str) -> None:
         kubelets, nodes = self._simulated.sandbox.cluster.hollow_nodes, self._simulated.mirror.nodes
-        names = [name for name in self._living() if name in nodes]
+        there = [name for name in self._living() if name in nodes]
+        names = [name for name in there if pool in {"", pool_name(nodes[name])}]
         if names:
             name = names[int(pick * len(names))]
             kubelets.make(name, "unready")

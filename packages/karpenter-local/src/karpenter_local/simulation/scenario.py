@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from karpenter_local.simulation.actions import Action, AddPool
+from karpenter_local.simulation.actions import Action, AddDaemon, AddPool
 from karpenter_local.simulation.aws.faults import draw_aws_faults, move_to_aws
-from karpenter_local.simulation.coincidences import COINCIDENCES, SOON
+from karpenter_local.simulation.coincidences import draw_coincidences
 from karpenter_local.simulation.fault_schedule import draw_faults
 from karpenter_local.simulation.faults import InjectedFault
 from karpenter_local.simulation.workload import GatedSteps, draw_actions, draw_gated
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 Step: TypeAlias = Action | InjectedFault
 Provider: TypeAlias = Literal["kwok", "aws"]
 _GATES: Final = "feature-gates"
+_TOGETHER: Final = 5
+"""Coincidences of a short run."""
+
+_BARE: Final = 0.5
+"""The share of short runs in which nothing else happens."""
+
 _ELECTING: Final = 0.25
 """The share of runs with two operators of which one leads."""
 
@@ -84,28 +90,32 @@ def generate(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         settings=_settings(_random(seed, "settings")) | _enable(behind.gates),
     )
-    return _coincide(made, _random(seed, "coincidences")) if severity == "dense" else made
+    return _coincide(made, _random(seed, "bare")) if severity == "dense" else made
 
 
 def _coincide(scenario: Scenario, chance: Random) -> Scenario:
-    """Return a scenario with two of the coincidences that chance alone brings too seldom."""
-    found = [draw(chance, scenario.seconds) for draw in chance.sample(COINCIDENCES, 2)]
-    steps = [*scenario.steps, *(step for each in found for step in each.steps)]
-    if any(each.expires for each in found):
-        steps = [
-            msgspec.structs.replace(step, expire_after=SOON)
-            if isinstance(step, AddPool) and step.replicas is None
-            else step
-            for step in steps
-        ]
-    static = any(isinstance(step, AddPool) and step.replicas is not None for step in scenario.steps)
-    gates = tuple(gate for each in found for gate in each.gates)
-    if gates and static:  # it has a static pool already, which may keep its size
-        return scenario
+    """
+    Return a scenario with some of the coincidences that chance alone brings too seldom.
+
+    In some scenarios nothing else happens: what they bring about is then not disturbed.
+    """
+    steps: list[Step] = list(scenario.steps)
+    if chance.random() < _BARE:
+        steps = [step for step in steps if isinstance(step, AddPool | AddDaemon)]
+    found = draw_coincidences(scenario.seed, _TOGETHER, scenario.seconds)
+    # A scenario has one static pool, and one broken node, at most.
+    used, kept = set(_gates_of(scenario.settings)), []
+    for each in found:
+        if used.isdisjoint(each.gates):
+            kept.append(each)
+            used |= set(each.gates)
+    steps += [step for each in kept for step in each.steps]
+    if scenario.provider == "aws":
+        steps = [move_to_aws(step) for step in steps]
     return msgspec.structs.replace(
         scenario,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
-        settings=scenario.settings_with(_enable(gates)),
+        settings=scenario.settings_with(_enable(tuple(gate for each in kept for gate in each.gates))),
     )
 
 
@@ -121,6 +131,11 @@ def _settings(chance: Random) -> dict[str, str]:
 def _enable(gates: tuple[str, ...]) -> dict[str, str]:
     """Return the setting that enables feature gates; nothing where none is."""
     return {_GATES: ",".join(f"{name}=true" for name in gates)} if gates else {}
+
+
+def _gates_of(settings: Mapping[str, str]) -> list[str]:
+    """Return the feature gates that some settings enable."""
+    return [each.partition("=")[0] for each in settings.get(_GATES, "").split(",") if each]
 
 
 def _random(seed: int, about: str) -> Random:

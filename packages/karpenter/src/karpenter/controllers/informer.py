@@ -103,10 +103,6 @@ class Watches:
         """Whether every kind was listed once."""
         return all(informer.synced for informer in self._informers.values())
 
-    def is_behind(self, kind: type[Resource]) -> bool:
-        """Return whether the informer of a kind fails, so that the cluster state may lack objects."""
-        return bool(self._informers[kind.kind].problem)
-
     def observe(self, kind: Kind[Any], item: Any) -> None:
         """Apply the server's reply to a write of ours, without waiting for its watch event."""
         # The watch event of a write may come seconds later, and a decision in between would not see the

@@ -27,7 +27,12 @@ from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
 from karpenter.core.effects import Terminate
 from karpenter.core.lifecycle import consistency
-from karpenter.core.lifecycle.conditions import INITIALIZED, REGISTERED, has_finalizer
+from karpenter.core.lifecycle.conditions import (
+    INITIALIZED,
+    INSTANCE_TERMINATING,
+    REGISTERED,
+    has_finalizer,
+)
 from karpenter.core.lifecycle.disruption_conditions import (
     disruption_conditions,
     disruption_inputs,
@@ -60,7 +65,7 @@ from karpenter.kube.rest import Selection, named
 from karpenter.telemetry.metrics import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from karpenter.api.meta import Resource
@@ -450,16 +455,12 @@ class NodeTermination:
         cloud: CloudProvider,
         reader: APIReader,
         clock: Clock,
-        *,
-        is_behind: Callable[[], bool],
     ) -> None:
-        """`is_behind` says whether the cluster state may lack pods, because their informer fails."""
         self._store = store
         self._performer = performer
         self._cloud = cloud
         self._reader = reader
         self._clock = clock
-        self._is_behind = is_behind
 
     def wakes(self, event: StateEvent, before: Resource | NodeClass | None) -> Iterable[str]:
         """Return the terminating Nodes to reconcile after an event."""
@@ -479,7 +480,7 @@ class NodeTermination:
             return None
         gone = await self._is_machine_gone(node)
         due = self._terminate(node, self._store.pods_on(node.name), gone=gone)
-        if self._is_behind() and any(isinstance(each, Terminate) for each in due.effects):
+        if any(isinstance(each, Terminate) for each in due.effects) and not self._is_ending(node):
             due = self._terminate(node, await self._read_pods(node), gone=gone)
         await self._performer.perform(due.effects)
         return due.again
@@ -496,8 +497,19 @@ class NodeTermination:
         return terminate_node(terminating, self._clock.now())
 
     async def _read_pods(self, node: Node) -> tuple[Pod, ...]:
-        """Return the pods of a Node that the API server has; it has an index for that."""
+        """
+        Return the pods of a Node that the API server has: one that the cluster state lacks would be lost.
+
+        The API server has an index for that.
+        """
         return (await self._reader.list(Pod, Selection(fields=f"spec.nodeName={node.name}"))).items
+
+    def _is_ending(self, node: Node) -> bool:
+        """Whether the machine of a Node was terminated already, and its end is waited for."""
+        return any(
+            is_status_condition_true(claim.status.conditions, INSTANCE_TERMINATING)
+            for claim in self._store.claims_of(node.spec.provider_id)
+        )
 
     async def _is_machine_gone(self, node: Node) -> bool:
         if is_ready(node):

@@ -12,7 +12,6 @@ are found through the API server's discovery.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -22,7 +21,6 @@ import msgspec
 from karpenter import __version__
 from karpenter.api.kinds import ALL_KINDS
 from karpenter.api.labels import ALL_LABEL_RULES, well_known_to
-from karpenter.api.pod import Pod
 from karpenter.base.batcher import BatchWindow
 from karpenter.base.clock import Clock
 from karpenter.base.queue import Backoff, Supervisor, WorkQueue
@@ -411,9 +409,9 @@ class Operator:
         )
         steering = Steering(store, performer, clock, on=parts.settings.steer_scale_down)
         self._singletons += [self.disruption_queue, self.disruption, steering]
-        self._make_object_controllers(self.watches)
+        self._make_object_controllers()
 
-    def _make_object_controllers(self, watches: Watches) -> None:
+    def _make_object_controllers(self) -> None:
         """Create the controllers of NodeClaims, Nodes, pods and NodePools."""
         parts, store, performer, clock = self.parts, self.store, self.performer, self.parts.clock
         cores, reader = parts.settings.cpu_requests, self._client
@@ -426,9 +424,7 @@ class Operator:
             claims.wakes,
             claims.kinds,
         )
-        nodes = NodeTermination(
-            store, performer, self.cloud, reader, clock, is_behind=partial(watches.is_behind, Pod)
-        )
+        nodes = NodeTermination(store, performer, self.cloud, reader, clock)
         self._register(
             Controller(nodes, workers=TERMINATION.at(cores), backoff=_POD_RETRIES), nodes.wakes, nodes.kinds
         )

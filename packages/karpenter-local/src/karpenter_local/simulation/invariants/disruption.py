@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.labels import INSTANCE_TYPE
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.base.duration import parse_duration
-from karpenter_local.simulation.invariants.draining import is_drained
-from karpenter_local.simulation.invariants.history import covers, is_blocking
+from karpenter_local.sandbox.operators import REPLICA
+from karpenter_local.simulation.invariants.draining import is_drained, is_kept_for_now
+from karpenter_local.simulation.invariants.history import REACTION, covers, is_blocking
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
     begins_to_leave,
     is_initialized,
     is_leaving,
     is_over,
-    is_ready,
     is_true,
+    nomination,
     owner_of,
     pool_name,
     reason_of,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from karpenter.api.node import Node
     from karpenter.api.nodepool import Budget, NodePool
     from karpenter.api.pod import Pod
+    from karpenter.kube.rest import Request, Response
+    from karpenter_local.simulation.cluster import SimulatedCluster
+    from karpenter_local.simulation.invariants.invariant import ViolationLog
     from karpenter_local.simulation.mirror import ObjectWrite
 
 _CONSOLIDATION: Final = frozenset({"Empty", "Underutilized"})
@@ -48,6 +52,12 @@ _OVERDUE: Final = 120.0
 
 _NOTICED: Final = 60.0
 """Seconds after which a machine that its cloud will take must leave."""
+
+_TOLD: Final = 8.0
+"""Seconds for which a node that a pod was told to go to is kept for it, at least."""
+
+_BROKEN: Final = 590.0
+"""Seconds for which a node may be not ready before it is repaired, a little less than ten minutes."""
 
 _PATIENCE: Final = 290.0
 """Seconds that a claim has to launch, a little less than five minutes."""
@@ -134,6 +144,19 @@ class ValidityInvariant(Invariant):
 
     name = "validity"
 
+    def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
+        super().__init__(simulated, violations)
+        self._nominated: dict[str, dict[str, tuple[float, str]]] = {}
+        """When pods were told to go to the node of a claim, by claim and pod, and by which replica."""
+
+    def on_call(self, request: Request, response: Response) -> None:
+        """Note which pods were told to go to which nodes."""
+        found = nomination(request, response)
+        node = self.mirror.nodes.get(found.node) if found is not None else None
+        claim = self.mirror.claim_of(node.spec.provider_id) if node is not None else None
+        if found is not None and claim is not None:
+            self._nominated.setdefault(claim.name, {}).setdefault(found.pod, (self.now, REPLICA.get()))
+
     def on_write(self, write: ObjectWrite) -> None:
         """Look at machines that begin to be disrupted, and at those that go."""
         if not write.by:
@@ -157,6 +180,7 @@ class ValidityInvariant(Invariant):
         yield from self._at_end(claim, reason, by)
         if not _is_forceful(claim, reason):
             yield from self._held_by_budgets(node, by)
+        yield from (f"pod {pod} was told to go there" for pod in self._expected(claim, by))
         if reason in _CONSOLIDATION:
             yield from self._too_early(claim, pool, node, by)
             if pool.spec.replicas is not None:
@@ -176,10 +200,21 @@ class ValidityInvariant(Invariant):
             yield f"node {node.name} must not be disrupted"
         for pod in self._pods(node, by):
             kept = known(by, "pods", self.history.since("pod kept", pod.key))
+            kept = kept or is_kept_for_now(self.simulated, pod)
             if kept and not _is_forceful(claim, reason):
                 yield f"pod {pod.key} must not be disrupted"
             if reason == "Empty":
                 yield f"pod {pod.key} runs on it"
+
+    def _expected(self, claim: NodeClaim, by: str) -> Iterator[str]:
+        """Yield the pods that still wait and were told a moment ago to go to a node, by the same replica."""
+        seams = self.simulated.seams_of(by)
+        for key, (at, teller) in self._nominated.get(claim.name, {}).items():
+            pod, ago = self.mirror.pods.get(key), self.now - at
+            if seams is None or seams.transport.is_troubled or self.simulated.is_time_wrong or teller != by:
+                continue
+            if pod is not None and not pod.spec.node_name and not is_leaving(pod) and REACTION < ago < _TOLD:
+                yield key
 
     def _held_by_budgets(self, node: Node, by: str) -> Iterator[str]:
         for pod in self._pods(node, by):
@@ -243,7 +278,7 @@ class ExplainedInvariant(Invariant):
                 self.violated(f"claim {name} expired {over:.0f} s ago, and stays")
 
     def _is_explained(self, claim: NodeClaim, by: str) -> bool:
-        if reason_of(claim) or self.simulated.goes_anyway(claim) or self.simulated.is_contested:
+        if reason_of(claim) or self.simulated.goes_unrepaired(claim) or self.simulated.is_contested:
             return True
         pool = self.mirror.pools.get(pool_name(claim))
         if pool is None or pool.spec.replicas is not None:
@@ -253,9 +288,15 @@ class ExplainedInvariant(Invariant):
             born = claim.metadata.creation_timestamp
             age = (self.simulated.clock.now() - born).total_seconds() if born is not None else 0.0
             return not claim.status.provider_id or age > _PATIENCE or self.simulated.is_time_wrong
-        node = self.simulated.node_of(claim)
         transport = self.simulated.seams_of(by)
-        return node is None or not is_ready(node) or transport is None or transport.transport.is_troubled
+        return transport is None or transport.transport.is_troubled or self._may_be_repaired(claim)
+
+    def _may_be_repaired(self, claim: NodeClaim) -> bool:
+        """Whether the node of a claim has been broken for long, as far as clocks can tell."""
+        since = self.history.since("node not ready", claim.status.node_name)
+        ago = self.now - since.at if since is not None else 0.0
+        wrong = self.simulated.wrong_until
+        return ago >= _BROKEN or (wrong > 0.0 and self.now - wrong < _BROKEN)
 
 
 class InterruptionInvariant(Invariant):

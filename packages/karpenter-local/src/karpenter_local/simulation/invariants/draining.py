@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.api.labels import DISRUPTED, NO_SCHEDULE, TERMINATION_FINALIZER
+from karpenter.api.labels import DISRUPTED, DO_NOT_DISRUPT, NO_SCHEDULE, TERMINATION_FINALIZER
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.pod import Pod
@@ -42,6 +42,11 @@ _PODS: Final = "/pods/"
 _SLACK: Final = timedelta(seconds=2)
 _STUCK: Final = timedelta(minutes=1)
 _ATTACHMENTS: Final = "volumeattachments.storage.k8s.io"
+_IN_TIME: Final = 120.0
+"""Seconds after its grace period in which a machine is terminated."""
+
+CRITICAL: Final = "system-cluster-critical"
+"""The priority class of critical pods."""
 
 
 def is_drained(pod: Pod) -> bool:
@@ -54,6 +59,20 @@ def is_healthy(pod: Pod) -> bool:
     """Say whether a pod counts for its disruption budget."""
     ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
     return ready and not is_leaving(pod)
+
+
+def is_critical(pod: Pod) -> bool:
+    """Say whether a pod is one that a drain leaves for last."""
+    return pod.spec.priority_class_name == CRITICAL
+
+
+def is_kept_for_now(simulated: SimulatedCluster, pod: Pod) -> bool:
+    """Say whether a pod must not be disrupted for a time after its start, which is not over yet."""
+    value = pod.metadata.annotations.get(DO_NOT_DISRUPT, "true")
+    if value == "true" or simulated.is_time_wrong:
+        return False
+    start, lasts = pod.status.start_time, parse_duration(value)
+    return start is None or simulated.clock.now() < start + lasts - _SLACK
 
 
 def termination_time(claim: NodeClaim) -> datetime | None:
@@ -83,10 +102,22 @@ class DrainInvariant(Invariant):
             ends = pod.metadata.deletion_timestamp
             stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
             bound = self.history.since("bound", pod.key)
-            if is_drained(pod) and not stuck and self.history.is_known(call.by, "pods", bound):
+            if is_drained(pod) and not stuck and self.history.is_readable(call.by, bound):
                 self.violated(f"machine {call.subject} ends while pod {pod.key} is on it")
         for volume in self._attached(node.name):
             self.violated(f"machine {call.subject} ends while volume {volume} is attached to it")
+
+    def on_tick(self) -> None:
+        """Look for machines whose grace period was over a while ago."""
+        going = {each.provider_id for each in self.simulated.cloud.machines() if each.deleting}
+        there = {each.provider_id for each in self.simulated.cloud.machines()} - going
+        for name, claim in self.mirror.claims.items():
+            due = termination_time(claim)
+            if due is None or claim.status.provider_id not in there:
+                continue
+            late = min((self.simulated.clock.now() - due).total_seconds(), self.simulated.calm_for)
+            if late > _IN_TIME:
+                self.violated(f"the grace period of claim {name} is over for {late:.0f} s, and it drains")
 
     def _is_overdue(self, claim: NodeClaim) -> bool:
         due = termination_time(claim)
@@ -158,7 +189,10 @@ class ProtectionInvariant(Invariant):
         pod = self._last.get(f"{namespace}/{rest.removesuffix('/eviction')}")
         if pod is None or self._is_forced(pod):
             return
-        if self.history.is_readable(REPLICA.get(), self.history.since("pod kept", pod.key)):
+        by = REPLICA.get()
+        bound = self.history.since("bound", pod.key)
+        for_now = is_kept_for_now(self.simulated, pod) and self.history.is_readable(by, bound)
+        if for_now or self.history.is_readable(by, self.history.since("pod kept", pod.key)):
             self.violated(f"pod {pod.key} must not be disrupted, and was")
         if not evicted:
             self.violated(f"pod {pod.key} was deleted instead of evicted")
@@ -167,6 +201,18 @@ class ProtectionInvariant(Invariant):
         node = self.mirror.nodes.get(pod.spec.node_name)
         if node is not None and not any(taint.key == DISRUPTED for taint in node.spec.taints):
             self.violated(f"pod {pod.key} was evicted from node {node.name}, which is not closed to pods")
+        if node is not None and is_critical(pod):
+            self._check_order(pod, by)
+
+    def _check_order(self, pod: Pod, by: str) -> None:
+        """Critical pods go last; a pod that is stuck in its termination holds nothing up."""
+        now = self.simulated.clock.now()
+        for other in self.mirror.pods_on(pod.spec.node_name):
+            ends = other.metadata.deletion_timestamp
+            stuck = ends is not None and (self.simulated.is_time_wrong or now > ends + _STUCK - _SLACK)
+            known = self.history.is_known(by, "pods", self.history.since("bound", other.key))
+            if known and is_drained(other) and not is_critical(other) and not stuck:
+                self.violated(f"critical pod {pod.key} was evicted before pod {other.key}, which is not")
 
     def _check_budgets(self, pod: Pod) -> None:
         for budget in self.mirror.budgets.values():

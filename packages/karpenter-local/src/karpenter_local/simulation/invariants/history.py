@@ -39,6 +39,16 @@ REACTION: Final = 1.5
 """Seconds that a replica has to take something into account."""
 
 
+_STARTING: Final = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "karpenter.sh/unregistered",
+    }
+)
+"""Taints that nodes have until they are up."""
+
+
 class Since(NamedTuple):
     """When something began to hold, and at which revision of the API server."""
 
@@ -64,6 +74,9 @@ class ClusterHistory:
         self.templates: dict[str, NodeClaimTemplate] = {}
         """The newest template that a claim is of, by claim: one decided before a change may come after it."""
 
+        self.starting: set[str] = set()
+        """The nodes that have had a taint of nodes that start ever since they were created."""
+
     def on_write(self, write: ObjectWrite) -> None:
         """Keep what follows from a write."""
         item = write.object
@@ -76,6 +89,7 @@ class ClusterHistory:
                 broken = write.after is not None and not is_ready(item)
                 self._keep(("node not ready", item.name), write, holds=broken)
                 self._keep(("node ready", item.name), write, holds=not broken)
+                self._note_start(write, item)
             case PodDisruptionBudget():
                 blocks = write.after is not None and item.status.disruptions_allowed <= 0
                 self._keep(("budget blocks", item.key), write, holds=blocks)
@@ -110,6 +124,13 @@ class ClusterHistory:
         """Say whether a replica was told of a moment when it came, and not only of what came of it."""
         seams, now = self._simulated.seams_of(by), self._simulated.clock.monotonic()
         return seams is not None and seams.transport.began.get(plural, now) < since.at
+
+    def _note_start(self, write: ObjectWrite, node: Node) -> None:
+        starts = any(taint.key in _STARTING for taint in node.spec.taints)
+        if write.before is None and starts:
+            self.starting.add(node.name)
+        elif write.after is None or not starts:
+            self.starting.discard(node.name)
 
     def _pod(self, write: ObjectWrite, pod: Pod) -> None:
         if write.after is None:

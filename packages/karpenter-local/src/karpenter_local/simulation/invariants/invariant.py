@@ -8,8 +8,9 @@ believes.
 from __future__ import annotations
 
 import asyncio
+import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.mirror import ObjectWrite
 
+_PLACE: Final = re.compile(r"(nodeclaim|node)/([a-z0-9]+(?:[.-]+[a-z0-9]+)*)")
 _SUFFIXES: Final[dict[str, Fraction]] = {
     "m": Fraction(1, 1000),
     "k": Fraction(10**3),
@@ -117,6 +119,25 @@ class Invariant:
     def unsettled(self) -> Iterable[str]:
         """Return what does not hold yet, and must hold once the cluster has settled."""
         return ()
+
+
+class NominationEvent(NamedTuple):
+    """What an Event says: a pod should go to the machine of a claim, or to a node."""
+
+    pod: str
+    claim: str
+    node: str
+
+
+def nomination(request: Request, response: Response) -> NominationEvent | None:
+    """Return the nomination that a write of an operator tells of; None if it tells of none."""
+    if not request.path.endswith("/events") or not response.ok or b'"Nominated"' not in request.body:
+        return None
+    event = msgspec.json.decode(request.body)
+    about = event.get("involvedObject") or event.get("regarding") or {}
+    places = dict(_PLACE.findall(event.get("message") or event.get("note") or ""))
+    key = f"{about.get('namespace', '')}/{about.get('name', '')}"
+    return NominationEvent(key, places.get("nodeclaim", ""), places.get("node", "")) if places else None
 
 
 def reason_of(claim: NodeClaim) -> str:

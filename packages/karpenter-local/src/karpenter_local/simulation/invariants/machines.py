@@ -20,10 +20,12 @@ from karpenter.api.labels import (
 )
 from karpenter.api.node import Node
 from karpenter.api.nodeclaim import NodeClaim
-from karpenter_local.simulation.invariants.history import covers
+from karpenter.api.nodepool import NodePool
+from karpenter_local.simulation.invariants.history import Since, covers
 from karpenter_local.simulation.invariants.invariant import (
     Invariant,
     amount,
+    begins_to_leave,
     cores,
     cores_of_pod,
     cores_of_pool,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karpenter.api.meta import Resource
-    from karpenter.api.nodepool import NodeClaimTemplate, NodePool
+    from karpenter.api.nodepool import NodeClaimTemplate
     from karpenter.api.pod import Pod
     from karpenter_local.simulation.cluster import SimulatedCluster
     from karpenter_local.simulation.invariants.invariant import ViolationLog
@@ -212,7 +214,7 @@ class LimitInvariant(Invariant):
 
 
 class StaticPoolInvariant(Invariant):
-    """A static pool has as many machines as it says, and never more than its limit."""
+    """A static pool has as many machines as it says, never above its limit, and loses none that it needs."""
 
     name = "static pools"
 
@@ -221,8 +223,13 @@ class StaticPoolInvariant(Invariant):
         self._excused: set[str] = set()
         """Pools that grew while two operators led: what is above a limit since then stays."""
 
+        self._changed: dict[tuple[str, str], tuple[Since, str]] = {}
+        """When a pool last had to grow, or lost a claim, and by which replica."""
+
     def on_write(self, write: ObjectWrite) -> None:
-        """Count whenever a claim comes."""
+        """Count whenever a claim comes, or the operator deletes one."""
+        self._check_loss(write)
+        self._note_change(write)
         claim = write.after
         if write.before is not None or not isinstance(claim, NodeClaim):
             return
@@ -235,6 +242,35 @@ class StaticPoolInvariant(Invariant):
             count = len(self._claims(pool.name))
             if count > limit:
                 self.violated(f"pool {pool.name} has {count} machines and may have {limit}")
+
+    def _note_change(self, write: ObjectWrite) -> None:
+        before, item = write.before, write.object
+        moment = Since(self.now, write.revision), write.by
+        if isinstance(before, NodePool) and isinstance(item, NodePool):
+            if (item.spec.replicas or 0) > (before.spec.replicas or 0):
+                self._changed["nodepools", item.name] = moment
+        elif isinstance(item, NodeClaim) and begins_to_leave(write):
+            self._changed["nodeclaims", pool_name(item)] = moment
+
+    def _check_loss(self, write: ObjectWrite) -> None:
+        """Look whether a machine that the operator deletes was one too many, for all that it knew."""
+        claim = write.before
+        if not write.by or not isinstance(claim, NodeClaim) or not begins_to_leave(write):
+            return
+        pool = self.mirror.pools.get(pool_name(claim))
+        if pool is None or pool.spec.replicas is None or reason_of(claim) or not is_true(claim, "Registered"):
+            return
+        if self.simulated.goes_anyway(claim) or self.simulated.is_contested:
+            return
+        for plural in ("nodepools", "nodeclaims"):
+            since, by = self._changed.get((plural, pool.name), (Since(0.0, 0), ""))
+            if by != write.by and not self.history.is_known(write.by, plural, since):
+                return  # it may not know of it
+        left = sum(not is_leaving(each) and each.name != claim.name for each in self._claims(pool.name))
+        if left < pool.spec.replicas:
+            self.violated(
+                f"pool {pool.name} of {pool.spec.replicas} loses claim {claim.name}, and {left} are left"
+            )
 
     def unsettled(self) -> Iterable[str]:
         """Return the pools that have another size than they should; what leaves is asked about elsewhere."""
@@ -379,8 +415,9 @@ class LaunchedOnceInvariant(Invariant):
 
     An answer that was lost is found again by its tags, by the same operator or by the next one. Not judged
     are runs in which two operators led at once, instances that AWS ended before their launch was answered,
-    and instances that EC2 hid for longer than an operator waits for them, or that were launched soon after
-    such a one: then a second one is launched, and one of both is terminated.
+    instances that EC2 hid for longer than an operator waits for them, or that were launched soon after such a
+    one: then a second one is launched, and one of both is terminated. Nor is an instance judged whose claim
+    was given up while the operator's clock was wrong: to it the launch may have taken an hour.
     """
 
     name = "launched once"
@@ -388,11 +425,20 @@ class LaunchedOnceInvariant(Invariant):
     def __init__(self, simulated: SimulatedCluster, violations: ViolationLog) -> None:
         super().__init__(simulated, violations)
         self._named: set[str] = set()
+        self._given_up: set[str] = set()
+        """Machines whose claim was given up before its launch was answered, by a wrong clock."""
 
     def on_write(self, write: ObjectWrite) -> None:
-        """Note which machines became those of claims."""
+        """Note which machines became those of claims, and which never will."""
+        before = write.before
         if isinstance(write.after, NodeClaim) and write.after.status.provider_id:
             self._named.add(write.after.status.provider_id.rpartition("/")[2])
+        if isinstance(before, NodeClaim) and begins_to_leave(write) and self.simulated.is_time_wrong:
+            self._given_up |= {
+                each.provider_id.rpartition("/")[2]
+                for each in self.simulated.cloud.machines()
+                if each.claim_uid == before.metadata.uid
+            }
 
     def unsettled(self) -> Iterable[str]:
         """Return the machines that never had a NodeClaim."""
@@ -405,7 +451,8 @@ class LaunchedOnceInvariant(Invariant):
         ]
         for number, at in self.simulated.launched.items():
             again = any(at - _GIVEN_UP < launched <= at for launched in hidden)
-            if number not in self._named and number not in self.simulated.ended and not again:
+            excused = again or number in self.simulated.ended or number in self._given_up
+            if number not in self._named and not excused:
                 yield f"machine {number} was launched, and is that of no claim"
 
 
@@ -432,6 +479,8 @@ class InitializedInvariant(Invariant):
         for taint in claim.spec.startup_taints:
             if (taint.key, taint.effect) in there:
                 yield f"startup taint {taint.key} is still on its node"
+        if node.name in self.history.starting:
+            yield "a taint of nodes that start is still on its node"
         broken = self.history.since("node not ready", node.name)
         if self.history.is_known(by, "nodes", broken):
             yield "its node is not ready"
@@ -472,6 +521,8 @@ class RegistrationInvariant(Invariant):
                 self.violated(f"node {node.name} is opened to pods without the label {key}={value}")
         if TERMINATION_FINALIZER not in node.metadata.finalizers:
             self.violated(f"node {node.name} is opened to pods without its finalizer")
+        if all(each.uid != claim.metadata.uid for each in node.metadata.owner_references):
+            self.violated(f"node {node.name} is opened to pods, and its claim is not its owner")
 
 
 class TemplateInvariant(Invariant):

@@ -5,7 +5,6 @@ a status, writes are few, and only the leader's.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from karpenter_local.simulation.invariants.invariant import (
     is_over,
     is_ready,
     is_true,
+    nomination,
     owner_of,
     tolerates,
 )
@@ -48,7 +48,6 @@ PATIENCE: Final = 600.0
 LAUNCH_PATIENCE: Final = 1800.0
 """The same after launches that went wrong: a machine that never joins is given up after 15 minutes."""
 
-_PLACE: Final = re.compile(r"(nodeclaim|node)/([a-z0-9]+(?:[.-]+[a-z0-9]+)*)")
 _TOGETHER: Final = 30.0
 """Seconds for which a nomination is remembered."""
 
@@ -149,24 +148,19 @@ class PlacementInvariant(Invariant):
 
     def on_call(self, request: Request, response: Response) -> None:
         """Look at the Events that tell of nominations."""
-        if not request.path.endswith("/events") or not response.ok or b'"Nominated"' not in request.body:
+        found = nomination(request, response)
+        pod = self.mirror.pods.get(found.pod) if found is not None else None
+        if found is None or pod is None or pod.spec.node_name:
             return
-        event = msgspec.json.decode(request.body)
-        about = event.get("involvedObject") or event.get("regarding") or {}
-        key = f"{about.get('namespace', '')}/{about.get('name', '')}"
-        pod, place = self.mirror.pods.get(key), _PLACE.search(event.get("message") or event.get("note") or "")
-        if pod is None or place is None or pod.spec.node_name:
-            return
-        node = self.mirror.nodes.get(place[2]) if place[1] == "node" else None
-        claim = (
-            self.mirror.claims.get(place[2])
-            if place[1] == "nodeclaim"
-            else self.mirror.claim_of(node.spec.provider_id if node is not None else "")
-        )
+        node = self.mirror.nodes.get(found.node)
+        claim = self.mirror.claims.get(found.claim)
+        if claim is None and node is not None:
+            claim = self.mirror.claim_of(node.spec.provider_id)
         if claim is None:
             return
+        key, place = found.pod, f"nodeclaim/{found.claim}" if found.claim else f"node/{found.node}"
         for problem in self._problems(pod, claim, node, REPLICA.get()):
-            self.violated(f"pod {key} is nominated for {place[0]}, and {problem}")
+            self.violated(f"pod {key} is nominated for {place}, and {problem}")
         self._nominated.setdefault(key, {})[claim.name] = (self.now, REPLICA.get())
 
     def _problems(self, pod: Pod, claim: NodeClaim, node: Node | None, by: str) -> Iterator[str]:

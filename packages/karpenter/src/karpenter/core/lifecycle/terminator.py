@@ -116,9 +116,14 @@ def drain(pods: Iterable[Pod], now: datetime, by: datetime | None = None) -> Dra
     """Return which pods of a node are waited for and which to evict now; `by` is its termination time."""
     waiting = tuple(pod for pod in pods if is_waiting_eviction(pod, now))
     overdue = tuple(pod for pod in waiting if by is not None and is_overdue(pod, by, now))
-    rest = [pod for pod in waiting if pod not in overdue]
-    first = min(map(_drain_group, rest), default=None)
-    next_group = tuple(pod for pod in rest if _drain_group(pod) == first and not is_terminating(pod))
+    # A pod that is deleted because its time is short is still waited for by the groups after its own:
+    # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/node/termination/terminator/terminator.go
+    first = min(map(_drain_group, waiting), default=None)
+    next_group = tuple(
+        pod
+        for pod in waiting
+        if _drain_group(pod) == first and pod not in overdue and not is_terminating(pod)
+    )
     return Drain(waiting=waiting, evicting=(*overdue, *next_group))
 
 
