@@ -400,7 +400,7 @@ APART = PatternProblem(
 def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not found out whether pods fit, the bound is that of the machines."""
     monkeypatch.setattr(machines, "on_machines", lambda *_: (None, 0))
-    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 0))
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
 
     least, cost = searched(APART, 9.0)
 
@@ -411,7 +411,7 @@ def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatc
 def test_machines_on_which_pods_do_not_fit_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """When pods fit none of the machines that are cheaper, the plan at hand is the cheapest."""
     monkeypatch.setattr(machines, "on_machines", lambda *_: (Solution(float("inf"), ()), 0))
-    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 0))
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
 
     least, cost = searched(APART, 2.7)
 

@@ -182,7 +182,7 @@ def test_what_rows_require_together_is_true(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_integer_program_finds_plans_as_well(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no random order places the pods, an integer program does, and the plan is the cheapest."""
-    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 0))
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
     given = drawn(seed)
     cheapest = assigned(given)
     most = cheapest * 1.4 if np.isfinite(cheapest) else 9.0
@@ -295,6 +295,50 @@ def test_open_machines_on_which_large_pods_do_not_fit(monkeypatch: pytest.Monkey
     looked._decide_open(looked.work + 10**6)
 
     assert looked._open == {}
+
+
+def test_open_machines_that_cost_more_than_the_plan_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not cheaper than the best plan is not asked about."""
+    looked = MachineSearch(ODD, np.ones(3), 2.9)
+    looked._open = {((0,),) * 3: 1}
+    monkeypatch.setattr(machines, "large_on_machines", None)
+
+    looked._decide_open(looked.work + 10**6)
+
+    assert looked._open == {((0,),) * 3: 1}
+
+
+def test_a_long_program_finds_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where exchanges find nothing, open machines on which the pods fit become the plan."""
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+    looked._open = {((1,),): 1}
+
+    looked._decide_open(looked.work + 10**6)
+
+    assert looked._open == {}
+    assert looked.best == pytest.approx(2.9)
+
+
+def test_pods_that_are_too_many_to_be_exchanged_are_placed_in_random_orders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the machines that large pods were put on, in the zones that were chosen for them."""
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 0))
+    looked = MachineSearch(ZONAL, np.ones(3), 9.0)
+
+    assert not looked._exchanged([(0, 1), (0, 1)], 9)
+    assert looked.best == pytest.approx(2.0)
+
+
+def test_a_better_plan_that_is_not_found_soon_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines with room to spare on which pods may fit are decided by a short program."""
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+
+    looked._seek(50_000)
+
+    assert looked.best == pytest.approx(2.9)
 
 
 ZONAL = PatternProblem(

@@ -421,14 +421,14 @@ class MachineSearch:
         given, cap = self._given, self._patterns.cap
         shares, possible, work = large_on_machines(given, machines)
         self.work += work
-        found: Solution | None = None
-        if shares is not None:
-            found, work = exchanged(given, cap, shares, self._rng, rounds)
-            self.work += work
-        elif possible and all(len(alike) == 1 for alike in machines):
-            self.work += TRIALS * len(machines) * sum(given.count) // AT_ONCE
-            numbers = np.array([alike[0] for alike in machines])
-            found = packed_at_random(given, cap, numbers, self._rng)
+        found, tried = exchanged(given, cap, shares, self._rng, rounds) if shares is not None else (None, 0)
+        numbers = (
+            shares.machines if shares is not None else [number for alike in machines for number in alike]
+        )
+        if found is None and possible and not tried and len(numbers) == len(machines):
+            tried = TRIALS * len(machines) * sum(given.count) // AT_ONCE
+            found = packed_at_random(given, cap, np.array(numbers), self._rng)
+        self.work += tried
         if found is not None:
             self.best, self._solved = found.cost, found
         return possible and found is None
