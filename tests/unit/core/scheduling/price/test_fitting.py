@@ -293,6 +293,18 @@ def test_a_resource_that_no_machine_has() -> None:
     assert found.patterns == ()
 
 
+@pytest.mark.parametrize(("count", "fits"), [(1, False), (0, True)])
+def test_no_machine_holds_a_pod(count: int, *, fits: bool) -> None:
+    """Where no machine is large enough for any pod, only no pods fit."""
+    given = PatternProblem(count=(count,), want=((5,),), cap=(1,), bins=(Bin((4,), 1.0, (0,)),))
+
+    found, _ = on_machines(given, alone([0]), SOON)
+
+    assert found is not None
+    assert bool(found.patterns) is fits
+    assert large_on_machines(given, alone([0]))[1] is fits
+
+
 def test_two_pods_that_want_the_same_unit() -> None:
     """Where there is one unit of a resource, two pods that want it do not share a machine."""
     given = PatternProblem(count=(1, 1), want=((1,), (1,)), cap=(1, 1), bins=(Bin((1,), 1.0, (0, 1)),))

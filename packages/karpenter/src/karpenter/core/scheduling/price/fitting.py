@@ -219,6 +219,8 @@ class _Assignment:
     def solved(self, limit: int) -> tuple[bool | None, int]:
         """Return whether the pods fit, None if the program was ended before that, and the steps it took."""
         program, highspy = self._program, self._program.highspy
+        if not program.columns:  # of an empty program the library says nothing
+            return not any(self._given.count), PROGRAM
         solver = program.solver()
         for column in self._whole:
             solver.changeColIntegrality(column, highspy.HighsVarType.kInteger)
