@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from karpenter.core.scheduling.problem import Plan
 
 _ROUNDS: Final = 40
-_MORE: Final = 8
+_MORE: Final = 16
 _ORDERS: Final = 24
 _JOINING: Final = 150
-_LOSS: Final = 0.04
+_LOSS: Final = 0.1
 _SECONDS: Final = 30.0
 _REPACKED: Final = 60
 _TOGETHER: Final = 11

@@ -293,7 +293,7 @@ def _searched(machines: MachineSearch, limit: int) -> dict[str, Any]:
         "cost": None if solved is None else solved.cost,
         "patterns": None if solved is None else [[each.bin, *each.holds] for each in solved.patterns],
         "divided": None if solved is None else solved.divided,
-        "work": [machines.work, len(machines._rows), machines._unknown],
+        "work": [machines.work, len(machines._rows), len(machines._open)],
     }
 
 
@@ -394,7 +394,7 @@ class _RecordedSearch(MachineSearch):
     def run(self, limit: int) -> Any:
         least, solved = super().run(limit)
         cost = None if solved is None else solved.cost
-        self.kept.append([limit, least, cost, self.work, len(self._rows), self._unknown])
+        self.kept.append([limit, least, cost, self.work, len(self._rows), len(self._open)])
         return least, solved
 
 
@@ -409,7 +409,12 @@ def plan_facts(given: Problem, effort: int) -> Any:
     class Kept(_RecordedSearch):
         kept: list[Any] = []  # noqa: RUF012  of this run only
 
-    with Work() as work, patch.object(exact, "MachineSearch", Kept), patch.object(exact, "_WORK", effort):
+    with (
+        Work() as work,
+        patch.object(exact, "MachineSearch", Kept),
+        patch.object(exact, "_WORK", effort),
+        patch.object(exact, "_WORK_OF_MANY", effort),
+    ):
         scheduler, left = search(given)
         found = {
             "by price": hourly(scheduler),

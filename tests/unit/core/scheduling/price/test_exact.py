@@ -17,7 +17,8 @@ from karpenter.core.scheduling.pack.scheduler import Scheduler
 from karpenter.core.scheduling.price import exact, machines
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
 from karpenter.core.scheduling.price.divided import DomainSplit
-from karpenter.core.scheduling.price.machines import MachineSearch, Solution, on_machines
+from karpenter.core.scheduling.price.fitting import Solution
+from karpenter.core.scheduling.price.machines import MachineSearch
 from karpenter.core.scheduling.price.planner import UnplacedPods
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import (
@@ -396,49 +397,10 @@ APART = PatternProblem(
 )
 
 
-@pytest.mark.parametrize(
-    ("numbers", "fits"),
-    [
-        pytest.param([0, 1], False, id="too few"),
-        pytest.param([0, 1, 1], True, id="enough"),
-        pytest.param([0, 0], False, id="enough room but not for whole pods"),
-    ],
-)
-def test_whole_pods_on_given_machines(numbers: list[int], *, fits: bool) -> None:
-    """Whole pods are put on given machines where they fit."""
-    found, work = on_machines(APART, numbers)
-
-    assert found is not None
-    assert work >= machines._PROGRAM
-    assert bool(found.patterns) is fits
-    for each in found.patterns:
-        assert 2 * each.holds[0] + 3 * each.holds[1] <= APART.bins[each.bin].room[0]
-    if fits:
-        assert [sum(column) for column in zip(*(each.holds for each in found.patterns), strict=True)] == [
-            3,
-            3,
-        ]
-
-
-@pytest.mark.parametrize("name", ["_fits", "_BRANCHES", "_COLUMNS"])
-def test_an_answer_that_is_not_exact_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounding errors of the library, or too many branches, leave it open whether the pods fit."""
-    monkeypatch.setattr(machines, name, (lambda *_: False) if name == "_fits" else 0)
-    given = PatternProblem(
-        count=(5, 5, 5),
-        want=((31, 50), (47, 20), (23, 41)),
-        cap=(5, 5, 5),
-        bins=(Bin((130, 130), 1.0, (0, 1, 2)),),
-    )
-    numbers = [0] * (6 if name == "_fits" else 5)
-
-    assert on_machines(given, numbers)[0] is None
-
-
 def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not found out whether pods fit, the bound is that of the machines."""
     monkeypatch.setattr(machines, "on_machines", lambda *_: (None, 0))
-    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
 
     least, cost = searched(APART, 9.0)
 
@@ -449,7 +411,7 @@ def test_machines_on_which_pods_may_fit_stay_open(monkeypatch: pytest.MonkeyPatc
 def test_machines_on_which_pods_do_not_fit_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """When pods fit none of the machines that are cheaper, the plan at hand is the cheapest."""
     monkeypatch.setattr(machines, "on_machines", lambda *_: (Solution(float("inf"), ()), 0))
-    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
 
     least, cost = searched(APART, 2.7)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from karpenter.api.labels import HOSTNAME, ZONE
 from karpenter.core.scheduling.price import exact
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
 from karpenter.core.scheduling.price.exact import cheapest_schedule
-from karpenter.core.scheduling.price.machines import MachineSearch, Solution, _fits, on_machines
+from karpenter.core.scheduling.price.fitting import Solution, _fits
+from karpenter.core.scheduling.price.machines import MachineSearch
 from karpenter.core.scheduling.solve import search
 from karpenter_local.testing.builders import (
     affinity_term,
@@ -182,11 +184,41 @@ def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_two_pods_that_want_the_same_unit() -> None:
-    """Where there is one unit of a resource, two pods that want it do not share a machine."""
-    given = PatternProblem(count=(1, 1), want=((1,), (1,)), cap=(1, 1), bins=(Bin((1,), 1.0, (0, 1)),))
+@pytest.mark.parametrize(
+    ("count", "want", "room", "most"),
+    [
+        pytest.param((9,), (10,), 47, 40, id="multiples of ten"),
+        pytest.param((3,), (10,), 47, 30, id="no more than all pods take"),
+        pytest.param((1, 1, 1), (40, 60, 70), 105, 100, id="sums of a few pods"),
+        pytest.param((1, 1), (40, 60), 39, 0, id="no pod fits"),
+        pytest.param((5, 2), (6, 4), 17, 16, id="6 + 6 + 4"),
+        pytest.param((5,), (0,), 17, 17, id="no pod asks for it"),
+        pytest.param((1, 1), (1, 30_001), 25_000, 25_000, id="too many multiples"),
+        pytest.param((), (), 17, 17, id="no pods"),
+    ],
+)
+def test_what_pods_can_take_of_a_room(
+    count: tuple[int, ...], want: tuple[int, ...], room: int, most: int
+) -> None:
+    """A room beyond the largest sum of requests within it is never used."""
+    found = exact.attainable(count, [(each,) for each in want], np.array([[float(room)]]))
 
-    found, _ = on_machines(given, [0])
+    assert found.tolist() == [[most]]
 
-    assert found is not None
-    assert found.patterns == ()
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_pods_can_take_is_their_largest_sum(seed: int) -> None:
+    """For each room and resource it is the largest sum of any pods within it, of all sets of pods."""
+    rng = np.random.default_rng(seed)
+    count = rng.integers(1, 4, 3).tolist()
+    want = (rng.integers(0, 9, (3, 2)) * [1, 5]).tolist()
+    rooms = rng.integers(0, 60, (4, 2)).astype(np.float64) + 0.5
+
+    found = exact.attainable(count, want, rooms)
+
+    sums = np.array([np.array(some) @ np.array(want) for some in product(*(range(n + 1) for n in count))])
+    for room, most in zip(rooms, found, strict=True):
+        for resource in range(2):
+            reached = sums[sums[:, resource] <= room[resource], resource].max()
+            asked = any(each[resource] for each in want)
+            assert most[resource] == (reached if asked else np.floor(room[resource]))

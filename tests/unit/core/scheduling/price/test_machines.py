@@ -15,9 +15,9 @@ from karpenter.core.model.requirements import Requirements
 from karpenter.core.scheduling.price import exact, machines
 from karpenter.core.scheduling.price.bound import counted_capacity, placed_counts
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem, replaceable_pairs
-from karpenter.core.scheduling.price.divided import DomainSplit
 from karpenter.core.scheduling.price.exact import pattern_problem
-from karpenter.core.scheduling.price.machines import MachineSearch, Solution, combined_row, on_machines
+from karpenter.core.scheduling.price.fitting import PROGRAM, Solution
+from karpenter.core.scheduling.price.machines import MachineSearch, combined_row
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.solve import search, solve
 from karpenter_local.testing.builders import instance_type, offering, pod, pool, problem, replicas
@@ -156,13 +156,13 @@ def test_rows_are_combined_once() -> None:
 
     first = looked._needed(1.0)
     assert looked._needed(1.0) is first
-    assert looked.work == work + machines._PROGRAM
+    assert looked.work == work + PROGRAM
 
     assert (looked._needed(2.0) <= first.max(axis=0)).all()
-    assert looked.work == work + 2 * machines._PROGRAM
+    assert looked.work == work + 2 * PROGRAM
     looked._require(np.array([5.0, 6.0, 7.0]), np.array([8.0, 17.0]))
     assert looked._needed(1.0) is not first
-    assert looked.work == work + 3 * machines._PROGRAM
+    assert looked.work == work + 3 * PROGRAM
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -182,7 +182,7 @@ def test_what_rows_require_together_is_true(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_integer_program_finds_plans_as_well(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no random order places the pods, an integer program does, and the plan is the cheapest."""
-    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
     given = drawn(seed)
     cheapest = assigned(given)
     most = cheapest * 1.4 if np.isfinite(cheapest) else 9.0
@@ -210,7 +210,7 @@ def test_a_program_without_an_answer_requires_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(looked, "_generated", lambda *_: None)
     rows = len(looked._rows)
 
-    looked._require_others(np.array([2, 0]))
+    looked._require_others([(0,), (0,)])
 
     assert len(looked._rows) == rows
 
@@ -234,22 +234,160 @@ def test_a_better_plan_is_sought_on_machines_with_room_to_spare(monkeypatch: pyt
     assert looked.best == 9.0
 
 
-def test_what_is_not_found_out_is_not_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machines for which an integer program ended too soon stay open."""
-    asked: list[list[int]] = []
+def test_what_is_not_found_out_is_asked_again_only_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines for which an integer program ended too soon stay open until it may take twice as long."""
+    asked: list[int] = []
 
-    def ended(_: PatternProblem, numbers: list[int]) -> tuple[None, int]:
-        asked.append(numbers)
+    def ended(_: PatternProblem, __: list[tuple[int, ...]], limit: int) -> tuple[None, int]:
+        asked.append(limit)
         return None, 7
 
     monkeypatch.setattr(machines, "on_machines", ended)
     looked = MachineSearch(ODD, np.ones(3), 9.0)
-    work = looked.work
+    work, some = looked.work, [(0,), (0,), (1,)]
 
-    assert not looked._decided(np.array([2, 1]))
-    assert not looked._decided(np.array([2, 1]))
-    assert asked == [[0, 0, 1]]
-    assert looked.work == work + 7
+    assert [looked._decided(some, limit) for limit in (100, 199, 200)] == [False] * 3
+    assert asked == [100, 200]
+    assert looked.work == work + 14
+    assert looked._open == {tuple(some): 200}
+
+
+def test_the_cheapest_open_machines_bound_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not found out whether pods fit, the bound is no higher than what the machines cost."""
+    monkeypatch.setattr(machines, "large_on_machines", lambda *_: (None, True, 0))
+    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
+    monkeypatch.setattr(machines, "on_machines", lambda *_: (None, 0))
+    monkeypatch.setattr(machines, "_FEW_ITEMS", 0)
+
+    least, solved = MachineSearch(ODD, np.array([0.8, 0.9, 1.0]), 9.0).run(100_000)
+
+    assert solved is None
+    assert least == pytest.approx(2.0)
+
+
+def test_open_machines_are_decided_from_the_cheapest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines that stayed open are asked about once more, until one of them stays open again."""
+    asked: list[tuple[tuple[int, ...], ...]] = []
+
+    def decided(_: PatternProblem, machines: list[tuple[int, ...]], __: int) -> tuple[Solution | None, int]:
+        asked.append(tuple(machines))
+        return (Solution(np.inf, ()) if len(machines) == 2 else None), 7
+
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+    looked._open = {((0,),) * 4: 1, ((0,), (0,)): 1, ((0,),) * 3: 1, ((0,),) * 10: 1}
+    monkeypatch.setattr(machines, "on_machines", decided)
+    monkeypatch.setattr(machines, "_FEW_ITEMS", 0)
+    monkeypatch.setattr(machines, "large_on_machines", lambda *_: (None, True, 0))
+    monkeypatch.setattr(machines, "packed_at_random", lambda *_: None)
+
+    looked._decide_open(looked.work + 10**6)
+
+    assert asked == [((0,), (0,)), ((0,),) * 3]
+    assert set(looked._open) == {((0,),) * 3, ((0,),) * 4, ((0,),) * 10}
+
+
+def test_open_machines_on_which_large_pods_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exchanges or large pods decide is not asked of a longer program."""
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+    looked._open = {((0,), (0,)): 1}
+    monkeypatch.setattr(machines, "on_machines", None)
+
+    looked._decide_open(looked.work + 10**6)
+
+    assert looked._open == {}
+
+
+def test_open_machines_that_cost_more_than_the_plan_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not cheaper than the best plan is not asked about."""
+    looked = MachineSearch(ODD, np.ones(3), 2.9)
+    looked._open = {((0,),) * 3: 1}
+    monkeypatch.setattr(machines, "large_on_machines", None)
+
+    looked._decide_open(looked.work + 10**6)
+
+    assert looked._open == {((0,),) * 3: 1}
+
+
+def test_a_long_program_finds_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where exchanges find nothing, open machines on which the pods fit become the plan."""
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+    looked._open = {((1,),): 1}
+
+    looked._decide_open(looked.work + 10**6)
+
+    assert looked._open == {}
+    assert looked.best == pytest.approx(2.9)
+
+
+def test_pods_that_are_too_many_to_be_exchanged_are_placed_in_random_orders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the machines that large pods were put on, in the zones that were chosen for them."""
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 0))
+    looked = MachineSearch(ZONAL, np.ones(3), 9.0)
+
+    assert not looked._exchanged([(0, 1), (0, 1)], 9)
+    assert looked.best == pytest.approx(2.0)
+
+
+def test_a_better_plan_that_is_not_found_soon_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines with room to spare on which pods may fit are decided by a short program."""
+    monkeypatch.setattr(machines, "exchanged", lambda *_: (None, 1))
+    looked = MachineSearch(ODD, np.ones(3), 9.0)
+
+    looked._seek(50_000)
+
+    assert looked.best == pytest.approx(2.9)
+
+
+ZONAL = PatternProblem(
+    count=(1, 1, 2),
+    want=((4,), (4,), (2,)),
+    cap=(1, 1, 2),
+    bins=(
+        Bin((6,), 1.0, (0, 2)),
+        Bin((6,), 1.0, (1, 2)),
+        Bin((12,), 2.5, (0, 2)),
+        Bin((6,), 0.9, (2,)),
+    ),
+)
+"""Two pods that ask for different zones and two that do not; the first two machines differ in their zone."""
+
+
+def test_bins_that_differ_only_in_their_pods_are_one_machine() -> None:
+    """A machine of equal room and price may be either bin, and of each bin one is bought at most."""
+    given = msgspec.structs.replace(
+        ZONAL, bins=(*ZONAL.bins, Bin((6,), 1.1, (0, 2)), Bin((12,), 2.0, (1, 2)))
+    )
+    looked = MachineSearch(given, np.ones(3), 9.0)
+
+    assert looked._bought == [(2,), (5,), (0, 1), (3,)]
+    assert looked._times.tolist() == [4, 4, 4, 4]
+    assert looked._rivals[2].tolist() == [False] * 4
+    # Two of the second zone can be replaced by the one of twice their room; two of the first cannot.
+    assert looked._machines(np.array([0, 1, 2, 0])) == [(5,), (0, 1), (0, 1)]
+
+
+def test_both_zones_are_bought() -> None:
+    """Each of the pods that ask for a zone gets a machine there, with one of the others beside it."""
+    least, solved = MachineSearch(ZONAL, np.ones(3), 9.0).run(100_000)
+
+    assert solved is not None
+    assert solved.cost == pytest.approx(2.0)
+    assert least == pytest.approx(2.0)
+    assert sorted((each.bin, each.holds) for each in solved.patterns) == [(0, (1, 0, 1)), (1, (0, 1, 1))]
+
+
+def test_machines_that_are_bought_once_in_each_zone() -> None:
+    """Where one of twice the room costs as much as two, each zone has one of the smaller at most."""
+    bins = [Bin((size,), size / 4.0, (item, 2)) for size in (4, 8) for item in (0, 1)]
+    given = PatternProblem(count=(2, 2, 2), want=((1,), (1,), (1,)), cap=(2, 2, 2), bins=tuple(bins))
+    looked = MachineSearch(given, np.ones(3), 9.0)
+
+    assert looked._bought == [(2, 3), (0, 1)]
+    assert looked._times.tolist() == [6, 2]
+    assert looked._rivals.tolist() == [[False, False], [False, True]]
 
 
 @pytest.mark.parametrize(
@@ -269,47 +407,6 @@ def test_two_machines_for_which_there_is_a_larger_one(
     )
 
     assert replaceable_pairs(given, np.ones(2, bool)).tolist() == [[replaceable, False], [False, False]]
-
-
-def test_pods_of_a_split_are_divided_evenly() -> None:
-    """Pods are placed in random orders; those of a split go to the emptiest domains."""
-    given = PatternProblem(
-        count=(3, 3),
-        want=((2,), (2,)),
-        cap=(3, 3),
-        bins=(Bin((4,), 1.0, (0,)), Bin((4,), 1.0, (1,))),
-        splits=(DomainSplit(3, (0, 1), (1, 0), 1, from_zero=False),),
-    )
-    cap = np.array([[2.0, 0.0], [0.0, 2.0]])
-
-    found = machines.packed_at_random(given, cap, np.array([0, 1]), np.random.default_rng(0))
-
-    assert found is not None
-    assert found.divided == ((1, 2),)
-    assert [each.holds for each in found.patterns] == [(1, 0), (0, 2)]
-    assert machines.packed_at_random(given, cap, np.array([0]), np.random.default_rng(0)) is None
-
-
-def test_pods_that_fit_by_rounding_errors_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is placed is checked in whole numbers."""
-    monkeypatch.setattr(machines, "_fits", lambda *_: False)
-    cap = np.array([[1.0, 1.0, 1.0]])
-
-    assert machines.packed_at_random(ODD, cap, np.array([0, 0, 0]), np.random.default_rng(0)) is None
-
-
-def test_an_integer_program_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An integer program is ended after some rounds; then it is not found out whether the pods fit."""
-    monkeypatch.setattr(machines, "_ROUNDS", 0)
-    monkeypatch.setattr(machines, "_ROUNDS_OF_FEW", 0)
-    given = PatternProblem(
-        count=(5, 5, 5),
-        want=((31, 50), (47, 20), (23, 41)),
-        cap=(5, 5, 5),
-        bins=(Bin((130, 130), 1.0, (0, 1, 2)),),
-    )
-
-    assert on_machines(given, [0] * 5)[0] is None
 
 
 def choice(least: int | None, **options: str) -> Problem:

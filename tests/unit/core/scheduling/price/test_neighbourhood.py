@@ -11,7 +11,7 @@ import pytest
 
 from karpenter.core.scheduling.price import exact, neighbourhood
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
-from karpenter.core.scheduling.price.machines import Solution
+from karpenter.core.scheduling.price.fitting import Solution
 from karpenter.core.scheduling.price.neighbourhood import Repacking, repacked
 from tests.unit.core.scheduling.price.test_columns import assigned, drawn
 
@@ -402,11 +402,11 @@ def test_plans_are_repacked_in_between(
     scripted = Scripted(9.0, *answers)
     search: MachineSearch = scripted  # type: ignore[assignment]
 
-    assert exact._searched(search, TENS, known) == answers[-1]
+    assert exact._searched(search, TENS, known, 700) == answers[-1]
 
     assert begun == began
     assert scripted.offered == [BETTER] * len(began)
-    limits = [exact._FIRST_WORK, 5 + exact._WORK, 5 + exact._MORE_WORK]
+    limits = [exact._FIRST_WORK, 5 + 700, 5 + exact._MORE_WORK]
     assert scripted.asked == limits[: len(answers)]
 
 

@@ -16,6 +16,7 @@ proves what it has reached. Needs the optional library ``highspy``.
 from __future__ import annotations
 
 from collections import Counter
+from math import gcd
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -33,14 +34,15 @@ from karpenter.core.scheduling.price.bound import (
 )
 from karpenter.core.scheduling.price.columns import Bin, Pattern, PatternProblem
 from karpenter.core.scheduling.price.divided import divided_demand
+from karpenter.core.scheduling.price.fitting import Solution
 from karpenter.core.scheduling.price.linear import library
-from karpenter.core.scheduling.price.machines import CHEAPER, MachineSearch, Solution
+from karpenter.core.scheduling.price.machines import CHEAPER, MachineSearch
 from karpenter.core.scheduling.price.neighbourhood import repacked
 from karpenter.core.scheduling.price.patterns import Packing
 from karpenter.core.scheduling.price.planner import ClaimOpener, UnplacedPods, topology_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,14 +59,21 @@ _PODS: Final = 100
 _CLASSES: Final = 30
 _PODS_OF_FEW_CLASSES: Final = 1000
 _NODES: Final = 12
-_WORK: Final = 170_000
-"""Steps that are taken, of two to three microseconds each: no clock, so that a decision can be made again."""
+_WORK: Final = 700_000
+_WORK_OF_MANY: Final = 200_000
+"""Steps that are taken, of two to four microseconds each: no clock, so that a decision can be made again."""
+
+_MANY: Final = 50
+"""Pods above which fewer steps are taken: a proof is then rarely reached, and a better plan soon."""
 
 _FIRST_WORK: Final = 30_000
 """Steps before a better plan is sought: many problems are solved by then."""
 
-_MORE_WORK: Final = 20_000
+_MORE_WORK: Final = 100_000
 """Steps after a better plan was sought again."""
+
+_SUMS: Final = 20_000
+"""Multiples of the unit of all requests in a machine up to which sums of requests are worked out."""
 
 _REPACKING: Final = 100_000
 """Steps in which a few machines at a time are packed again."""
@@ -88,9 +97,10 @@ def cheapest_schedule(
     if first.stop():
         return first, None
     search = MachineSearch(given, start, hourly, dual=True)
+    work = _WORK if pods <= _MANY else _WORK_OF_MANY
     opens = not any(left.values()) and _opens(first, given)
     least, solved = (
-        _searched(search, given, _known(first, given)) if opens else search.run(_FIRST_WORK + _WORK)
+        _searched(search, given, _known(first, given), work) if opens else search.run(_FIRST_WORK + work)
     )
     best, cost = first, hourly
     if solved is not None and opens:
@@ -101,18 +111,18 @@ def cheapest_schedule(
 
 
 def _searched(
-    search: MachineSearch, given: PatternProblem, known: Solution | None
+    search: MachineSearch, given: PatternProblem, known: Solution | None, work: int
 ) -> tuple[float, Solution | None]:
     """Return the least that any plan costs, and the best below the first, which `known` may be."""
     least, solved = search.run(_FIRST_WORK)
-    for work in (_WORK, _MORE_WORK):
+    for more in (work, _MORE_WORK):
         if least >= search.best * CHEAPER:
             break
         known = solved if solved is not None else known
         if known is not None:
             known = repacked(given, known, _REPACKING)
             search.offer(known)
-        least, solved = search.run(search.work + work)
+        least, solved = search.run(search.work + more)
         if solved is None or solved is known:  # there is nothing else to begin with
             break
     return least, solved
@@ -242,17 +252,19 @@ def pattern_problem(
 
 
 def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternProblem, NDArray[np.float64]]:
-    items, sizes, where = demand.items, demand.sizes, demand.where
+    items, where = demand.items, demand.where
     limited = any(template.pool.limits for template in scheduler.templates)
     supply = market(items, demand.shares, scheduler.templates, limited=limited)
     most = np.array([_with_choice(scheduler, each) for each in scheduler.templates])
     rooms = np.minimum(supply.room, most[[source for source, _ in supply.sources]])
+    want, sizes = [item.want for item in items], demand.sizes
+    rooms = attainable(sizes, want, rooms)
     usable = supply.fits & (supply.want[None] <= rooms[:, None]).all(axis=2)
     bins = [
         Bin(tuple(map(int, room)), float(price), tuple(np.flatnonzero(fits).tolist()))
         for room, price, fits in zip(rooms, supply.price, usable, strict=True)
     ]
-    free = free_room(scheduler)
+    free = attainable(sizes, want, free_room(scheduler))
     for number, node in enumerate(scheduler.problem.nodes):
         group = scheduler.node_groups.all[int(scheduler.node_groups.of[number])]
         mine = tuple(
@@ -274,6 +286,38 @@ def _with_supply(scheduler: Scheduler, demand: DividedDemand) -> tuple[PatternPr
         limits=tuple(_limits(scheduler, supply, len(bins))),
     )
     return given, dual_values(supply).pod
+
+
+def attainable(
+    count: Sequence[int], want: Sequence[Sequence[int]], room: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """
+    Return how much of each room pods can take at most, resource by resource: ``found[machine, resource]``.
+
+    Requests are multiples of some amount, so what a room has beyond such a multiple is never used; of a small
+    room more than that is not used, as few sums of requests are within it.
+    """
+    found = np.floor(room)
+    for resource, column in enumerate(zip(*want, strict=True)):
+        unit = gcd(*column)
+        if unit and found[:, resource].max(initial=0.0) // unit <= _SUMS:
+            most = int(found[:, resource].max(initial=0.0)) // unit
+            sums = _sums([(amount // unit, each) for amount, each in zip(column, count, strict=True)], most)
+            at_most = np.maximum.accumulate(np.where(sums, np.arange(most + 1), 0))
+            found[:, resource] = at_most[found[:, resource].astype(np.int64) // unit] * unit
+    return found
+
+
+def _sums(amounts: Iterable[tuple[int, int]], most: int) -> NDArray[np.bool_]:
+    """Return which numbers up to `most` are sums of amounts, each taken no more often than it is there."""
+    sums, every = 1, (1 << most + 1) - 1
+    for amount, count in amounts:
+        left, times = count if amount else 0, 1
+        while left:
+            taken = min(times, left)
+            sums |= sums << amount * taken & every
+            left, times = left - taken, 2 * times
+    return np.array([sums >> number & 1 for number in range(most + 1)], bool)
 
 
 def _with_choice(scheduler: Scheduler, template: Template) -> NDArray[np.float64]:

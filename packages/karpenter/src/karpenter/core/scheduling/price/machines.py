@@ -10,54 +10,49 @@ nothing of labels or topology. Needs the optional library ``highspy``.
 from __future__ import annotations
 
 from itertools import combinations
-from operator import mul
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 
 from karpenter.core.scheduling.price.columns import (
     ColumnProgram,
-    Pattern,
     PatternSearch,
     mixes,
     replaceable_pairs,
-    served_rows,
 )
 from karpenter.core.scheduling.price.divided import worth_of_pods
+from karpenter.core.scheduling.price.fitting import (
+    AT_ONCE,
+    PROGRAM,
+    SOON,
+    TRIALS,
+    exchanged,
+    large_on_machines,
+    on_machines,
+    packed_at_random,
+    shortfall,
+)
 from karpenter.core.scheduling.price.linear import LinearProgram, library
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from karpenter.core.scheduling.price.columns import LinearSolution, PatternProblem
+    from karpenter.core.scheduling.price.fitting import Alike, Solution
 
 TOLERANCE: Final = 1e-6
 """Prices closer than this share of each other are equal; the integer program is not more exact."""
 
 CHEAPER: Final = 1 - TOLERANCE
-_BRANCHES: Final = 50
-_ROUNDS: Final = 14
-_ROUNDS_OF_FEW: Final = 6000
-_COLUMNS: Final = 220
-"""Pods times machines up to which an integer program puts the pods on the machines."""
+_EXCHANGES: Final = 40
+_MORE_EXCHANGES: Final = 150
+"""Rounds in which pods are exchanged between machines that divisible pods fit on."""
 
-_ITERATION: Final = 50
-"""Steps that an iteration of an integer program counts as."""
+_LONGER: Final = 2
+"""How many times longer an integer program is asked again."""
 
-_PROGRAM: Final = 1200
-"""Steps that a linear program counts as."""
-
-_TRIALS: Final = 90
-"""Orders in which pods are placed on some machines."""
-
-_AT_ONCE: Final = 6
-"""Pods that are placed in one step, as all orders are tried in one array."""
-
-_NOISE: Final = 0.12
-_EARLIER: Final = (0.0, 0.3, 2.0)
 _FEW_ITEMS: Final = 25
 """Different pods up to which the values of whole pods are worked out."""
 
@@ -85,125 +80,19 @@ _FIRST: Final = 6
 _WIDTH: Final = 20
 """Combinations of the first machines, at least, that are kept when there are too many of them."""
 
+_STATES_A_STEP: Final = 2
 _SETS: Final = 60
 """Sets of machines whose resources are counted."""
 
 _PAIRED: Final = 10
 """Sets of machines, the largest, of which also any two together are counted."""
 
-_LEAST_WORTH: Final = 1e-3
-"""What a pod is worth at least, as a share of what the dearest one is."""
-
-_SHORT: Final = 1e-6
-"""The share of all pods by worth that is left over where they do not fit."""
-
 _SAFE: Final = 1 - 1e-9
 _ABOVE: Final = 1 + 1e-9
 """Make up for rounding errors."""
 
 _WHOLE: Final = 1e-6
-_EQUAL: Final = 1e-12
 _TINY: Final = 1e-300
-
-
-class Solution(msgspec.Struct, frozen=True):
-    """Whole pods on whole machines."""
-
-    cost: float
-    patterns: tuple[Pattern, ...]
-    """The pods of each machine."""
-
-    divided: tuple[tuple[int, ...], ...] = ()
-    """Pods in each domain, per split."""
-
-
-_NOTHING: Final = Solution(np.inf, ())
-
-
-def on_machines(given: PatternProblem, machines: Sequence[int]) -> tuple[Solution | None, int]:
-    """
-    Return whole pods on some machines, each a number of a bin, and how many steps that took.
-
-    The solution is without machines when the pods do not fit; None means that it was not found out.
-    """
-    program = LinearProgram(library())
-    rows: list[dict[int, float]] = [{} for _ in given.count]
-    held: list[dict[int, int]] = []
-    for number in machines:
-        each, mine = given.bins[number], {}
-        for item in each.items:
-            most = min(
-                given.count[item],
-                given.cap[item],
-                *(room // want for room, want in zip(each.room, given.want[item], strict=True) if want),
-            )
-            if most > 0:
-                mine[item] = program.column(0, most)
-                rows[item][mine[item]] = 1.0
-        for resource, room in enumerate(each.room):
-            # Amounts are counted in machines: bytes and cores differ by nine orders of magnitude.
-            taken = {column: given.want[item][resource] / max(room, 1) for item, column in mine.items()}
-            program.row({column: share for column, share in taken.items() if share}, -np.inf, 1.0 + _EQUAL)
-        held.append(mine)
-    if program.columns > _COLUMNS:
-        return None, 0
-    placed = served_rows(program, given, rows)
-    solver = program.solver(whole=True)
-    solver.setOptionValue("mip_max_nodes", _BRANCHES)
-    solver.setOptionValue("mip_max_improving_sols", 1)
-    rounds = max(_ROUNDS, _ROUNDS_OF_FEW // program.columns)
-    _end_soon(solver, program.highspy.cb.HighsCallbackType.kCallbackMipInterrupt, rounds)
-    solver.run()
-    work = _PROGRAM + _ITERATION * max(0, int(solver.getInfo().simplex_iteration_count))
-    known = program.highspy.HighsModelStatus
-    if solver.getModelStatus() == known.kInfeasible:
-        return _NOTHING, work
-    if solver.getInfo().primal_solution_status != program.highspy.SolutionStatus.kSolutionStatusFeasible:
-        return None, work
-    values = [round(value) for value in solver.getSolution().col_value]
-    return _as_solution(given, machines, held, placed, values), work
-
-
-def _as_solution(
-    given: PatternProblem,
-    machines: Sequence[int],
-    held: Sequence[Mapping[int, int]],
-    placed: Sequence[Sequence[int]],
-    values: Sequence[int],
-) -> Solution | None:
-    """Return the answer of an integer program; None if it is wrong by more than rounding errors."""
-    holds = [[0] * len(given.count) for _ in machines]
-    for row, mine in zip(holds, held, strict=True):
-        for item, column in mine.items():
-            row[item] = values[column]
-    patterns = tuple(
-        Pattern(tuple(row), given.bins[number].price, number)
-        for row, number in zip(holds, machines, strict=True)
-    )
-    if any(not _fits(given, each) for each in patterns):  # rounding errors of the library
-        return None
-    divided = tuple(tuple(values[column] for column in row) for row in placed)
-    return Solution(sum(each.price for each in patterns), patterns, divided)
-
-
-def _end_soon(solver: Any, interrupt: Any, most: int) -> None:
-    """End an integer program after so many rounds: what is not found out soon takes very long."""
-    rounds = iter(range(most))
-
-    def ended(*told: Any) -> None:  # kind, message, what is known, what is wanted, and our own data
-        if next(rounds, None) is None:
-            told[3].user_interrupt = True
-
-    solver.setCallback(ended, None)
-    solver.startCallback(interrupt)
-
-
-def _fits(given: PatternProblem, pattern: Pattern) -> bool:
-    room = given.bins[pattern.bin].room
-    return all(
-        sum(map(mul, pattern.holds, column)) <= has
-        for column, has in zip(zip(*given.want, strict=True), room, strict=True)
-    )
 
 
 class MachineSearch:
@@ -225,12 +114,18 @@ class MachineSearch:
         """Whether at the first values no machine that is bought holds pods worth more than its price."""
 
         self._patterns = PatternSearch(given)
-        bought = np.flatnonzero(~self._patterns.once)
-        # The dearest first: what is left to buy is soon more than a plan may cost.
-        self._bought = bought[np.argsort(-self._patterns.price[bought], kind="stable")]
-        self._price = self._patterns.price[self._bought]
-        self._rivals = replaceable_pairs(given, ~self._patterns.once)[np.ix_(self._bought, self._bought)]
         self._counted = np.array([weights for weights, _ in given.limits]).reshape(-1, len(given.bins))
+        self._bought = self._alike()
+        self._nodes: list[Alike] = [(number,) for number in np.flatnonzero(self._patterns.once).tolist()]
+        self._any = [alike[0] for alike in self._bought]
+        """One bin of each."""
+
+        self._flat = np.array([number for alike in self._bought for number in alike], np.int64)
+        self._start = np.cumsum([0, *map(len, self._bought[:-1])])
+        """All bins, machine by machine, and where each machine begins."""
+
+        self._price = self._patterns.price[self._any]
+        self._rivals, self._times = self._replaceable()
         self._limit = np.array([limit for _, limit in given.limits])
         self._rows: list[NDArray[np.float64]] = []
         """What each machine gives of what is needed, which is 1."""
@@ -245,16 +140,59 @@ class MachineSearch:
         self._rng = np.random.default_rng(0)
         self._most = self.best = most
         self._solved: Solution | None = None
-        self._unknown = np.inf
-        """The cost of the cheapest machines of which it was not found out whether the pods fit."""
+        self._open: dict[tuple[Alike, ...], int] = {}
+        """Machines of which it was not found out whether the pods fit, and how long that was tried."""
 
-        self._given_up: set[bytes] = set()
         self._sought = False
         self._step = _STEP
         self.work = 0
         self._begin()
         self._least = self._required()
         """All cheaper combinations are tried."""
+
+    def _alike(self) -> list[Alike]:
+        """
+        Return the machines that can be bought, the dearest first: what is left soon costs too much.
+
+        Bins that differ in nothing but the pods that may use them, as in several zones, are one machine.
+        """
+        bins = self._given.bins
+        found: dict[tuple[object, ...], list[int]] = {}
+        for number in np.flatnonzero(~self._patterns.once & ~self._dominated()).tolist():
+            same = bins[number].price, bins[number].room, *self._counted[:, number].tolist()
+            found.setdefault(same, []).append(number)
+        return sorted(map(tuple, found.values()), key=lambda alike: -bins[alike[0]].price)
+
+    def _dominated(self) -> NDArray[np.bool_]:
+        """Return which machines another one replaces that costs, and counts, no more."""
+        price, once, cap = self._patterns.price, self._patterns.once, self._patterns.cap
+        room = np.array([each.room for each in self._given.bins])
+        found = once.copy()
+        for number in np.lexsort((np.arange(len(price)), -room.sum(axis=1), price)).tolist():
+            if not found[number]:
+                smaller = (room <= room[number]).all(axis=1) & (price >= price[number])
+                smaller &= (self._counted >= self._counted[:, [number]]).all(axis=0)
+                smaller &= (cap <= cap[number]).all(axis=1)
+                smaller[number] = False
+                found |= smaller
+        found &= ~once
+        return found
+
+    def _replaceable(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """
+        Return which machines are not needed beside all bins of another one, and how many of each at most.
+
+        A machine of which any two in the same bin can be replaced is bought once in each bin at most.
+        """
+        pairs = replaceable_pairs(self._given, ~self._patterns.once)
+        member = np.zeros((len(self._bought), len(pairs)), np.int64)
+        for row, alike in zip(member, self._bought, strict=True):
+            row[list(alike)] = 1
+        size = member.sum(axis=1)
+        once = member @ pairs.diagonal() == size
+        rivals = ((member @ pairs) > 0) @ member.T == size
+        rivals &= (once | (size == 1))[:, None]
+        return rivals, np.where(once, size, sum(self._given.count))
 
     def _required(self) -> float:
         """Return the least that all that is required costs, at most the best plan."""
@@ -288,7 +226,8 @@ class MachineSearch:
         need = worth_of_pods(self._given.count, self._given.splits, value) * _SAFE
         need -= float(upper[self._patterns.once].sum()) / _SAFE
         if need > 0:
-            self._rows.append(upper[self._bought] / (need * _SAFE))
+            most = np.maximum.reduceat(upper[self._flat], self._start) if self._bought else upper[:0]
+            self._rows.append(most / (need * _SAFE))
             self._many.append(int(np.count_nonzero(value)) > _OF_MANY)
 
     def _require_whole(self, value: NDArray[np.float64]) -> None:
@@ -312,7 +251,8 @@ class MachineSearch:
             self._sought = True
             self._seek(limit // 2)
         self._list(limit)
-        least = min(self._least, self._unknown)
+        self._decide_open(limit)
+        least = min(self._least, *map(self._cost, self._open), np.inf)
         return least if self._is_better(least) else self.best, self._solved
 
     def _list(self, limit: int) -> None:
@@ -350,15 +290,14 @@ class MachineSearch:
         """
         rows = self._needed(slack)
         rest = _least_after(rows, self._price)
-        counted, pods, complete = self._counted[:, self._bought].T, sum(self._given.count), most
+        counted, pods, complete = self._counted[:, self._any].T, sum(self._given.count), most
         end = self.work + limit
         cost, left, room = np.zeros(1), np.ones((1, len(rows))), self._limit[None] * _ABOVE
         lower = cost
         blocked = np.zeros((1, len(self._price)), bool)
         steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         for position, price in enumerate(self._price.tolist()):
-            once = self._rivals[position, position]
-            times = np.minimum((most - cost) / max(price, _TINY), 1 if once else pods)
+            times = np.minimum((most - cost) / max(price, _TINY), self._times[position])
             with np.errstate(divide="ignore", invalid="ignore"):
                 fits = np.where(counted[position] > 0, room / counted[position], np.inf)
             times = np.minimum(times, np.maximum(fits.min(axis=1, initial=np.inf), 0.0))
@@ -368,7 +307,7 @@ class MachineSearch:
                 complete, times = min(complete, float(lower[over][0])), np.where(over, 0, times)
             source = np.repeat(np.arange(len(times)), times)
             number = np.arange(len(source)) - (np.cumsum(times) - times)[source]
-            self.work += len(source)
+            self.work += len(source) // _STATES_A_STEP
             costs, lacks = cost[source] + number * price, left[source] - number[:, None] * rows[:, position]
             with np.errstate(invalid="ignore"):
                 more = np.where(lacks > 0, lacks * rest[:, position + 1], 0.0).max(axis=1, initial=0.0)
@@ -381,7 +320,8 @@ class MachineSearch:
             lower = (costs + more)[keep]
             source, number = source[keep], number[keep]
             cost, left, room = costs[keep], lacks[keep], room[source] - number[:, None] * counted[position]
-            blocked = blocked[source] | ((number > 0)[:, None] & self._rivals[position])
+            every = number >= len(self._bought[position])
+            blocked = blocked[source] | (every[:, None] & self._rivals[position])
             steps.append((source, number))
         machines, state = np.zeros((len(cost), len(self._price)), np.int64), np.arange(len(cost))
         for position in range(len(steps) - 1, -1, -1):
@@ -394,7 +334,7 @@ class MachineSearch:
         """Return the rows that no other one implies, and what they require together."""
         known = len(self._rows), slack
         if known not in self._reduced:
-            self.work += _PROGRAM
+            self.work += PROGRAM
             rows = np.array(self._rows).reshape(-1, len(self._price))
             rows = _needed_rows(rows / np.where(self._many, slack, 1.0)[:, None])
             self._reduced[known] = np.concatenate([rows, combined_row(rows, self._price)])
@@ -411,7 +351,7 @@ class MachineSearch:
                     most = float(cost[number])
                     break
                 known = len(self._rows)
-                if self._fits_divided(self._machines(listed[number])):
+                if self._may_fit(self._machines(listed[number])):
                     undecided.append(number)
                 possible &= self._obeys(listed, known)
         for number in undecided:
@@ -419,8 +359,7 @@ class MachineSearch:
                 if self.work >= limit:
                     return min(most, float(cost[number]))
                 known = len(self._rows)
-                if not self._decided(self._machines(listed[number])):
-                    self._unknown = min(self._unknown, float(cost[number]))
+                self._decided(self._machines(listed[number]), SOON)
                 possible &= self._obeys(listed, known)
         return most
 
@@ -437,8 +376,8 @@ class MachineSearch:
             listed, _, _ = self._combinations(self.best * CHEAPER, limit // len(_SLACK), slack)
             before, end = self.best, self.work + limit // len(_SLACK)
             for machines in map(self._machines, listed[:_FIRST]):
-                if self._fits_divided(machines):
-                    self._decided(machines)
+                if self._may_fit(machines):
+                    self._decided(machines, SOON)
                 if self.best < before or self.work > end:
                     break
 
@@ -452,57 +391,85 @@ class MachineSearch:
                 share = np.where(once, 0.0, machines - np.floor(machines + _WHOLE))
                 if share.max() <= _WHOLE:
                     whole = np.round(np.where(once, 1.0, machines)).astype(np.int64)
-                    if (self._counted @ whole <= self._limit).all() and self._fits_divided(whole):
-                        self._decided(whole)
+                    bought = [(number,) for number in np.repeat(np.arange(len(whole)), whole).tolist()]
+                    if (self._counted @ whole <= self._limit).all() and self._may_fit(bought):
+                        self._decided(bought, SOON)
                     break
                 chosen = int(np.where(share > _WHOLE, share * weight, 0.0).argmax())
                 least[chosen] = np.ceil(machines[chosen])
                 program.bounded(least.copy(), high)
                 solved = program.solve()
-                self.work += _PROGRAM // 4
+                self.work += PROGRAM // 4
             program.bounded(low, high)
 
-    def _machines(self, combination: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many of each machine a combination has; nodes are always there."""
-        found = np.zeros(len(self._given.bins), np.int64)
-        found[self._bought], found[self._patterns.once] = combination, 1
-        return found
+    def _machines(self, combination: NDArray[np.int64]) -> list[Alike]:
+        """Return the machines of a combination; nodes are always there."""
+        bought = np.repeat(np.arange(len(combination)), combination).tolist()
+        return [*(self._bought[number] for number in bought), *self._nodes]
 
-    def _fits_divided(self, machines: NDArray[np.int64]) -> bool:
-        """Return whether divisible pods fit on machines; where whole ones do easily, that is the plan."""
-        self.work += _PROGRAM
+    def _may_fit(self, machines: Sequence[Alike]) -> bool:
+        """Return whether pods may fit on machines, by what is quick to ask; if they do, that is the plan."""
+        self.work += PROGRAM
         value = shortfall(self._given, self._patterns.cap, machines, self._first)
         if value is not None:
             self._require(value, self._patterns.most_worth(value))
             return False
-        numbers = np.repeat(np.arange(len(machines)), machines)
-        self.work += _TRIALS * len(numbers) * sum(self._given.count) // _AT_ONCE
-        found = packed_at_random(self._given, self._patterns.cap, numbers, self._rng)
+        return self._exchanged(machines, _EXCHANGES)
+
+    def _exchanged(self, machines: Sequence[Alike], rounds: int) -> bool:
+        """Return whether pods may fit on machines; where they are found to by exchanges, that is the plan."""
+        given, cap = self._given, self._patterns.cap
+        shares, possible, work = large_on_machines(given, machines)
+        self.work += work
+        found, tried = exchanged(given, cap, shares, self._rng, rounds) if shares is not None else (None, 0)
+        numbers = (
+            shares.machines if shares is not None else [number for alike in machines for number in alike]
+        )
+        if found is None and possible and not tried and len(numbers) == len(machines):
+            tried = TRIALS * len(machines) * sum(given.count) // AT_ONCE
+            found = packed_at_random(given, cap, np.array(numbers), self._rng)
+        self.work += tried
         if found is not None:
             self.best, self._solved = found.cost, found
-        return found is None
+        return possible and found is None
 
-    def _decided(self, machines: NDArray[np.int64]) -> bool:
+    def _cost(self, machines: Sequence[Alike]) -> float:
+        return float(self._patterns.price[[alike[0] for alike in machines]].sum())
+
+    def _decide_open(self, limit: int) -> None:
+        """Find out whether the pods fit on the cheapest machines of which that is not known yet."""
+        for machines in sorted(self._open, key=self._cost):
+            if self._is_better(self._cost(machines)):
+                if self._open[machines] <= SOON and not self._exchanged(machines, _MORE_EXCHANGES):
+                    del self._open[machines]
+                elif not self._decided(machines, limit - self.work):
+                    break
+
+    def _decided(self, machines: Sequence[Alike], limit: int) -> bool:
         """Return whether it is found out if the pods fit on machines; if they do, that is the plan."""
-        if machines.tobytes() in self._given_up:
+        same = tuple(machines)
+        if limit < _LONGER * self._open.get(same, 1):
             return False
-        found, work = on_machines(self._given, np.repeat(np.arange(len(machines)), machines).tolist())
+        found, work = on_machines(self._given, machines, limit)
         self.work += work
+        self._open[same] = limit
         if found is None:
-            self._given_up.add(machines.tobytes())
             return False
+        del self._open[same]
         if found.patterns:
             self.best, self._solved = found.cost, found
         elif len(self._given.count) <= _FEW_ITEMS:
             self._require_others(machines)
         return True
 
-    def _require_others(self, machines: NDArray[np.int64]) -> None:
+    def _require_others(self, machines: Sequence[Alike]) -> None:
         """Require what machines lack on which divisible pods fit and whole ones do not, if values show it."""
         program = self._whole_values()
         low, high = program.low, program.high
         most = np.full(len(high), np.inf)
-        most[: len(machines)] = machines
+        most[: len(self._given.bins)] = np.bincount(
+            [number for alike in machines for number in alike], minlength=len(self._given.bins)
+        )
         program.bounded(np.zeros(len(low)), most)
         value = self._generated(program, self._most * _FAR)
         program.bounded(low, high)
@@ -525,7 +492,7 @@ class MachineSearch:
         before = program.search.work
         program.limit, program.cutoff = before + _VALUES // 2, before + _VALUES
         solved = program.generate(enough)
-        self.work += _PROGRAM + program.search.work - before
+        self.work += PROGRAM + program.search.work - before
         return solved
 
 
@@ -573,97 +540,3 @@ def _needed_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         if not (rows[kept] <= rows[row]).all(axis=1).any():
             kept.append(row)
     return rows[sorted(kept)]
-
-
-def shortfall(
-    given: PatternProblem, cap: NDArray[np.float64], machines: NDArray[np.int64], worth: NDArray[np.float64]
-) -> NDArray[np.float64] | None:
-    """Return values of pods that are worth more than what fits on machines; None if they fit divided."""
-    program = LinearProgram(library())
-    # Of what is worth nothing, more than rounding errors would be left over.
-    worth = np.maximum(worth / max(float(worth.max()), _TINY), _LEAST_WORTH)
-    rows: list[dict[int, float]] = [{program.column(float(value)): 1.0} for value in worth]
-    taken: list[tuple[dict[int, float], float]] = []
-    for number in np.flatnonzero(machines).tolist():
-        count = float(machines[number])
-        mine = {
-            item: program.column(0, count * cap[number, item])
-            for item in np.flatnonzero(cap[number]).tolist()
-        }
-        for item, column in mine.items():
-            rows[item][column] = 1.0
-        for resource, room in enumerate(given.bins[number].room):
-            shares = {column: given.want[item][resource] / max(room, 1) for item, column in mine.items()}
-            taken.append(({column: share for column, share in shares.items() if share}, count))
-    served_rows(program, given, rows)
-    for row, most in taken:
-        program.row(row, -np.inf, most)
-    solver = program.solver()
-    solver.run()
-    solved = solver.getModelStatus() == program.highspy.HighsModelStatus.kOptimal
-    lacking = solver.getInfo().objective_function_value
-    if not solved or lacking <= _SHORT * float(worth @ np.array(given.count)):
-        return None
-    return np.maximum(np.array(solver.getSolution().row_dual[: len(worth)], np.float64), 0.0)
-
-
-def packed_at_random(
-    given: PatternProblem, cap: NDArray[np.float64], machines: NDArray[np.int64], rng: np.random.Generator
-) -> Solution | None:
-    """
-    Return whole pods on some machines, placed one after the other in many orders; None if no order does it.
-
-    All orders are tried at once, in arrays, by several rules for the choice of a machine.
-    """
-    want, room = np.array(given.want, np.float64), np.array([given.bins[each].room for each in machines])
-    used = np.flatnonzero(want.any(axis=0))
-    scale = 1.0 / np.maximum(room[:, used].sum(axis=0), 1.0)
-    size, whole = want[:, used] * scale, room[:, used] * scale
-    mix = rng.dirichlet(np.ones(len(used)), _TRIALS)
-    first = (mix @ size.T) * np.exp(rng.normal(0.0, _NOISE, (_TRIALS, len(size))))
-    # Pods that may use few of the machines come earlier, in some orders much earlier.
-    scarce = len(machines) / np.maximum((cap[machines] > 0).sum(axis=0), 1) - 1.0
-    first *= 1.0 + scarce * rng.choice(_EARLIER, (_TRIALS, 1))
-    counts = _evenly_divided(given, rng)
-    pods = np.array(
-        [np.repeat(row, mine[row]) for row, mine in zip(np.argsort(-first, axis=1), counts, strict=True)]
-    )
-    left, may = np.repeat(whole[None], _TRIALS, axis=0), np.repeat(cap[machines][None], _TRIALS, axis=0)
-    holds, every, rule = np.zeros(may.shape, np.int64), np.arange(_TRIALS), np.arange(_TRIALS)[:, None] % 3
-    for item in pods.T:
-        asked = size[item][every]
-        after = left[every] - asked[:, None]
-        fits = (after >= -_EQUAL).all(axis=2) & (may[every, :, item[every]] > 0)
-        share = after / np.maximum(whole, _TINY)
-        tight, even = (after * mix[every][:, None]).sum(axis=2), share.max(axis=2) - share.min(axis=2)
-        score = np.where(rule[every] == 0, tight, np.where(rule[every] == 1, even, even + share.min(axis=2)))
-        chosen = np.where(fits, score, np.inf).argmin(axis=1)
-        good = fits[np.arange(len(every)), chosen]
-        every, chosen = every[good], chosen[good]
-        if not len(every):
-            return None
-        left[every, chosen] = after[good, chosen]
-        may[every, chosen, item[every]] -= 1
-        holds[every, chosen, item[every]] += 1
-    patterns = tuple(
-        Pattern(tuple(row), given.bins[number].price, number)
-        for row, number in zip(holds[every[0]].tolist(), machines.tolist(), strict=True)
-    )
-    if any(not _fits(given, each) for each in patterns):  # rounding errors
-        return None
-    divided = tuple(tuple(counts[every[0], list(each.items)].tolist()) for each in given.splits)
-    return Solution(sum(each.price for each in patterns), patterns, divided)
-
-
-def _evenly_divided(given: PatternProblem, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return how many pods each item has in each of many orders; those of a split are divided evenly."""
-    counts = np.repeat(np.array(given.count)[None], _TRIALS, axis=0)
-    for split in given.splits:
-        held = np.repeat(np.array(split.already, np.float64)[None], _TRIALS, axis=0)
-        held += rng.uniform(0.0, 0.5, held.shape)
-        mine = np.zeros(held.shape, np.int64)
-        for _ in range(split.count):
-            emptiest = (held + mine).argmin(axis=1)
-            mine[np.arange(_TRIALS), emptiest] += 1
-        counts[:, list(split.items)] = mine
-    return counts

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karpenter.core.scheduling.price.columns import Pattern
-from karpenter.core.scheduling.price.machines import CHEAPER, Solution
+from karpenter.core.scheduling.price.fitting import Solution
+from karpenter.core.scheduling.price.machines import CHEAPER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
