@@ -75,7 +75,7 @@ _MORE_WORK: Final = 100_000
 _SUMS: Final = 20_000
 """Multiples of the unit of all requests in a machine up to which sums of requests are worked out."""
 
-_REPACKING: Final = 100_000
+_REPACKING: Final = 300_000
 """Steps in which a few machines at a time are packed again."""
 
 
