@@ -147,6 +147,7 @@ _VALIDITY: Final = (
         find="(not node.is_initialized, DisruptionCode.NOT_INITIALIZED",
         put="(not node.is_registered, DisruptionCode.NOT_INITIALIZED",
         rules=("validity",),
+        runs=60,
     ),
     PlantedBug(
         name="consolidateAfter is ignored",
@@ -177,6 +178,7 @@ _VALIDITY: Final = (
         find="staying = (pod for pod in node.pods if is_active(pod))",
         put="staying = (pod for pod in node.pods if not is_active(pod))",
         rules=("validity",),
+        runs=60,
     ),
     PlantedBug(
         name="a protected node is removed once its disruption has begun",
@@ -296,6 +298,7 @@ _SHELL: Final = (
         find="            self._must_list = True\n            if self._failures == 1:",
         put="            self._must_list = False\n            if self._failures == 1:",
         rules=(
+            "closed",
             "waiting",
             "service",
             "ownership",
@@ -402,6 +405,7 @@ _ORDER_AND_TIME: Final = (
         find="due = self._terminate(node, await self._read_pods(node), gone=gone)",
         put="pass",
         rules=("drain",),
+        runs=60,
     ),
     PlantedBug(
         name="grace periods of machines are ten times as long",
@@ -469,6 +473,7 @@ _ORDER_AND_TIME: Final = (
         " and node.claim.spec.termination_grace_period is not None:\n        return",
         put="if reason == DRIFTED and node.claim is not None:\n        return",
         rules=("validity",),
+        runs=60,
     ),
     PlantedBug(
         name="drift overrides pods without a grace period",
