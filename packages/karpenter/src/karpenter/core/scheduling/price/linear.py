@@ -414,15 +414,13 @@ class LinearProgram:
         """Add a constraint."""
         self._rows.append((weights, lower, upper))
 
-    def solver(self, *, whole: bool = False) -> Any:
+    def solver(self) -> Any:
         """Return a solver with the program."""
         highspy = self.highspy
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self._cost), len(self._rows)
         lp.col_cost_, lp.col_lower_ = np.array(self._cost, np.float64), np.zeros(len(self._cost))
         lp.col_upper_ = np.array(self._upper, np.float64)
-        if whole:
-            lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self._cost)
         lp.row_lower_ = np.array([lower for _, lower, _ in self._rows], np.float64)
         lp.row_upper_ = np.array([upper for _, _, upper in self._rows], np.float64)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
