@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
+from karpenter.api.price_annotations import Floor, annotated_floor
 from karpenter.core.model.catalog import Catalog, VolumePrice, combine
 from karpenter.core.model.pricing import (
     COMMITMENT,
@@ -16,12 +17,10 @@ from karpenter.core.model.pricing import (
     LIST,
     Additions,
     Commitment,
-    Floor,
     NodeVolume,
     PricedNode,
     PricePolicy,
     additions,
-    annotated_floor,
     billed,
     coverage,
     part,

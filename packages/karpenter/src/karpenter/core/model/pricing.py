@@ -16,7 +16,6 @@ annotations of NodePools.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
@@ -29,13 +28,11 @@ from karpenter.api.labels import (
     INSTANCE_TYPE,
     NODE_PRICE,
     ON_DEMAND,
-    ON_DEMAND_FLOOR,
-    PREFERRED_POOL_PRICE,
     SPOT,
     VCPU_PRICE,
     ZONE,
 )
-from karpenter.base.pretty import excerpt
+from karpenter.api.price_annotations import annotated_floor, annotated_preference, annotated_price
 from karpenter.core.model.resources import CPU
 
 if TYPE_CHECKING:
@@ -61,9 +58,6 @@ _PAID: Final = 1e-7
 """The share of its list price that a machine still costs when a commitment pays for it."""
 
 _KEPT: Final = 16
-_AMOUNT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-_FLOOR: Final = re.compile(r"([0-9]{1,6})(%?)")
-_WHOLE: Final = 100
 _EVERY: Final = "*"
 _ROUNDING: Final = 1e-9
 
@@ -159,20 +153,6 @@ class Additions(msgspec.Struct, frozen=True, kw_only=True):
     """Commitments, and how much is left of each."""
 
 
-class Floor(msgspec.Struct, frozen=True):
-    """How much of a NodePool is kept on demand: a number of nodes, or a share in percent."""
-
-    amount: int
-    percent: bool = False
-
-    def nodes(self, total: int) -> int:
-        """Return how many of `total` nodes have to be on demand."""
-        return -(-total * self.amount // _WHOLE) if self.percent else min(self.amount, total)
-
-    def __str__(self) -> str:
-        return f"{self.amount} %" if self.percent else f"{self.amount}"
-
-
 class Coverage(msgspec.Struct, frozen=True):
     """Which nodes commitments pay for, and what is left of each commitment."""
 
@@ -206,33 +186,6 @@ def volume_hourly(volumes: Iterable[NodeVolume], catalog: Catalog) -> float:
             monthly += max(0, each.iops - price.included_iops) * price.iops
             monthly += max(0, each.throughput - price.included_throughput) * price.throughput
     return monthly / HOURS_A_MONTH
-
-
-def annotated_price(
-    annotations: Mapping[str, str], key: str, default: float, expected: str = "dollars per hour such as 0.01"
-) -> tuple[float, str]:
-    """Return the price that an annotation of a NodePool states, or the default, and what is wrong with it."""
-    text = annotations.get(key, "")
-    if not text:
-        return default, ""
-    if not _AMOUNT.fullmatch(text):
-        return default, f"annotation {key} is {excerpt(text)}: expected {expected}"
-    return float(text), ""
-
-
-def annotated_preference(annotations: Mapping[str, str], default: float) -> tuple[float, str]:
-    """Return what moving pods back to a NodePool is worth, and what is wrong with its annotation."""
-    return annotated_price(annotations, PREFERRED_POOL_PRICE, default, "a share such as 0.1")
-
-
-def annotated_floor(annotations: Mapping[str, str]) -> tuple[Floor | None, str]:
-    """Return how much of a NodePool is kept on demand, and what is wrong with its annotation."""
-    text = annotations.get(ON_DEMAND_FLOOR, "")
-    match = _FLOOR.fullmatch(text)
-    if not match or (match[2] and int(match[1]) > _WHOLE):
-        problem = f"annotation {ON_DEMAND_FLOOR} is {excerpt(text)}: expected nodes such as 3, or 20%"
-        return None, problem if text else ""
-    return Floor(int(match[1]), bool(match[2])), ""
 
 
 def additions(

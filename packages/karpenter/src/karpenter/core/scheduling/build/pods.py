@@ -28,9 +28,9 @@ import msgspec
 from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import Pod
+from karpenter.api.price_annotations import annotated_floor
 from karpenter.api.validation.nodeclaim_validation import validate_pod
 from karpenter.base.quantity import QuantityError
-from karpenter.core.model.pricing import annotated_floor
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import read_entries
 from karpenter.core.model.resources import impossible, pod_requests
