@@ -421,6 +421,76 @@ def test_what_a_floor_adds() -> None:
     assert "On-demand floors and the spread of spot machines add $" in page
 
 
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        pytest.param(
+            "commitments={commitments: [{kind: ReservedInstance, instanceType: m7gg.large, count: 1}]}",
+            "commitment ReservedInstance pays for nothing: the catalogue sells no m7gg.large",
+            id="a commitment for a type that is not sold",
+        ),
+        pytest.param(
+            "commitments={commitments: [{name: far, kind: SavingsPlan, region: eu-west-1, hourly: 1}]}",
+            "commitment far pays for nothing: the catalogue sells no instance type in eu-west-1",
+            id="a commitment for another region",
+        ),
+        pytest.param(
+            "price-factors=m7gg=0.8,spot=0.9",
+            "price-factors: m7gg changes no price: expected a family of the catalogue, spot, on-demand,"
+            " reserved or *",
+            id="a factor of no family",
+        ),
+    ],
+)
+def test_prices_that_change_nothing_are_noted(setting: str, sentence: str) -> None:
+    """What has no effect is mostly a typing error, so it is said once, and the plan is made."""
+    result = run("--catalog", "aws", "--set", setting, objects=[POOL, pod("a")])
+
+    assert (result.exit_code, result.stderr) == (0, f"{sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("ways", "sentence"),
+    [
+        pytest.param(
+            ["spot"],
+            "NodePool default keeps nothing on demand: its requirements allow no on-demand nodes\n",
+            id="spot only",
+        ),
+        pytest.param(["spot", "on-demand"], "", id="both"),
+    ],
+)
+def test_a_floor_without_on_demand_is_noted(ways: list[str], sentence: str) -> None:
+    """A NodePool cannot keep what it may not buy."""
+    floor = {"name": "default", "annotations": {"karpenter.sh/on-demand-floor": "2"}}
+    wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ways}
+    template = {"spec": {**POOL["spec"]["template"]["spec"], "requirements": [wanted]}}
+    own = {**POOL, "metadata": floor, "spec": {**POOL["spec"], "template": template}}
+
+    assert run("--catalog", "aws", objects=[own, pod("a")]).stderr == sentence
+
+
+def test_an_overlay_behind_its_gate_is_noted() -> None:
+    """A fee that is an overlay is part of no price until the gate is enabled."""
+    overlay = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "fee"},
+        "spec": {"requirements": [], "priceAdjustment": "+12%"},
+    }
+    told = [
+        run("-o", "json", *arguments, objects=[POOL, overlay, pod("a")])
+        for arguments in ((), ("--set", "feature-gates=NodeOverlay=true"))
+    ]
+    prices = [json.loads(each.stdout)["cost"]["hourly"] for each in told]
+
+    assert [each.stderr for each in told] == [
+        "NodeOverlay fee is not applied: --set feature-gates=NodeOverlay=true enables it\n",
+        "",
+    ]
+    assert prices[1] == pytest.approx(1.12 * prices[0])
+
+
 def test_what_makes_the_gap() -> None:
     """A plan that is not proved cheapest says which constraints make the gap, on the page and in the data."""
     mine = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}

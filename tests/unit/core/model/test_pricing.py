@@ -322,3 +322,19 @@ def test_interruption_rates_are_raised_and_never_lowered() -> None:
 
     assert [each.interruption_rate for each in lower] == [0.0, 0.2]
     assert [each.interruption_rate for each in higher] == [0.0, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("region", "zone", "expected"),
+    [
+        pytest.param("us-east-1", "us-east-1a", True, id="a zone of the region"),
+        pytest.param("us-west-2", "us-west-2-lax-1a", True, id="a local zone of the region"),
+        pytest.param("eu-west-1", "us-east-1a", False, id="a zone of another region"),
+        pytest.param("", "us-east-1a", True, id="any region"),
+    ],
+)
+def test_a_commitment_is_for_its_region(region: str, zone: str, expected: bool) -> None:
+    """What is paid for in one region pays for nothing in another."""
+    commitment = Commitment(kind="SavingsPlan", hourly=1.0, region=region)
+
+    assert commitment.matches("m5.large", zone) is expected

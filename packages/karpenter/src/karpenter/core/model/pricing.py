@@ -58,7 +58,9 @@ _PAID: Final = 1e-7
 """The share of its list price that a machine still costs when a commitment pays for it."""
 
 _KEPT: Final = 16
-_EVERY: Final = "*"
+EVERY_PRICE: Final = "*"
+"""The factor of all list prices that have none of their own."""
+
 _ROUNDING: Final = 1e-9
 
 
@@ -82,7 +84,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     """Of an instance type, such as m7g; empty for any."""
 
     region: str = ""
-    """For people to read: one cluster is in one region."""
+    """The region that it is for; the names of zones begin with that of their region. Empty for any."""
 
     zone: str = ""
     count: int = 0
@@ -102,6 +104,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
             self.instance_type in {"", instance_type}
             and self.family in {"", family_of(instance_type)}
             and self.zone in {"", zone}
+            and zone.startswith(self.region)
         )
 
     def need(self, list_price: float) -> float:
@@ -345,7 +348,7 @@ def _first_with(
 
 def _factor(kind: str, capacity_type: str, factors: tuple[tuple[str, float], ...]) -> float:
     known = dict(factors)
-    names = (family_of(kind), capacity_type, _EVERY)
+    names = (family_of(kind), capacity_type, EVERY_PRICE)
     return next((known[name] for name in names if name in known), 1.0)
 
 
