@@ -290,12 +290,19 @@ def with_workload_floors(
 
 def _on_demand(pod: Pod, specs: dict[int, PodSpec]) -> Pod:
     """Return a pod that requires an on-demand node, unless it says itself what it requires."""
-    if CAPACITY_TYPE in pod.spec.node_selector:
+    if CAPACITY_TYPE in pod.spec.node_selector or _requires_capacity_type(pod.spec):
         return pod
     if id(pod.spec) not in specs:  # pods of one workload share their spec, by which they are alike
         selector = {**pod.spec.node_selector, CAPACITY_TYPE: ON_DEMAND}
         specs[id(pod.spec)] = msgspec.structs.replace(pod.spec, node_selector=selector)
     return msgspec.structs.replace(pod, spec=specs[id(pod.spec)])
+
+
+def _requires_capacity_type(spec: PodSpec) -> bool:
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    terms = required.node_selector_terms if required is not None else ()
+    return any(each.key == CAPACITY_TYPE for term in terms for each in term.match_expressions)
 
 
 def spread_defaults(
