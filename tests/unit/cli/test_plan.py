@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
 from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.page import gap_sentence
+from karpenter.core.scheduling.problem import Cost
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request
 from tests.unit.why.clusters import pod
@@ -504,3 +506,26 @@ def test_what_makes_the_gap() -> None:
     assert 0.001 <= cost["gapParts"]["pod anti-affinity"] <= cost["gap"] + 1e-9
     assert f"Of {100 * cost['gap']:.1f} %, " in page
     assert "pod anti-affinity" in page
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        pytest.param((), "", id="nothing is known"),
+        pytest.param(
+            (("topology spread", 0.04), ("limits", 0.01)),
+            "\nOf 10.0 %, 4.0 are topology spread, 1.0 limits.",
+            id="parts of it",
+        ),
+        pytest.param(
+            (("topology spread", 0.08), ("pod anti-affinity", 0.05)),
+            "\nOf 10.0 %, 8.0 are topology spread, 5.0 pod anti-affinity, some of it the same.",
+            id="two that make the same part",
+        ),
+    ],
+)
+def test_parts_of_the_gap_that_are_more_than_all_of_it(
+    parts: tuple[tuple[str, float], ...], said: str
+) -> None:
+    """Each part is what the gap falls by without its kind alone, so they may overlap, which is said."""
+    assert gap_sentence(Cost(hourly=1.1, lower_bound=1.0, gap_parts=parts)) == said
