@@ -484,13 +484,18 @@ def test_an_overlay_behind_its_gate_is_noted() -> None:
         run("-o", "json", *arguments, objects=[POOL, overlay, pod("a")])
         for arguments in ((), ("--set", "feature-gates=NodeOverlay=true"))
     ]
-    prices = [json.loads(each.stdout)["cost"]["hourly"] for each in told]
+    costs = [json.loads(each.stdout)["cost"] for each in told]
+    page = run("--set", "feature-gates=NodeOverlay=true", objects=[POOL, overlay, pod("a")]).stdout
 
     assert [each.stderr for each in told] == [
         "NodeOverlay fee is not applied: --set feature-gates=NodeOverlay=true enables it\n",
         "",
     ]
-    assert prices[1] == pytest.approx(1.12 * prices[0])
+    assert costs[1]["parts"]["list"] == pytest.approx(costs[0]["hourly"])
+    assert costs[1]["parts"]["overlays"] == pytest.approx(0.12 * costs[0]["hourly"])
+    assert costs[1]["hourly"] == pytest.approx(1.12 * costs[0]["hourly"])
+    assert " list prices, $" in page
+    assert " NodeOverlays." in page
 
 
 def test_what_makes_the_gap() -> None:

@@ -15,6 +15,7 @@ from karpenter.core.model.pricing import (
     COMMITMENT,
     INTERRUPTIONS,
     LIST,
+    OVERLAYS,
     Additions,
     Commitment,
     NodeVolume,
@@ -338,3 +339,18 @@ def test_a_commitment_is_for_its_region(region: str, zone: str, expected: bool) 
     commitment = Commitment(kind="SavingsPlan", hourly=1.0, region=region)
 
     assert commitment.matches("m5.large", zone) is expected
+
+
+def test_a_fee_on_top_of_the_list_price_uses_up_no_commitment() -> None:
+    """A Savings Plan that is worth an instance at its list price pays for it whatever an overlay adds."""
+    (kind,) = TYPES
+    parts = ((LIST, 0.1), (OVERLAYS, 0.05))
+    dearer = msgspec.structs.replace(kind.offerings[0], price=0.15, parts=parts)
+    types = (msgspec.structs.replace(kind, offerings=(dearer,)),)
+    left = ((PLAN, 0.08),)
+
+    (found,) = whole_prices(types, Additions(covered=left))
+    (still,) = without_commitments((found,), left)
+
+    assert found.offerings[0].parts[:2] == parts
+    assert found.offerings[0].price == still.offerings[0].price == pytest.approx(0, abs=1e-6)

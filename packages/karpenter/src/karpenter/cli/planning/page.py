@@ -22,6 +22,7 @@ from karpenter.core.model.pricing import (
     INTERRUPTIONS,
     LIST,
     NODE,
+    OVERLAYS,
     PUBLIC_IPV4,
     VCPU,
     VOLUMES,
@@ -49,6 +50,7 @@ _PIPE: Final = 120
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
 _PARTS: Final = {
+    OVERLAYS: "NodeOverlays",
     DISCOUNT: "price factors",
     VOLUMES: "volumes",
     PUBLIC_IPV4: "public addresses",

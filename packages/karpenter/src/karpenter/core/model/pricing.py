@@ -45,6 +45,7 @@ HOURS_A_MONTH: Final = 730
 """AWS bills volumes by the month, of which a year has twelve: 8,760 / 12 hours."""
 
 LIST: Final = "list"
+OVERLAYS: Final = "overlays"
 DISCOUNT: Final = "discount"
 VOLUMES: Final = "volumes"
 PUBLIC_IPV4: Final = "publicIPv4"
@@ -375,6 +376,7 @@ def _whole(
     kind: str, offering: Offering, always: tuple[tuple[str, float], ...], extra: Additions
 ) -> Offering:
     way, price = offering.capacity_type, offering.price
+    base = offering.parts or ((LIST, price),)  # an overlay has stated parts before
     parts = list(always)
     if extra.factors and (factor := _factor(kind, way, extra.factors)) != 1:
         parts.insert(0, (DISCOUNT, price * (factor - 1)))
@@ -382,13 +384,13 @@ def _whole(
         parts.append((INTERRUPTIONS, extra.interruption * offering.interruption_rate / HOURS_A_MONTH))
     if way == ON_DEMAND and extra.covered:
         paid = price + part(tuple(parts), DISCOUNT)
-        if _first_with(extra.covered, kind, offering.zone, price) is not None:
+        if _first_with(extra.covered, kind, offering.zone, part(base, LIST)) is not None:
             parts.append((COMMITMENT, paid_price(paid) - paid))
     # What cannot be bought and costs nothing has no price.
     if not parts or (not offering.available and not price):
         return offering
     whole = price + sum(amount for _, amount in parts)
-    return msgspec.structs.replace(offering, price=whole, parts=((LIST, price), *parts))
+    return msgspec.structs.replace(offering, price=whole, parts=(*base, *parts))
 
 
 def _is_covered(kind: InstanceType) -> bool:
