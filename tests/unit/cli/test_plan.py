@@ -472,6 +472,27 @@ def test_a_floor_without_on_demand_is_noted(ways: list[str], sentence: str) -> N
     assert run("--catalog", "aws", objects=[own, pod("a")]).stderr == sentence
 
 
+def test_replicas_of_a_floor_without_a_place_are_told() -> None:
+    """The pods ask for no capacity type themselves, so the page says what does."""
+    notes = {"karpenter.sh/on-demand-floor": "50%"}
+    labels = {"matchLabels": {"app": "web"}}
+    spec = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}
+    template = {"metadata": {"labels": {"app": "web"}, "annotations": notes}, "spec": spec}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 4, "selector": labels, "template": template},
+    }
+    wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    inner = {"spec": {**POOL["spec"]["template"]["spec"], "requirements": [wanted]}}
+    own = {**POOL, "spec": {**POOL["spec"], "template": inner}}
+    told = "2 without a place must be on demand: so many replicas karpenter.sh/on-demand-floor asks for."
+
+    assert told in run("--catalog", "aws", objects=[own, web], width=200).stdout
+    assert "must be on demand" not in run("--catalog", "aws", objects=[POOL, web], width=200).stdout
+
+
 def test_an_overlay_behind_its_gate_is_noted() -> None:
     """A fee that is an overlay is part of no price until the gate is enabled."""
     overlay = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
+from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, SPOT
 from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option, named_values
@@ -199,6 +199,10 @@ def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> It
 def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
     """Yield what people should know about a plan: full NodePools, modelled prices, spot in one place."""
     yield from full_pools(view)
+    held = [each for each in plan.refusals if each.pod in view.pods and CAPACITY_TYPE in each.message]
+    floors = sum(annotated_floor(view.pods[each.pod].metadata.annotations)[0] is not None for each in held)
+    if floors:
+        yield f"{floors} without a place must be on demand: so many replicas {ON_DEMAND_FLOOR} asks for."
     spot = Counter(
         (node.purchase.instance_type, node.purchase.zone)
         for node in plan.new_nodes
