@@ -216,15 +216,39 @@ def test_refresh_writes_what_the_account_has_committed_to(aws: Aws, tmp_path: Pa
     assert [each.name for each in parse_commitments(str(path))] == ["ri", "sp"]
 
 
-def test_refresh_of_an_account_that_does_not_tell_its_commitments(aws: Aws, tmp_path: Path) -> None:
-    """A refusal is a note: the catalogue is written all the same."""
-    aws.refusals["DescribeReservedInstances"] = "UnauthorizedOperation"
+@pytest.mark.parametrize(
+    ("refused", "told", "read"),
+    [
+        pytest.param(
+            {"DescribeReservedInstances", "DescribeSavingsPlans"},
+            ["Reserved Instances", "Savings Plans"],
+            None,
+            id="nothing may be read",
+        ),
+        pytest.param({"DescribeSavingsPlans"}, ["Savings Plans"], ["ri"], id="no Savings Plans"),
+        pytest.param({"DescribeReservedInstances"}, ["Reserved Instances"], ["sp"], id="no instances"),
+    ],
+)
+def test_refresh_reads_the_commitments_that_the_account_tells(
+    aws: Aws, tmp_path: Path, refused: set[str], told: list[str], read: list[str] | None
+) -> None:
+    """A refusal is a note: the catalogue is written all the same, and so are the other commitments."""
+    path = tmp_path / "commitments.yaml"
+    aws.pages["DescribeReservedInstances"] = [
+        {"ReservedInstances": [{"ReservedInstancesId": "ri", "InstanceType": "m5.large", "InstanceCount": 2}]}
+    ]
+    plan = {"savingsPlanId": "sp", "savingsPlanType": "Compute", "commitment": "1.5"}
+    aws.pages["DescribeSavingsPlans"] = [{"savingsPlans": [plan]}]
+    aws.pages["DescribeSavingsPlanRates"] = [{"searchResults": []}]
+    aws.refusals |= dict.fromkeys(refused, "UnauthorizedOperation")
 
-    result = run("refresh", "--commitments", str(tmp_path / "commitments.yaml"))
+    result = run("refresh", "--region", "eu-west-1", "--commitments", str(path))
 
     assert result.exit_code == 0
-    assert "no commitments were read: AWS refused DescribeReservedInstances" in result.stderr
+    assert re.findall(r"no (.*) were read: AWS refused", result.stderr) == told
     assert json.loads(result.stdout)
+    found = [each.name for each in parse_commitments(str(path))] if path.exists() else None
+    assert found == read
 
 
 @pytest.mark.usefixtures("aws")

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from karpenter.api.manifests import render_documents
 from karpenter.cli import main
 from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.page import gap_sentence
+from karpenter.core.scheduling.problem import Cost
 from karpenter.kube.errors import Unreachable
 from karpenter.kube.rest import Request
 from tests.unit.why.clusters import pod
@@ -421,6 +423,102 @@ def test_what_a_floor_adds() -> None:
     assert "On-demand floors and the spread of spot machines add $" in page
 
 
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        pytest.param(
+            "commitments={commitments: [{kind: ReservedInstance, instanceType: m7gg.large, count: 1}]}",
+            "commitment ReservedInstance pays for nothing: the catalogue sells no m7gg.large",
+            id="a commitment for a type that is not sold",
+        ),
+        pytest.param(
+            "commitments={commitments: [{name: far, kind: SavingsPlan, region: eu-west-1, hourly: 1}]}",
+            "commitment far pays for nothing: the catalogue sells no instance type in eu-west-1",
+            id="a commitment for another region",
+        ),
+        pytest.param(
+            "price-factors=m7gg=0.8,spot=0.9",
+            "price-factors: m7gg changes no price: expected a family of the catalogue, spot, on-demand,"
+            " reserved or *",
+            id="a factor of no family",
+        ),
+    ],
+)
+def test_prices_that_change_nothing_are_noted(setting: str, sentence: str) -> None:
+    """What has no effect is mostly a typing error, so it is said once, and the plan is made."""
+    result = run("--catalog", "aws", "--set", setting, objects=[POOL, pod("a")])
+
+    assert (result.exit_code, result.stderr) == (0, f"{sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("ways", "sentence"),
+    [
+        pytest.param(
+            ["spot"],
+            "NodePool default keeps nothing on demand: its requirements allow no on-demand nodes\n",
+            id="spot only",
+        ),
+        pytest.param(["spot", "on-demand"], "", id="both"),
+    ],
+)
+def test_a_floor_without_on_demand_is_noted(ways: list[str], sentence: str) -> None:
+    """A NodePool cannot keep what it may not buy."""
+    floor = {"name": "default", "annotations": {"karpenter.sh/on-demand-floor": "2"}}
+    wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ways}
+    template = {"spec": {**POOL["spec"]["template"]["spec"], "requirements": [wanted]}}
+    own = {**POOL, "metadata": floor, "spec": {**POOL["spec"], "template": template}}
+
+    assert run("--catalog", "aws", objects=[own, pod("a")]).stderr == sentence
+
+
+def test_replicas_of_a_floor_without_a_place_are_told() -> None:
+    """The pods ask for no capacity type themselves, so the page says what does."""
+    notes = {"karpenter.sh/on-demand-floor": "50%"}
+    labels = {"matchLabels": {"app": "web"}}
+    spec = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}
+    template = {"metadata": {"labels": {"app": "web"}, "annotations": notes}, "spec": spec}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 4, "selector": labels, "template": template},
+    }
+    wanted = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    inner = {"spec": {**POOL["spec"]["template"]["spec"], "requirements": [wanted]}}
+    own = {**POOL, "spec": {**POOL["spec"], "template": inner}}
+    told = "2 without a place must be on demand: so many replicas karpenter.sh/on-demand-floor asks for."
+
+    assert told in run("--catalog", "aws", objects=[own, web], width=200).stdout
+    assert "must be on demand" not in run("--catalog", "aws", objects=[POOL, web], width=200).stdout
+
+
+def test_an_overlay_behind_its_gate_is_noted() -> None:
+    """A fee that is an overlay is part of no price until the gate is enabled."""
+    overlay = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "fee"},
+        "spec": {"requirements": [], "priceAdjustment": "+12%"},
+    }
+    told = [
+        run("-o", "json", *arguments, objects=[POOL, overlay, pod("a")])
+        for arguments in ((), ("--set", "feature-gates=NodeOverlay=true"))
+    ]
+    costs = [json.loads(each.stdout)["cost"] for each in told]
+    page = run("--set", "feature-gates=NodeOverlay=true", objects=[POOL, overlay, pod("a")]).stdout
+
+    assert [each.stderr for each in told] == [
+        "NodeOverlay fee is not applied: --set feature-gates=NodeOverlay=true enables it\n",
+        "",
+    ]
+    assert costs[1]["parts"]["list"] == pytest.approx(costs[0]["hourly"])
+    assert costs[1]["parts"]["overlays"] == pytest.approx(0.12 * costs[0]["hourly"])
+    assert costs[1]["hourly"] == pytest.approx(1.12 * costs[0]["hourly"])
+    assert " list prices, $" in page
+    assert " NodeOverlays." in page
+
+
 def test_what_makes_the_gap() -> None:
     """A plan that is not proved cheapest says which constraints make the gap, on the page and in the data."""
     mine = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
@@ -434,3 +532,26 @@ def test_what_makes_the_gap() -> None:
     assert 0.001 <= cost["gapParts"]["pod anti-affinity"] <= cost["gap"] + 1e-9
     assert f"Of {100 * cost['gap']:.1f} %, " in page
     assert "pod anti-affinity" in page
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        pytest.param((), "", id="nothing is known"),
+        pytest.param(
+            (("topology spread", 0.04), ("limits", 0.01)),
+            "\nOf 10.0 %, 4.0 are topology spread, 1.0 limits.",
+            id="parts of it",
+        ),
+        pytest.param(
+            (("topology spread", 0.08), ("pod anti-affinity", 0.05)),
+            "\nOf 10.0 %, 8.0 are topology spread, 5.0 pod anti-affinity, some of it the same.",
+            id="two that make the same part",
+        ),
+    ],
+)
+def test_parts_of_the_gap_that_are_more_than_all_of_it(
+    parts: tuple[tuple[str, float], ...], said: str
+) -> None:
+    """Each part is what the gap falls by without its kind alone, so they may overlap, which is said."""
+    assert gap_sentence(Cost(hourly=1.1, lower_bound=1.0, gap_parts=parts)) == said

@@ -77,8 +77,18 @@ def test_the_flag_wins() -> None:
         pytest.param(
             "commitments",
             "{commitments: [{kind: Lease}]}",
-            "the commitments: Invalid enum value",
+            "the commitments: Invalid enum value 'Lease' - at `$.commitments[0].kind`, expected"
+            " ReservedInstance or SavingsPlan",
             id="no kind",
+        ),
+        *(
+            pytest.param(
+                "commitments",
+                f"{{commitments: [{{kind: SavingsPlan, hourly: 1, rate: {rate}}}]}}",
+                f"the commitments: commitments[0].rate: {rate} is not greater than 0, such as 0.72",
+                id=f"a Savings Plan at a rate of {rate}",
+            )
+            for rate in (0, -3)
         ),
         pytest.param(
             "commitments",

@@ -100,6 +100,22 @@ def test_a_node_has_its_price_by_the_month(tmp_path: Path) -> None:
     assert answer("node/n", [pool(), *unknown, pod("a", nodeName="n")], tmp_path)["monthly"] is None
 
 
+def test_a_node_that_goes_has_the_price_that_its_going_saves(tmp_path: Path) -> None:
+    """Both are whole prices, of a node that is empty or expired, annotations of its NodePool included."""
+    own = pool()
+    own["metadata"]["annotations"] = {"karpenter.sh/node-price": "0.1"}
+    claim, node = machine("n")
+    empty = answer("node/n", [own, claim, node], tmp_path)
+    claim["spec"]["expireAfter"] = "1h"
+    expired = answer("node/n", [own, claim, node], tmp_path)
+
+    assert [each["answer"] for each in (empty, expired)] == [
+        "It would go now (Empty), which saves $146.00 a month.",
+        "It would go now (Expired), which saves $146.00 a month.",
+    ]
+    assert [each["monthly"] for each in (empty, expired)] == [146.0, 146.0]
+
+
 @pytest.mark.parametrize(
     ("objects", "said", "because"),
     [

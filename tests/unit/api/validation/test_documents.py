@@ -202,3 +202,44 @@ def test_kinds_of_the_past_are_refused(version: str, kind: str) -> None:
 def test_kinds_of_today_are_not_of_the_past() -> None:
     """A current kind is not refused by its name."""
     assert refusal("karpenter.sh/v1", "NodePool") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        pytest.param("node-price", "-1", "expected dollars per hour such as 0.01", id="a price"),
+        pytest.param("vcpu-price", "much", "expected dollars per hour such as 0.01", id="a price per vCPU"),
+        pytest.param("preferred-pool-price", "10%", "expected a share such as 0.1", id="a preference"),
+        pytest.param("on-demand-floor", "120%", "expected nodes such as 3, or 20%", id="a floor"),
+    ],
+)
+def test_prices_of_a_nodepool_that_cannot_be_read_are_refused(key: str, text: str, expected: str) -> None:
+    """No schema holds annotations, so their text is checked with the durations and quantities."""
+    notes = {f"karpenter.sh/{key}": text, "karpenter.sh/else": "-1"}
+
+    place = f"metadata.annotations[karpenter.sh/{key}]"
+    assert outcomes(changed(POOL, {"metadata.annotations": notes})) == [
+        f'f.yaml: NodePool/default: {place}: Invalid value: "{text}": {expected}'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "path"),
+    [
+        pytest.param("Pod", {}, "metadata", id="a pod"),
+        pytest.param("Deployment", {"template": {"metadata": {}}}, "spec.template.metadata", id="a workload"),
+    ],
+)
+def test_the_floor_of_a_workload_that_cannot_be_read_is_refused(
+    kind: str, spec: dict[str, Any], path: str
+) -> None:
+    """Replicas that should stay on demand are told of before they are all on spot."""
+    version = "v1" if kind == "Pod" else "apps/v1"
+    plain: dict[str, Any] = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    inner = plain["metadata"] if kind == "Pod" else spec["template"]["metadata"]
+    inner["annotations"] = {"karpenter.sh/on-demand-floor": "1.5"}
+
+    place = f"{path}.annotations[karpenter.sh/on-demand-floor]"
+    assert outcomes(plain) == [
+        f'f.yaml: {kind}/a: {place}: Invalid value: "1.5": expected nodes such as 3, or 20%'
+    ]

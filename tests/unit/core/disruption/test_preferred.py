@@ -21,6 +21,7 @@ from karpenter.api.labels import (
 from karpenter.api.meta import LabelSelector, ObjectMeta
 from karpenter.api.node import Taint
 from karpenter.api.nodepool import Budget, PoolRequirement
+from karpenter.api.price_annotations import annotated_preference
 from karpenter.cloud.offerings import mark_unavailable
 from karpenter.core.disruption import preferred
 from karpenter.core.disruption.command import UNDERUTILIZED
@@ -36,7 +37,7 @@ from karpenter.core.disruption.memory import (
 )
 from karpenter.core.disruption.validation import InvalidCommand, ValidCommand, validate
 from karpenter.core.model.catalog import Catalog, OfferingName
-from karpenter.core.model.pricing import Commitment, PricePolicy, annotated_preference
+from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy
 from tests.unit.core.disruption.clusters import (
     LONG_AGO,

@@ -9,19 +9,19 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
+from karpenter.api.price_annotations import Floor, annotated_floor
 from karpenter.core.model.catalog import Catalog, VolumePrice, combine
 from karpenter.core.model.pricing import (
     COMMITMENT,
     INTERRUPTIONS,
     LIST,
+    OVERLAYS,
     Additions,
     Commitment,
-    Floor,
     NodeVolume,
     PricedNode,
     PricePolicy,
     additions,
-    annotated_floor,
     billed,
     coverage,
     part,
@@ -323,3 +323,34 @@ def test_interruption_rates_are_raised_and_never_lowered() -> None:
 
     assert [each.interruption_rate for each in lower] == [0.0, 0.2]
     assert [each.interruption_rate for each in higher] == [0.0, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("region", "zone", "expected"),
+    [
+        pytest.param("us-east-1", "us-east-1a", True, id="a zone of the region"),
+        pytest.param("us-west-2", "us-west-2-lax-1a", True, id="a local zone of the region"),
+        pytest.param("eu-west-1", "us-east-1a", False, id="a zone of another region"),
+        pytest.param("", "us-east-1a", True, id="any region"),
+    ],
+)
+def test_a_commitment_is_for_its_region(region: str, zone: str, expected: bool) -> None:
+    """What is paid for in one region pays for nothing in another."""
+    commitment = Commitment(kind="SavingsPlan", hourly=1.0, region=region)
+
+    assert commitment.matches("m5.large", zone) is expected
+
+
+def test_a_fee_on_top_of_the_list_price_uses_up_no_commitment() -> None:
+    """A Savings Plan that is worth an instance at its list price pays for it whatever an overlay adds."""
+    (kind,) = TYPES
+    parts = ((LIST, 0.1), (OVERLAYS, 0.05))
+    dearer = msgspec.structs.replace(kind.offerings[0], price=0.15, parts=parts)
+    types = (msgspec.structs.replace(kind, offerings=(dearer,)),)
+    left = ((PLAN, 0.08),)
+
+    (found,) = whole_prices(types, Additions(covered=left))
+    (still,) = without_commitments((found,), left)
+
+    assert found.offerings[0].parts[:2] == parts
+    assert found.offerings[0].price == still.offerings[0].price == pytest.approx(0, abs=1e-6)

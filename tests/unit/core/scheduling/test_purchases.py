@@ -11,7 +11,8 @@ import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT, ZONE
 from karpenter.api.meta import ObjectMeta
-from karpenter.core.model.pricing import Additions, Commitment, Floor, whole_prices
+from karpenter.api.price_annotations import Floor
+from karpenter.core.model.pricing import Additions, Commitment, whole_prices
 from karpenter.core.scheduling import purchases
 from karpenter.core.scheduling.problem import Options
 from karpenter.core.scheduling.purchases import (

@@ -306,12 +306,9 @@ def _write_commitments(region: str, path: Path) -> None:
         read_commitments,
         render_commitments,
     )
-    from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed  # noqa: PLC0415  as above
 
-    try:
-        found = read_commitments(region)
-    except RefreshFailed as error:
-        note(f"{region}: no commitments were read: {error}")
+    found = read_commitments(region, tell=lambda what: note(f"{region}: {what}"))
+    if found is None:
         return
     _write(path, render(render_commitments(found), "yaml"), option="--commitments")
     note(f"wrote {path}: {len(found)} commitments; use it with --set commitments={path}")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from karpenter.api.labels import SPOT
+from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, SPOT
+from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option, named_values
 from karpenter.cli.output import output_option_with, render
@@ -20,6 +21,7 @@ from karpenter.cli.planning.input import read_input
 from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN, SPOT_SHARE, SPREAD
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.catalogs.load import AWS, load_catalog
+from karpenter.core.model.pricing import EVERY_PRICE, family_of
 from karpenter.operator.options import SettingError, parse_settings
 from karpenter.why.pods import full_pools
 
@@ -112,6 +114,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
             raise CommandError(*found.problems)
         notes(found.skipped)
         notes(_strangers(catalog, found.view.pools.values()))
+        notes(_without_effect(settings, found.view, types))
         doing(f"deciding about {len(found.view.pods):,} pods and {len(found.view.nodes):,} nodes")
         decision = decide(found.view, types, settings, moment, disruption=disruption)
         notes(decision.provisioning.left_out)
@@ -167,9 +170,39 @@ def _strangers(catalog: str, pools: Iterable[NodePool]) -> Iterator[str]:
         )
 
 
+def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> Iterator[str]:
+    """Say which prices and floors that were given change nothing: typing errors, mostly."""
+    if view.overlays and not settings.feature_gates["NodeOverlay"]:
+        names = ", ".join(sorted(each.name for each in view.overlays.values()))
+        yield f"NodeOverlay {names} is not applied: --set feature-gates=NodeOverlay=true enables it"
+    for pool in view.pools.values():
+        entries = pool.spec.template.spec.requirements
+        ways = [set(each.values) for each in entries if each.key == CAPACITY_TYPE and each.operator == "In"]
+        if annotated_floor(pool.metadata.annotations)[0] and ways and not ways[0] & {ON_DEMAND, RESERVED}:
+            yield f"NodePool {pool.name} keeps nothing on demand: its requirements allow no on-demand nodes"
+    sold = {(kind.name, offering.zone) for kind in types.types for offering in kind.offerings}
+    for each in settings.commitments:
+        if not any(each.matches(*place) for place in sold):
+            what = each.instance_type or f"instance type{f' of family {each.family}' if each.family else ''}"
+            where = f" in {each.zone or each.region}" if each.zone or each.region else ""
+            name = each.name or each.kind
+            yield f"commitment {name} pays for nothing: the catalogue sells no {what}{where}"
+    families = {family_of(kind) for kind, _ in sold} | {SPOT, ON_DEMAND, RESERVED, EVERY_PRICE}
+    for name in settings.price_factors:
+        if name not in families:
+            yield (
+                f"price-factors: {name} changes no price: expected a family of the catalogue, spot,"
+                f" on-demand, reserved or {EVERY_PRICE}"
+            )
+
+
 def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
     """Yield what people should know about a plan: full NodePools, modelled prices, spot in one place."""
     yield from full_pools(view)
+    held = [each for each in plan.refusals if each.pod in view.pods and CAPACITY_TYPE in each.message]
+    floors = sum(annotated_floor(view.pods[each.pod].metadata.annotations)[0] is not None for each in held)
+    if floors:
+        yield f"{floors} without a place must be on demand: so many replicas {ON_DEMAND_FLOOR} asks for."
     spot = Counter(
         (node.purchase.instance_type, node.purchase.zone)
         for node in plan.new_nodes

@@ -14,10 +14,11 @@ from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option
 from karpenter.cli.output import output_option_with, render
 from karpenter.cli.plan import catalog_named, live_cluster, moment_of, settings_of
-from karpenter.cli.planning.decision import DecisionSettings, decide
+from karpenter.cli.planning.decision import DecisionSettings, decide, decision_settings
 from karpenter.cli.planning.input import read_input
 from karpenter.core.disruption.settings import DisruptionContext
 from karpenter.core.provisioning.provisioner import ProvisioningSettings
+from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.replay.record import Unreadable, moment_at
 from karpenter.replay.replay import recorded_settings
 from karpenter.why.answer import Inquiry
@@ -164,7 +165,16 @@ def inquiry_of(
         assert decision is not None
         return decision
 
-    return Inquiry(view=view, catalog=catalog, now=now, provision=asked, disrupt=disrupted, done=done)
+    known = settings if isinstance(settings, DecisionSettings) else decision_settings(settings)
+    return Inquiry(
+        view=view,
+        catalog=catalog,
+        priced=overlaid_catalog(view, catalog, known.disruption.policy.at(now)),
+        now=now,
+        provision=asked,
+        disrupt=disrupted,
+        done=done,
+    )
 
 
 def recorded_inquiry(file: Path, at: datetime | None, settings: Settings | None) -> Inquiry:

@@ -33,7 +33,7 @@ from karpenter.core.scheduling.build.build import SchedulingPolicy
 from karpenter.core.scheduling.problem import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 # https://karpenter.sh/docs/reference/settings/ (feature gates)
@@ -194,14 +194,23 @@ def parse_commitments(text: str) -> tuple[Commitment, ...]:
     try:
         found = msgspec.convert(read_document(text, source=source), _Commitments).commitments
     except (InvalidObject, msgspec.ValidationError) as error:
-        raise SettingError(f"{source}: {' '.join(str(error).split())}") from None
+        problem = " ".join(str(error).split())
+        allowed = ", expected ReservedInstance or SavingsPlan" if problem.endswith(".kind`") else ""
+        raise SettingError(f"{source}: {problem}{allowed}") from None
     for number, each in enumerate(found):
-        if each.size <= 0:
-            field = "hourly" if each.kind == "SavingsPlan" else "count"
-            raise SettingError(f"{source}: commitments[{number}].{field}: is not greater than 0")
-        if each.kind == "ReservedInstance" and not each.instance_type:
-            raise SettingError(f"{source}: commitments[{number}].instanceType: is required")
+        for problem in _commitment_problems(each):
+            raise SettingError(f"{source}: commitments[{number}].{problem}")
     return tuple(_dated(each) for each in found)
+
+
+def _commitment_problems(commitment: Commitment) -> Iterator[str]:
+    """Yield which fields of a commitment are wrong, and what is allowed."""
+    if commitment.size <= 0:
+        yield f"{'hourly' if commitment.kind == 'SavingsPlan' else 'count'}: is not greater than 0"
+    if commitment.rate <= 0:
+        yield f"rate: {commitment.rate:g} is not greater than 0, such as 0.72"
+    if commitment.kind == "ReservedInstance" and not commitment.instance_type:
+        yield "instanceType: is required"
 
 
 def _dated(commitment: Commitment) -> Commitment:

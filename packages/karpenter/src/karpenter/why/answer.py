@@ -76,6 +76,9 @@ class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
 
     view: ClusterView
     catalog: Catalog
+    priced: Catalog
+    """The catalogue at whole prices: what existing nodes cost."""
+
     now: datetime
     provision: Provision
     disrupt: Disrupt

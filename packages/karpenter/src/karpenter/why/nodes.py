@@ -15,6 +15,7 @@ from karpenter.api.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from karpenter.api.meta import find_status_condition
 from karpenter.core.disruption.budgets import budget_usage, headroom, read_budgets
 from karpenter.core.disruption.codes import DisruptionCode
+from karpenter.core.disruption.cost import price_of
 from karpenter.core.effects import CreateClaim
 from karpenter.core.lifecycle.conditions import INITIALIZED, LAUNCHED, REGISTERED
 from karpenter.core.lifecycle.liveness import REGISTRATION_TIMEOUT
@@ -53,7 +54,7 @@ def explain_node(inquiry: Inquiry, node: StateNode) -> Explanation:
     words = [node.labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)]
     about = ", ".join(word for word in words if word)
     because = [*([f"it is {about}"] if about else []), *_bought(inquiry, node), *_runs(node)]
-    price = _price(inquiry, node)
+    price = price_of(node, inquiry.priced)
     kept = next((each for each in decision.kept if each.node == node.name), None)
     command = next((each for each in decision.commands if node.name in each.candidates), None)
     if command is None and kept is not None and node.is_managed:
@@ -131,13 +132,6 @@ def _owner(pod: Pod) -> str:
         if each.controller:
             return f"{each.kind} {pod.namespace}/{each.name}"
     return f"pod {pod.key}"
-
-
-def _price(inquiry: Inquiry, node: StateNode) -> float:
-    kind = inquiry.catalog.find(node.pool, node.labels.get(INSTANCE_TYPE, ""))
-    zone, way = node.labels.get(ZONE), node.labels.get(CAPACITY_TYPE)
-    offerings = kind.offerings if kind is not None else ()
-    return next((each.price for each in offerings if each.zone == zone and each.capacity_type == way), 0.0)
 
 
 def _next_opening(inquiry: Inquiry, node: StateNode) -> str:

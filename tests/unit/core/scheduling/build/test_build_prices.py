@@ -8,6 +8,13 @@ import msgspec
 import pytest
 
 from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, SPOT
+from karpenter.api.pod import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
 from karpenter.core.model.catalog import Catalog
 from karpenter.core.model.pricing import Commitment, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy, assemble
@@ -50,9 +57,29 @@ def test_some_replicas_require_on_demand(floor: str, running: tuple[str, ...], e
     assert bound(floor, running=running) == expected
 
 
-def test_replicas_that_choose_themselves_are_left_alone() -> None:
-    """A node selector of the pod decides."""
-    assert bound("2", node_selector={CAPACITY_TYPE: SPOT}) == []
+def affinity(key: str) -> Affinity:
+    """Return a node affinity that requires a label to be spot."""
+    entry = NodeSelectorRequirement(key=key, operator="In", values=(SPOT,))
+    term = NodeSelectorTerm(match_expressions=(entry,))
+    required = NodeSelector(node_selector_terms=(term,))
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"node_selector": {CAPACITY_TYPE: SPOT}}, [], id="a node selector"),
+        pytest.param({"affinity": affinity(CAPACITY_TYPE)}, [], id="a node affinity"),
+        pytest.param({"affinity": affinity("team")}, ["web-0", "web-1"], id="an affinity for something else"),
+        pytest.param({"affinity": Affinity()}, ["web-0", "web-1"], id="an affinity without nodes"),
+        pytest.param(
+            {"affinity": Affinity(node_affinity=NodeAffinity())}, ["web-0", "web-1"], id="preferences only"
+        ),
+    ],
+)
+def test_replicas_that_choose_themselves_are_left_alone(spec: dict[str, Any], expected: list[str]) -> None:
+    """What the pod requires decides."""
+    assert bound("2", **spec) == expected
 
 
 def test_a_floor_of_pods_that_cannot_be_read_is_told() -> None:

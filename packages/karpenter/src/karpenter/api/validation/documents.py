@@ -17,8 +17,9 @@ import msgspec
 from karpenter.api.kinds import KINDS
 from karpenter.api.manifests import Document, read_object
 from karpenter.api.meta import InvalidObject
+from karpenter.api.price_annotations import OF_PODS
 from karpenter.api.schema import field
-from karpenter.api.schema.field import INVALID, NOT_SUPPORTED
+from karpenter.api.schema.field import INVALID, NOT_SUPPORTED, FieldProblem
 from karpenter.api.validation.nodeclaim_validation import (
     KEY_RULE,
     SUBDOMAIN_RULE,
@@ -27,6 +28,7 @@ from karpenter.api.validation.nodeclaim_validation import (
     is_qualified_name,
     is_subdomain,
 )
+from karpenter.api.validation.nodepool_validation import check_annotations
 from karpenter.api.validation.objects import check_object
 from karpenter.base.pretty import excerpt
 
@@ -145,6 +147,9 @@ def _check_theirs(document: Document) -> Iterator[Finding]:
         yield _finding(document, error.field, INVALID, error.problem)
     for place, problem in builtin_problems(document):
         yield _finding(document, place, INVALID, problem)
+    # An API server takes any annotation, and `plan` says what becomes of pods that are there already.
+    for found in _floor_problems(document):
+        yield _finding(document, found.field, found.reason, found.message)
 
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
@@ -201,6 +206,14 @@ def label_problems(document: Document) -> Iterator[tuple[str, str]]:
     if steps:
         yield from _labels(_below(plain, *steps, "metadata"), f"{path}metadata")
     yield from _pairs(_below(plain, *steps, "spec", "nodeSelector"), f"{path}spec.nodeSelector")
+
+
+def _floor_problems(document: Document) -> Iterator[FieldProblem]:
+    """Yield what is wrong with the on-demand floor of a workload."""
+    steps = _TEMPLATES.get(document.identity[1], ("spec", "template"))
+    metadata = _below(document.plain, *steps, "metadata")
+    texts = {key: str(value) for key, value in _below(metadata, "annotations").items()}
+    yield from check_annotations(texts, OF_PODS, ".".join((*steps, "metadata.annotations")))
 
 
 def _labels(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:

@@ -3,13 +3,12 @@ Runtime validation of NodePools: labels, taints and requirements of the template
 
 Problems set the condition ValidationSucceeded to False; a pool with problems gets no nodes.
 
-A separate check says whether durations, schedules and quantities can be parsed: the patterns of the schema
-are only approximate. A pattern accepts ``99999999h``, ``a b c d e`` and ``1e1.5``. In a cluster such values
-take no effect where they are used (a budget with a bad schedule allows no disruption), so these problems
-are reported for manifests and do not set conditions.
+A separate check says whether durations, schedules and quantities can be parsed, since the patterns of the
+schema are only approximate (one accepts ``99999999h``, ``a b c d e`` and ``1e1.5``), and whether annotations
+of prices can, which have no schema.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from karpenter.api import labels
 from karpenter.api.capacitybuffer import CapacityBuffer
@@ -20,6 +19,7 @@ from karpenter.api.node import Taint
 from karpenter.api.nodeclaim import NodeClaim, NodeClaimTemplateSpec
 from karpenter.api.nodeoverlay import NodeOverlay
 from karpenter.api.nodepool import Disruption, NodePool
+from karpenter.api.price_annotations import OF_NODEPOOLS, unreadable_annotations
 from karpenter.api.schema import field
 from karpenter.api.schema.field import FieldProblem, duplicate, forbidden, invalid, not_supported, required
 from karpenter.api.validation.nodeclaim_validation import (
@@ -94,10 +94,11 @@ def _check_taint(taint: Taint, path: str) -> Iterator[FieldProblem]:
 
 
 def check_amounts(resource: Resource) -> tuple[FieldProblem, ...]:
-    """Return which durations, schedules and quantities of an object cannot be read."""
+    """Return which durations, schedules, quantities and prices of an object cannot be read."""
     match resource:
-        case NodePool(spec=spec):
+        case NodePool(spec=spec, metadata=metadata):
             return (
+                *check_annotations(metadata.annotations, OF_NODEPOOLS, "metadata.annotations"),
                 *_check_template(spec.template.spec, "spec.template.spec"),
                 *_check_disruption(spec.disruption),
                 *_check_quantities(spec.limits, "spec.limits"),
@@ -115,6 +116,14 @@ def check_amounts(resource: Resource) -> tuple[FieldProblem, ...]:
             return tuple(_check(parse_duration, spec.node_registration_delay, "spec.nodeRegistrationDelay"))
         case _:
             return ()
+
+
+def check_annotations(
+    annotations: Mapping[str, str], keys: Iterable[str], path: str
+) -> Iterator[FieldProblem]:
+    """Find which of our annotations of prices and floors cannot be read."""
+    for key, expected in unreadable_annotations(annotations, keys):
+        yield invalid(field.key(path, key), annotations[key], expected)
 
 
 def _check(parse: Callable[[object], object], text: object, path: str) -> Iterator[FieldProblem]:

@@ -25,6 +25,7 @@ from karpenter.core.provisioning.provisioner import (
     ProvisioningSettings,
     provision,
 )
+from karpenter.core.scheduling.build.build import overlaid_catalog
 from karpenter.core.scheduling.problem import Plan, Refusal
 from karpenter.core.state.pod import is_unscheduled
 from karpenter.core.state.statenode import state_nodes
@@ -89,7 +90,7 @@ def decide(
     aged: list[Command] = []
     view = _after_scheduler(view)
     if disruption:
-        aged = expired(view, catalog, now)
+        aged = expired(view, overlaid_catalog(view, catalog, settings.disruption.policy.at(now)), now)
         view = _leaving(view, {name for command in aged for name in command.candidates}, now)
     found = provision(
         view,

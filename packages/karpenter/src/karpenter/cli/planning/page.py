@@ -22,6 +22,7 @@ from karpenter.core.model.pricing import (
     INTERRUPTIONS,
     LIST,
     NODE,
+    OVERLAYS,
     PUBLIC_IPV4,
     VCPU,
     VOLUMES,
@@ -49,6 +50,7 @@ _PIPE: Final = 120
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _SHOWN: Final = 4
 _PARTS: Final = {
+    OVERLAYS: "NodeOverlays",
     DISCOUNT: "price factors",
     VOLUMES: "volumes",
     PUBLIC_IPV4: "public addresses",
@@ -242,7 +244,7 @@ def _summary(plan: Plan) -> Text:
             if "linear" not in cost.method:
                 text.append(" (pip install highspy for a tighter proof)")
         text.append(".")
-        text.append(_gap_parts(plan.cost))
+        text.append(gap_sentence(plan.cost))
         text.append(_parts(plan))
         if round(cost.added, 4) > 0:
             text.append(
@@ -251,12 +253,14 @@ def _summary(plan: Plan) -> Text:
     return text
 
 
-def _gap_parts(cost: Cost) -> str:
+def gap_sentence(cost: Cost) -> str:
     """Return what makes the gap as a sentence of its own; nothing where that is not known."""
     if not cost.gap_parts:
         return ""
     first, *others = (f"{100 * part:.1f} {name}" for name, part in cost.gap_parts)
-    return f"\nOf {100 * cost.gap:.1f} %, {', '.join([first.replace(' ', ' are ', 1), *others])}."
+    # Each is what its kind makes on its own, and two kinds may make the same part of the gap.
+    shared = ", some of it the same" if sum(part for _, part in cost.gap_parts) > cost.gap else ""
+    return f"\nOf {100 * cost.gap:.1f} %, {', '.join([first.replace(' ', ' are ', 1), *others])}{shared}."
 
 
 def _parts(plan: Plan) -> str:

@@ -16,7 +16,6 @@ annotations of NodePools.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
@@ -29,13 +28,11 @@ from karpenter.api.labels import (
     INSTANCE_TYPE,
     NODE_PRICE,
     ON_DEMAND,
-    ON_DEMAND_FLOOR,
-    PREFERRED_POOL_PRICE,
     SPOT,
     VCPU_PRICE,
     ZONE,
 )
-from karpenter.base.pretty import excerpt
+from karpenter.api.price_annotations import annotated_floor, annotated_preference, annotated_price
 from karpenter.core.model.resources import CPU
 
 if TYPE_CHECKING:
@@ -48,6 +45,7 @@ HOURS_A_MONTH: Final = 730
 """AWS bills volumes by the month, of which a year has twelve: 8,760 / 12 hours."""
 
 LIST: Final = "list"
+OVERLAYS: Final = "overlays"
 DISCOUNT: Final = "discount"
 VOLUMES: Final = "volumes"
 PUBLIC_IPV4: Final = "publicIPv4"
@@ -61,10 +59,9 @@ _PAID: Final = 1e-7
 """The share of its list price that a machine still costs when a commitment pays for it."""
 
 _KEPT: Final = 16
-_AMOUNT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-_FLOOR: Final = re.compile(r"([0-9]{1,6})(%?)")
-_WHOLE: Final = 100
-_EVERY: Final = "*"
+EVERY_PRICE: Final = "*"
+"""The factor of all list prices that have none of their own."""
+
 _ROUNDING: Final = 1e-9
 
 
@@ -88,7 +85,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     """Of an instance type, such as m7g; empty for any."""
 
     region: str = ""
-    """For people to read: one cluster is in one region."""
+    """The region that it is for; the names of zones begin with that of their region. Empty for any."""
 
     zone: str = ""
     count: int = 0
@@ -108,6 +105,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
             self.instance_type in {"", instance_type}
             and self.family in {"", family_of(instance_type)}
             and self.zone in {"", zone}
+            and zone.startswith(self.region)
         )
 
     def need(self, list_price: float) -> float:
@@ -159,20 +157,6 @@ class Additions(msgspec.Struct, frozen=True, kw_only=True):
     """Commitments, and how much is left of each."""
 
 
-class Floor(msgspec.Struct, frozen=True):
-    """How much of a NodePool is kept on demand: a number of nodes, or a share in percent."""
-
-    amount: int
-    percent: bool = False
-
-    def nodes(self, total: int) -> int:
-        """Return how many of `total` nodes have to be on demand."""
-        return -(-total * self.amount // _WHOLE) if self.percent else min(self.amount, total)
-
-    def __str__(self) -> str:
-        return f"{self.amount} %" if self.percent else f"{self.amount}"
-
-
 class Coverage(msgspec.Struct, frozen=True):
     """Which nodes commitments pay for, and what is left of each commitment."""
 
@@ -206,33 +190,6 @@ def volume_hourly(volumes: Iterable[NodeVolume], catalog: Catalog) -> float:
             monthly += max(0, each.iops - price.included_iops) * price.iops
             monthly += max(0, each.throughput - price.included_throughput) * price.throughput
     return monthly / HOURS_A_MONTH
-
-
-def annotated_price(
-    annotations: Mapping[str, str], key: str, default: float, expected: str = "dollars per hour such as 0.01"
-) -> tuple[float, str]:
-    """Return the price that an annotation of a NodePool states, or the default, and what is wrong with it."""
-    text = annotations.get(key, "")
-    if not text:
-        return default, ""
-    if not _AMOUNT.fullmatch(text):
-        return default, f"annotation {key} is {excerpt(text)}: expected {expected}"
-    return float(text), ""
-
-
-def annotated_preference(annotations: Mapping[str, str], default: float) -> tuple[float, str]:
-    """Return what moving pods back to a NodePool is worth, and what is wrong with its annotation."""
-    return annotated_price(annotations, PREFERRED_POOL_PRICE, default, "a share such as 0.1")
-
-
-def annotated_floor(annotations: Mapping[str, str]) -> tuple[Floor | None, str]:
-    """Return how much of a NodePool is kept on demand, and what is wrong with its annotation."""
-    text = annotations.get(ON_DEMAND_FLOOR, "")
-    match = _FLOOR.fullmatch(text)
-    if not match or (match[2] and int(match[1]) > _WHOLE):
-        problem = f"annotation {ON_DEMAND_FLOOR} is {excerpt(text)}: expected nodes such as 3, or 20%"
-        return None, problem if text else ""
-    return Floor(int(match[1]), bool(match[2])), ""
 
 
 def additions(
@@ -392,7 +349,7 @@ def _first_with(
 
 def _factor(kind: str, capacity_type: str, factors: tuple[tuple[str, float], ...]) -> float:
     known = dict(factors)
-    names = (family_of(kind), capacity_type, _EVERY)
+    names = (family_of(kind), capacity_type, EVERY_PRICE)
     return next((known[name] for name in names if name in known), 1.0)
 
 
@@ -419,6 +376,7 @@ def _whole(
     kind: str, offering: Offering, always: tuple[tuple[str, float], ...], extra: Additions
 ) -> Offering:
     way, price = offering.capacity_type, offering.price
+    base = offering.parts or ((LIST, price),)  # an overlay has stated parts before
     parts = list(always)
     if extra.factors and (factor := _factor(kind, way, extra.factors)) != 1:
         parts.insert(0, (DISCOUNT, price * (factor - 1)))
@@ -426,13 +384,13 @@ def _whole(
         parts.append((INTERRUPTIONS, extra.interruption * offering.interruption_rate / HOURS_A_MONTH))
     if way == ON_DEMAND and extra.covered:
         paid = price + part(tuple(parts), DISCOUNT)
-        if _first_with(extra.covered, kind, offering.zone, price) is not None:
+        if _first_with(extra.covered, kind, offering.zone, part(base, LIST)) is not None:
             parts.append((COMMITMENT, paid_price(paid) - paid))
     # What cannot be bought and costs nothing has no price.
     if not parts or (not offering.available and not price):
         return offering
     whole = price + sum(amount for _, amount in parts)
-    return msgspec.structs.replace(offering, price=whole, parts=((LIST, price), *parts))
+    return msgspec.structs.replace(offering, price=whole, parts=(*base, *parts))
 
 
 def _is_covered(kind: InstanceType) -> bool:

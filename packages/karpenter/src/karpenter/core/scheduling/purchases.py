@@ -24,11 +24,10 @@ import msgspec
 import numpy as np
 
 from karpenter.api.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, NODES, ON_DEMAND, SPOT, ZONE
+from karpenter.api.price_annotations import Floor, annotated_floor
 from karpenter.core.model.pricing import (
     COMMITMENT,
     LIST,
-    Floor,
-    annotated_floor,
     part,
     take,
     without_commitments,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.cloud.catalogs.ec2.refresh import connected, on_demand_prices
+from karpenter.cloud.catalogs.ec2.refresh import RefreshFailed, connected, on_demand_prices
 from karpenter.core.model.pricing import Commitment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 # Savings Plans are not regional; the service has one endpoint:
 # https://docs.aws.amazon.com/general/latest/gr/savingsplans.html
@@ -33,22 +33,36 @@ _ZONAL: Final = "Availability Zone"
 _DIGITS: Final = 4
 
 
-def read_commitments(region: str) -> tuple[Commitment, ...]:
+def read_commitments(region: str, *, tell: Callable[[str], None]) -> tuple[Commitment, ...] | None:
     """
-    Return the commitments of the account that are active in a region.
+    Return the commitments of the account that are active in a region, and tell what it does not let be read.
 
-    Raises:
-        RefreshFailed: AWS cannot be asked, or refuses.
+    None means that nothing is known.
     """
+    found: list[Commitment] = []
+    refused = False
+    for what, read in (("Reserved Instances", _read_reserved), ("Savings Plans", _read_plans)):
+        try:
+            found += read(region)
+        except RefreshFailed as error:
+            tell(f"no {what} were read: {error}")
+            refused = True
+    return tuple(found) if found or not refused else None
+
+
+def _read_reserved(region: str) -> list[Commitment]:
     with connected(region) as clients:
-        found = list(reserved_instances(clients.ec2, region))
+        return list(reserved_instances(clients.ec2, region))
+
+
+def _read_plans(region: str) -> list[Commitment]:
+    with connected(region) as clients:
         import boto3  # noqa: PLC0415  an optional dependency, which `connected` has found
 
         with closing(boto3.Session().client("savingsplans", region_name=_SAVINGS_PLANS_REGION)) as plans:
             listed = [each for each in _plans(plans) if each.get("region") in {None, "", region}]
             prices = on_demand_prices(clients.pricing, region) if listed else {}
-            found += [savings_plan(plans, each, region=region, on_demand=prices) for each in listed]
-    return tuple(found)
+            return [savings_plan(plans, each, region=region, on_demand=prices) for each in listed]
 
 
 def render_commitments(commitments: tuple[Commitment, ...]) -> dict[str, Any]:

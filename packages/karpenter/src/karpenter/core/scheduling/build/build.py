@@ -48,6 +48,7 @@ from karpenter.core.model.nodepool_hash import POOL_HASH_VERSION, pool_hash
 from karpenter.core.model.pricing import (
     DISCOUNT,
     LIST,
+    OVERLAYS,
     Additions,
     Commitment,
     Coverage,
@@ -238,8 +239,8 @@ def _overlaid(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[s
     if not prices and not capacity:
         return kind
     offerings = tuple(
-        msgspec.structs.replace(o, price=adjusted_price(o.price, prices[n])) if n in prices else o
-        for n, o in enumerate(kind.offerings)
+        _repriced(offering, prices[number]) if number in prices else offering
+        for number, offering in enumerate(kind.offerings)
     )
     return InstanceType(
         name=kind.name,
@@ -249,6 +250,12 @@ def _overlaid(kind: InstanceType, prices: Mapping[int, str], capacity: Mapping[s
         overhead=kind.overhead,
         devices=kind.devices,
     )
+
+
+def _repriced(offering: Offering, adjustment: str) -> Offering:
+    price = adjusted_price(offering.price, adjustment)
+    parts = ((LIST, offering.price), (OVERLAYS, price - offering.price))
+    return msgspec.structs.replace(offering, price=price, parts=parts)
 
 
 def _overlay(each: NodeOverlay) -> ParsedOverlay:

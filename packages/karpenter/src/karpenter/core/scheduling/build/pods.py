@@ -28,9 +28,9 @@ import msgspec
 from karpenter.api.labels import CAPACITY_TYPE, NODEPOOL, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, ZONE
 from karpenter.api.meta import LabelSelector, LabelSelectorRequirement
 from karpenter.api.pod import Pod
+from karpenter.api.price_annotations import annotated_floor
 from karpenter.api.validation.nodeclaim_validation import validate_pod
 from karpenter.base.quantity import QuantityError
-from karpenter.core.model.pricing import annotated_floor
 from karpenter.core.model.requirement import RequirementError
 from karpenter.core.model.requirements import read_entries
 from karpenter.core.model.resources import impossible, pod_requests
@@ -290,12 +290,19 @@ def with_workload_floors(
 
 def _on_demand(pod: Pod, specs: dict[int, PodSpec]) -> Pod:
     """Return a pod that requires an on-demand node, unless it says itself what it requires."""
-    if CAPACITY_TYPE in pod.spec.node_selector:
+    if CAPACITY_TYPE in pod.spec.node_selector or _requires_capacity_type(pod.spec):
         return pod
     if id(pod.spec) not in specs:  # pods of one workload share their spec, by which they are alike
         selector = {**pod.spec.node_selector, CAPACITY_TYPE: ON_DEMAND}
         specs[id(pod.spec)] = msgspec.structs.replace(pod.spec, node_selector=selector)
     return msgspec.structs.replace(pod, spec=specs[id(pod.spec)])
+
+
+def _requires_capacity_type(spec: PodSpec) -> bool:
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    terms = required.node_selector_terms if required is not None else ()
+    return any(each.key == CAPACITY_TYPE for term in terms for each in term.match_expressions)
 
 
 def spread_defaults(
