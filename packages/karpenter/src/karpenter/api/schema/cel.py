@@ -449,7 +449,8 @@ _MARKED = r"\.\?[A-Za-z_]\w*+|\[\?(?:'[^'\\]*'|\"[^\"\\]*\")\]"
 _STEP = rf"{_MARKED}|{_PLAIN}"
 _END = r"\.(?P<ends>orValue|hasValue|value)\("
 _NO_END = r"(?!\.(?:orValue|hasValue|value)\()"
-# Nothing is tried twice, so that the time is linear in the length of the text; a name after a mark is no head.
+# Nothing is tried twice, so that the time is linear in the length of the text. A name after a mark is no
+# head.
 _OPTIONAL = re.compile(
     r"(?<![\w.])(?<!\.\?)(?P<head>[A-Za-z_]\w*+)"
     rf"(?P<steps>(?:{_NO_END}(?:{_PLAIN}))*+(?:{_MARKED})(?:{_NO_END}(?:{_STEP}))*+){_END}"
