@@ -1,7 +1,12 @@
-"""``python -m tests.fuzz SECONDS``: new texts for every target in turn, until the time is over."""
+"""
+New texts for every target in turn, until the time is over: ``python -m tests.fuzz SECONDS``.
+
+An exception is a finding, and a text that takes long.
+"""
 
 import sys
 import time
+from datetime import timedelta
 
 import click
 from hypothesis import HealthCheck, given, seed, settings
@@ -9,6 +14,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from tests.fuzz.targets import TARGETS
 
 _EXAMPLES = 200
+_LONGEST = timedelta(seconds=20)
+"""A text that takes longer is a finding: a reader in the loop of the operator would hold everything up."""
 
 
 def main(seconds: float) -> int:
@@ -20,7 +27,10 @@ def main(seconds: float) -> int:
         rounds += 1
         for name, (texts, target) in TARGETS.items():
             chosen = settings(
-                max_examples=_EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+                max_examples=_EXAMPLES,
+                deadline=_LONGEST,
+                database=None,
+                suppress_health_check=list(HealthCheck),
             )
             try:
                 seed(began + rounds)(chosen(given(texts)(target)))()

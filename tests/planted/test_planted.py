@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.planted.__main__ import Hunted, line, part_of
+from tests.planted.__main__ import Hunted, line, part_of, summary
 from tests.planted.bugs import BUGS
 from tests.planted.equivalent import EQUIVALENT
 from tests.planted.hunt import Finding
@@ -78,9 +78,11 @@ def test_the_table_says_what_found_a_bug() -> None:
     found = Hunted(bug=bug, finding=Finding(runs=3, seconds=1.0, rule="drain"))
     other = Hunted(bug=bug, finding=Finding(runs=1, seconds=1.0, rule="health"))
     missed = Hunted(bug=bug, finding=Finding(runs=20, seconds=1.0))
+    late = Hunted(bug=bug, finding=Finding(runs=21, seconds=1.0, rule="drain"))
 
     assert [each.is_found for each in (found, other, missed)] == [True, False, False]
     assert [line(each).split()[1] for each in (found, other, missed)] == ["drain", "health,", "NOT"]
+    assert summary([found, other, missed, late]) == "2 of 4 bugs found, 1 of them within 20 runs"
 
 
 def test_mutants_change_one_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,16 @@ def test_it_exposes_the_ports_of_the_chart() -> None:
     assert f"EXPOSE {controller['metrics']['port']} {controller['healthProbe']['port']}" in TEXT
 
 
-def test_it_sees_what_it_copies() -> None:
-    """Whatever is copied into the image is let through to the build, and nothing else is."""
-    copied = re.findall(r"^COPY (?!--from)(\S+)", TEXT, re.MULTILINE)
-    let_through = [
-        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
-    ]
+def test_images_see_what_they_copy() -> None:
+    """Whatever is copied into an image is let through to the build, and nothing else is."""
+    texts = [(ROOT / each).read_text("utf-8") for each in ("Containerfile", "examples/soak/Containerfile")]
+    copied = [set(re.findall(r"^COPY (?!--from)(\S+)", text, re.MULTILINE)) for text in texts]
+    let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    made = {"dist/karpenter-0.1.0-py3-none-any.whl", "dist/karpenter_local-0.1.0-py3-none-any.whl"}
 
-    assert sorted(copied) == sorted(let_through)
+    assert copied[0] <= let_through
+    assert let_through == set.union(*copied)
+    assert {each for each in made if any(fnmatch(each, pattern) for pattern in copied[1])} == made
     assert "karpenter-*.whl" in TEXT
 
 

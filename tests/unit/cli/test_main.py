@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -134,6 +135,22 @@ def test_a_reader_that_goes_away_ends_us_quietly() -> None:
 
     assert done.stdout == "---\n"
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_one_line() -> None:
+    """``karpenter crds > file`` on a full disk says so, and exits 2."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "karpenter.cli", "crds"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    said = "error: what the command prints cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 @pytest.mark.parametrize("name", ["demo", "local", "simulate"])

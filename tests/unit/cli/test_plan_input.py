@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karpenter.api.manifests import Document, documents
+from karpenter.api.validation.amounts import bad_amounts
 from karpenter.cli.planning import input as planning
-from karpenter.cli.planning.input import AmountReader, bad_amounts, read_input
+from karpenter.cli.planning.input import AmountReader, read_input
 
 if TYPE_CHECKING:
     from pathlib import Path

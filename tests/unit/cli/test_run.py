@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,6 +116,20 @@ def test_a_cloud_that_is_not_there() -> None:
     assert refused.exit_code == 2
     assert "hint: --cloud-provider is one of" in refused.stderr
     assert "kwok" in refused.stderr
+
+
+def test_the_cloud_of_aws_needs_its_sdk() -> None:
+    """Without boto3 the hint is how to install it, not which clouds there are."""
+    source = (
+        "import sys; sys.modules['boto3'] = None; from karpenter.cli import main;"
+        "main(['run', '--cloud-provider', 'aws', '--cluster-name', 'blue'])"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)  # noqa: S603  ours
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: this needs boto3, which is not installed here\nhint: pip install 'karpenter[aws]'\n"
+    )
 
 
 def test_no_cluster(tmp_path: Path) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from aiohttp import web
 
-from karpenter.kube.errors import BadRequest, status_error
+from karpenter.base.clock import SystemClock
+from karpenter.kube.errors import BadRequest, NotConfigured, status_error
 from karpenter.kube.http import Endpoint, HttpTransport, StaticCredentials
+from karpenter.kube.kubeconfig import from_kubeconfig
 from karpenter.kube.rest import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
 REAL_TIME = True
 
@@ -52,3 +56,44 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
 
     assert isinstance(error, BadRequest)
     assert asked == []
+
+
+def kubeconfig(folder: Path, server: str) -> str:
+    """Write a kubeconfig with this server, and return its path."""
+    config = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "y"}}],
+        "clusters": [{"name": "y", "cluster": {"server": server}}],
+    }
+    (folder / "config").write_bytes(msgspec.json.encode(config))
+    return str(folder / "config")
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param("file:///etc/passwd", id="a file"),
+        pytest.param("gopher://127.0.0.1", id="another protocol"),
+        pytest.param("//127.0.0.1", id="no protocol"),
+        pytest.param("https://", id="no host"),
+        pytest.param("https://me:secret@127.0.0.1", id="a password"),
+        pytest.param("https://127.0.0.1/a?b=", id="a query that would swallow the path"),
+        pytest.param("https://127.0.0.1/a#b", id="a fragment that would, too"),
+        pytest.param("https://127.0.0.1/\r\nX: y", id="a header"),
+    ],
+)
+async def test_a_server_of_a_kubeconfig_is_an_address_of_http(server: str, tmp_path: Path) -> None:
+    """What is none is refused before anything is asked, and a password in it is not repeated."""
+    path = kubeconfig(tmp_path, server)
+    with pytest.raises(NotConfigured, match="the server of the cluster is no address") as refused:
+        await from_kubeconfig(path, environ={}, clock=SystemClock())
+
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_server_may_be_written_in_capitals(tmp_path: Path) -> None:
+    """The protocol is the same, and so is the trust in the server."""
+    path = kubeconfig(tmp_path, "HTTPS://127.0.0.1:6443/k8s/")
+    found = await from_kubeconfig(path, environ={}, clock=SystemClock())
+
+    assert found.endpoint.server == "https://127.0.0.1:6443/k8s"

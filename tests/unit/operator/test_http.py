@@ -144,6 +144,26 @@ async def test_a_connection_without_a_request_is_closed(sent: bytes) -> None:
         writer.close()
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="a greeting of TLS"),
+        pytest.param(b"GET /healthz?" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", id="a line without end"),
+        pytest.param(b"GET /\xd9\xa1 HTTP/1.1\r\n\r\n", id="an address that is none"),
+        pytest.param(b"GET / HTTP/1.1\r\nA\r\n\r\n", id="a header that is none"),
+    ],
+)
+async def test_what_is_no_request_is_not_logged(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """It is answered, and no client can fill the log with tracebacks."""
+    async with asked() as serving:
+        reader, writer = await asyncio.open_connection("127.0.0.1", serving.endpoints.ports["probes"])
+        writer.write(sent)
+        assert (await reader.read()).startswith(b"HTTP/1.0 400")
+        writer.close()
+
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
 async def test_an_answer_that_takes_too_long_is_given_up() -> None:
     """A client that does not read its answer is not waited for."""
     async with asked(limits=SOON, profiling=True) as serving:

@@ -29,6 +29,11 @@ ASKED = (
     ("lines", "problem"),
     [
         pytest.param([], "line 1: there is nothing in the record", id="nothing"),
+        pytest.param(
+            [b"\xff\xd8\xff\xe0"],
+            "line 1: a record begins with a whole line, and this has none",
+            id="a picture",
+        ),
         pytest.param([b"hello\n"], "line 1: this is not JSON", id="text"),
         pytest.param(
             [b'{"x":' + b"[" * 9999 + b"\n"], "line 1: this is nested too deep", id="brackets without end"

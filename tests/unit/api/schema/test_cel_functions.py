@@ -1,5 +1,6 @@
 """Functions that Kubernetes adds to CEL."""
 
+import time
 from typing import Any
 
 import pytest
@@ -137,3 +138,21 @@ def test_optional_selection(expression: str, value: object) -> None:
     found = {"x": {"y": 4}, "labels": {"a/b": "c"}, "list": [{}, {"p": {"q": False}}]}
 
     assert compile_program(expression).run({"o": found}) == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("a" + ".?b" * 3300, id="with nothing at the end"),
+        pytest.param("a" + ".?b" * 3300 + ".hasValue()", id="with an end"),
+        pytest.param("a" + "[?'b']" * 1600 + ".hasValue()", id="of keys"),
+        pytest.param("a" + ".b" * 4900 + ".?c.hasValue()", id="with a mark at the end"),
+    ],
+)
+def test_an_optional_selection_of_many_steps_is_refused_soon(expression: str) -> None:
+    """The time to refuse ten thousand characters of it is not their square."""
+    began = time.process_time()
+    with pytest.raises(InvalidObject, match="not a CEL expression"):
+        compile_program(expression)
+
+    assert time.process_time() - began < 1.0

@@ -80,12 +80,71 @@ def test_a_good_object_is_accepted() -> None:
         pytest.param(
             "apps/v1", "Deployment", {"name": "a"}, {"template": []}, ["spec.template"], id="no pod"
         ),
+        pytest.param(
+            "apps/v1",
+            "StatefulSet",
+            {"name": "a"},
+            {
+                "selector": {"matchLabels": {"a": "b", "c": "d"}},
+                "template": {"metadata": {"labels": {"a": "c", "c": "d"}}},
+            },
+            ["spec.selector.matchLabels[a]"],
+            id="a selector that does not select its own pods",
+        ),
+        pytest.param(
+            "batch/v1",
+            "CronJob",
+            {"name": "a"},
+            {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "A"}, 7]}}}}},
+            [
+                "spec.jobTemplate.spec.template.spec.containers[1]",
+                "spec.jobTemplate.spec.template.spec.containers[0].name",
+            ],
+            id="a container's name",
+        ),
+        pytest.param(
+            "v1",
+            "Pod",
+            {"name": "a"},
+            {"initContainers": [{"name": "a"}], "containers": [{"name": "b"}, {"name": "a"}]},
+            ["spec.containers[1].name"],
+            id="a container's name twice",
+        ),
+        pytest.param(
+            "v1",
+            "Pod",
+            {"name": "a"},
+            {
+                "containers": [
+                    {
+                        "name": "a",
+                        "resources": {"requests": {"cpu": -1, "memory": "1Gi"}, "limits": {"cpu": 1}},
+                    },
+                    {"name": "b", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}},
+                    {"name": "c", "resources": {"requests": {"cpu": "x"}, "limits": {"cpu": 1}}},
+                ]
+            },
+            [
+                "spec.containers[0].resources.requests.cpu",
+                "spec.containers[2].resources.requests.cpu",
+                "spec.containers[1].resources.requests.cpu",
+            ],
+            id="amounts that are negative, beyond the limit, or none",
+        ),
+        pytest.param(
+            "policy/v1",
+            "PodDisruptionBudget",
+            {"name": "a"},
+            {"minAvailable": -1},
+            ["spec.minAvailable"],
+            id="a disruption budget",
+        ),
     ],
 )
 def test_what_an_api_server_would_refuse(
     api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any], fields: list[str]
 ) -> None:
-    """Names are DNS names, labels and selectors are labels, and counts are not negative."""
+    """Names are DNS names, labels and selectors are labels, and counts and amounts are not negative."""
     plain = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
     found = [each for each in check_document(Document("f.yaml", plain)) if isinstance(each, Finding)]
     assert [each.field for each in found] == fields

@@ -345,3 +345,19 @@ def test_resources_come_in_the_order_of_their_needs() -> None:
     circle = parse(text.replace("C: {Type: T}", "C: {Type: T, DependsOn: [A]}"))
     with pytest.raises(AwsError, match="Circular dependency"):
         order(circle, TemplateScope(template=circle, values={}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Resources: &r\n  A: {Type: B}\nMore: *r", id="an alias"),
+        pytest.param("Resources: !!bool x", id="a tag that does not fit"),
+        pytest.param("Resources: !!timestamp x", id="a time that is none"),
+        pytest.param("[" * 9000, id="brackets"),
+        pytest.param('{"a":' * 9000, id="braces"),
+    ],
+)
+def test_a_text_that_is_no_template_is_refused(text: str) -> None:
+    """It is an error of validation, as at AWS, which knows no aliases either."""
+    with pytest.raises(AwsError, match="Template format error"):
+        parse(text)

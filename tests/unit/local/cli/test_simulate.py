@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import signal
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
+from karpenter.cli.errors import UNUSABLE
 from karpenter_local.aws.requirements import NotInstalled
 from karpenter_local.cli.simulate import RunProgress, _join_records, simulate
 from karpenter_local.simulation.faults import CutWatches
@@ -132,3 +137,51 @@ def test_progress_is_shown_now_and_then(
         "1 of 4 runs, 0 with violations, 18 s left",
         "3 of 4 runs, 0 with violations, 4 s left",
     ]
+
+
+def test_progress_is_shown_while_a_run_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line comes every few seconds also when no run ends, and none after the command has."""
+    monkeypatch.setattr("karpenter_local.cli.simulate._PIPED", 0.05)
+    with RunProgress(2):
+        time.sleep(0.5)
+    lines = capsys.readouterr().err.splitlines()
+    time.sleep(0.2)
+
+    assert set(lines) == {"0 of 2 runs, 0 with violations"}
+    assert len(lines) > 1
+    assert not capsys.readouterr().err
+
+
+def test_nothing_stays_on_a_terminal_after_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C clears the line, as the end of the last run does."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+
+    def interrupted() -> None:
+        with RunProgress(2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert capsys.readouterr().err.endswith("\r\x1b[K")
+
+
+def test_a_process_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that the kernel ends, for its memory perhaps, is an error with a hint, and no traceback."""
+    ran = RunProgress.ran
+
+    def killing(progress: RunProgress, result: RunResult) -> None:
+        ran(progress, result)
+        for process in multiprocessing.active_children():
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(RunProgress, "ran", killing)
+    result = CliRunner().invoke(simulate, ["--seed", "15..40", *SHORT, "--jobs", "2"])
+
+    assert result.exit_code == UNUSABLE
+    assert "a process that ran seeds was killed\nhint: if that was for its memory" in result.output

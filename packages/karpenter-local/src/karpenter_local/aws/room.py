@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import structlog
-import yaml
 
 from karpenter.api.labels import CLOUD_UNINITIALIZED
-from karpenter.api.meta import to_plain
+from karpenter.api.manifests import read_documents
+from karpenter.api.meta import InvalidObject, to_plain
 from karpenter.api.node import Node
 from karpenter.cloud.catalogs.ec2.instancetypes import VM_OVERHEAD
 from karpenter.kube.errors import AlreadyExists, KubeError, NotFound
@@ -361,8 +361,9 @@ def _tell(loop: asyncio.AbstractEventLoop, hear: Any, happening: AccountEvent) -
 def _mapped_roles(config_map: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the roles that aws-auth maps; none where it cannot be read, as the authenticator does."""
     try:
-        found = yaml.safe_load((config_map.get("data") or {}).get("mapRoles") or "")
-    except yaml.YAMLError:
+        text = (config_map.get("data") or {}).get("mapRoles") or ""
+        found = next(read_documents(text, source="mapRoles", repeated=[]), None)
+    except InvalidObject:
         return []
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import click
 import msgspec
@@ -158,6 +160,10 @@ def simulate(  # noqa: PLR0917  click hands over options by name
             _join_records(record, scenario)
     except SettingError as error:  # it can be read, but not be acted on
         raise CommandError(str(error)) from None
+    except BrokenProcessPool:
+        raise CommandError(
+            "a process that ran seeds was killed", hint="if that was for its memory, fewer --jobs need less"
+        ) from None
     if output.form == "json":
         click.echo(render(results, "json"), nl=False)
     else:
@@ -209,28 +215,48 @@ def _run(seeds: range, request: RunRequest, *, jobs: int) -> list[RunResult]:
     """Run every seed, explain what was violated, and return the results in the order of seeds."""
     from karpenter_local.simulation.parallel import run_seeds  # noqa: PLC0415  as above
 
-    progress, results = RunProgress(len(seeds)), []
-    for outcome in run_seeds(seeds, request, jobs=jobs, tried=progress.tried):
-        progress.ran(outcome.result)
-        if outcome.lines:
-            progress.clear()
-            click.echo("\n".join([*outcome.lines, ""]), err=True)
-        results.append(outcome.result)
-    progress.clear()
+    results = []
+    with RunProgress(len(seeds)) as progress:
+        for outcome in run_seeds(seeds, request, jobs=jobs, tried=progress.tried):
+            progress.ran(outcome.result)
+            if outcome.lines:
+                progress.say("\n".join([*outcome.lines, ""]))
+            results.append(outcome.result)
     return sorted(results, key=lambda each: each.seed)
 
 
 class RunProgress:
-    """One line on standard error: it changes on a terminal, and comes every few seconds elsewhere."""
+    """
+    One line on standard error: it changes on a terminal, and comes every few seconds elsewhere.
+
+    While it is entered, a thread shows it also when no run ends; when it is left, however that comes about,
+    nothing of it stays on a terminal.
+    """
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._ran = 0
+        self._ran = self._counted = 0
         self._violated = 0
         self._tries = 0
-        self._began = self._shown = time.monotonic()
+        self._began = self._shown = self._ends = time.monotonic()
         self._live = sys.stderr.isatty()
         self._every = _LIVE if self._live else _PIPED
+        self._lock = threading.Lock()
+        self._left = threading.Event()
+        self._shower = threading.Thread(target=self._show_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._shower.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._left.set()
+        self._shower.join()
+        self.clear()
+
+    def _show_on(self) -> None:
+        while not self._left.wait(self._every):
+            self._show()
 
     def ran(self, result: RunResult) -> None:
         """Count a run."""
@@ -244,24 +270,34 @@ class RunProgress:
         self._tries += 1
         self._show()
 
+    def say(self, text: str) -> None:
+        """Write lines that stay."""
+        with self._lock:
+            self.clear()
+            click.echo(text, err=True)
+
     def clear(self) -> None:
         """Leave nothing behind."""
         if self._live:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def _show(self) -> None:
-        now = time.monotonic()
-        if now - self._shown > self._every:
-            self._shown = now
-            start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
-            click.echo(f"{start}{self._text(now - self._began)}{end}", nl=False, err=True)
+        with self._lock:
+            now = time.monotonic()
+            if self._counted != self._ran:
+                self._counted, each = self._ran, (now - self._began) / self._ran
+                self._ends = now + each * (self._total - self._ran)
+            if now - self._shown > self._every:
+                self._shown = now
+                start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+                click.echo(f"{start}{self._text(now)}{end}", nl=False, err=True)
 
-    def _text(self, seconds: float) -> str:
+    def _text(self, now: float) -> str:
         text = f"{self._ran} of {self._total} runs, {self._violated} with violations"
         if self._tries:
             return f"{text}, looking for a shorter scenario ({self._tries})"
         if self._ran:
-            text += f", {_span(seconds / self._ran * (self._total - self._ran))} left"
+            text += f", {_span(max(0.0, self._ends - now))} left"
         done = _WIDTH * self._ran // self._total
         return f"[{'#' * done}{'.' * (_WIDTH - done)}] {text}" if self._live else text
 

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import structlog
-import yaml
 
+from karpenter.api.manifests import read_documents
+from karpenter.api.meta import InvalidObject
 from karpenter.base.clock import SystemClock
 from karpenter.cli.errors import CommandError
 from karpenter.cloud.errors import CloudError
 from karpenter.kube.errors import Forbidden, KubeError, NotConfigured, Unauthorized, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 
     from karpenter.install.account import AccountApi
     from karpenter.install.kubernetes import ClusterApi
@@ -198,21 +199,27 @@ def context_of(kubeconfig: str, endpoint: str) -> str:
     named = kubeconfig or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     for path in named.split(os.pathsep):
         try:
-            told = yaml.safe_load(Path(path).read_text("utf-8")) or {}
-        except (OSError, yaml.YAMLError):
+            told = next(read_documents(Path(path).read_text("utf-8"), source=path, repeated=[]), None)
+        except (OSError, UnicodeError, InvalidObject):
             continue
-        servers = {
-            each.get("name"): str((each.get("cluster") or {}).get("server", "")).rstrip("/")
-            for each in told.get("clusters") or ()
-        }
-        contexts = {
-            each.get("name"): (each.get("context") or {}).get("cluster")
-            for each in told.get("contexts") or ()
-        }
+        if not isinstance(told, dict):
+            continue
+        clusters, contexts = _entries(told, "cluster"), _entries(told, "context")
+        servers = {name: str(each.get("server", "")).rstrip("/") for name, each in clusters}
         matching = [
-            name for name, cluster in contexts.items() if servers.get(cluster) == endpoint.rstrip("/")
+            name for name, each in contexts if servers.get(str(each.get("cluster"))) == endpoint.rstrip("/")
         ]
         current = told.get("current-context")
         if matching:
-            return str(current if current in matching else matching[0])
+            return str(current) if current in matching else matching[0]
     return ""
+
+
+def _entries(kubeconfig: Mapping[str, Any], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the clusters or contexts of a kubeconfig with their names; what is none is left out."""
+    listed = kubeconfig.get(f"{kind}s")
+    return [
+        (str(each.get("name")), body)
+        for each in (listed if isinstance(listed, list) else ())
+        if isinstance(each, dict) and isinstance(body := each.get(kind), dict)
+    ]

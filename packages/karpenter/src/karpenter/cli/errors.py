@@ -24,6 +24,9 @@ PATIENCE = 2.0
 
 _EVERY: Final = 5.0
 
+_AWS_EXTRA: Final = frozenset({"boto3", "botocore"})
+"""Modules that the extra ``aws`` brings."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -43,6 +46,15 @@ class CommandError(click.ClickException):
             click.echo(f"error: {one_line(problem)}", file=file, err=file is None)
         if self.hint:
             click.echo(f"hint: {self.hint}", file=file, err=file is None)
+
+
+def missing_sdk(error: BaseException | None) -> CommandError | None:
+    """Return what a command says when the SDK of AWS is missing; None where another error happened."""
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "").partition(".")[0] not in _AWS_EXTRA:
+        return None
+    return CommandError(
+        f"this needs {error.name}, which is not installed here", hint="pip install 'karpenter[aws]'"
+    )
 
 
 def one_line(text: str) -> str:

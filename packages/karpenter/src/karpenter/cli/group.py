@@ -14,6 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from errno import ENOSPC
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from karpenter import __version__
 from karpenter.api.meta import InvalidObject
-from karpenter.cli.errors import CommandError
+from karpenter.cli.errors import UNUSABLE, CommandError, missing_sdk
 
 
 class CommandEntry(msgspec.Struct, frozen=True):
@@ -92,9 +93,6 @@ _PIPE_CLOSED = 141  # what a shell reports for a program whose reader went away
 
 # 128 + SIGINT.
 _INTERRUPTED = 130
-
-_AWS_EXTRA = frozenset({"boto3", "botocore"})
-"""Modules that the extra ``aws`` brings."""
 
 
 _UNBROKEN = "\u2011"
@@ -196,9 +194,14 @@ class LazyGroup(click.Group):
         try:
             return super().main(args, *arguments, **options)
         except BrokenPipeError:
-            # The interpreter would complain once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _write_no_more()
             sys.exit(_PIPE_CLOSED)
+        except OSError as error:
+            if error.errno != ENOSPC:
+                raise
+            _write_no_more()
+            click.echo(f"error: what the command prints cannot be written: {error.strerror}", err=True)
+            sys.exit(UNUSABLE)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an object that cannot be read is one line, not a traceback."""
@@ -209,11 +212,15 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
         except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in _AWS_EXTRA:
+            missing = missing_sdk(error)
+            if missing is None:
                 raise
-            raise CommandError(
-                f"this needs {error.name}, which is not installed here", hint="pip install 'karpenter[aws]'"
-            ) from error
+            raise missing from error
+
+
+def _write_no_more() -> None:
+    """Drop what is left for standard output; the interpreter would complain when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_what_can_be_encoded(*streams: Any) -> None:

@@ -11,7 +11,7 @@ import click
 
 from karpenter.base.clock import SystemClock
 from karpenter.base.memory import few_collections
-from karpenter.cli.errors import CommandError, notes
+from karpenter.cli.errors import CommandError, missing_sdk, notes
 from karpenter.cloud.aws.options import AWS_SETTINGS, check_flags
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
 from karpenter.cloud.errors import CloudError
@@ -121,10 +121,12 @@ def refused() -> Iterator[None]:
     """Let whatever keeps the operator from working end the command with one sentence."""
     try:
         yield
-    except (UnknownProvider, BrokenProvider) as error:
+    except UnknownProvider as error:
         raise CommandError(
             str(error), hint=f"--cloud-provider is one of {', '.join(provider_names())}"
         ) from error
+    except BrokenProvider as error:
+        raise missing_sdk(error.__cause__) or CommandError(str(error)) from error
     except NotFound as error:
         ours = error.request.path.startswith(_OURS)
         raise CommandError(str(error), hint=_INSTALL if ours else "") from error

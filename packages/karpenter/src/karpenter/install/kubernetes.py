@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from karpenter.api.manifests import read_documents
+from karpenter.api.meta import InvalidObject
 from karpenter.chart.chart import files as chart_files
 from karpenter.chart.tree import CHART, LEASE
 from karpenter.install.observe import ABSENT, ResourceState
@@ -491,11 +493,11 @@ def _map_roles(config: dict[str, Any] | None) -> list[dict[str, Any]]:
     """
     text = ((config or {}).get("data") or {}).get("mapRoles") or "[]"
     try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InstallationError(f"ConfigMap kube-system/aws-auth: mapRoles is not YAML: {error}") from error
-    if not isinstance(found, list):
-        raise InstallationError("ConfigMap kube-system/aws-auth: mapRoles is not a list")
+        found = next(read_documents(text, source="mapRoles", repeated=[]), None)
+    except InvalidObject as error:
+        raise InstallationError(f"ConfigMap kube-system/aws-auth: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise InstallationError("ConfigMap kube-system/aws-auth: mapRoles is not a list of roles")
     return found
 
 

@@ -243,7 +243,7 @@ def _check(endpoint: Endpoint, credentials: Credentials) -> None:
 
 def _endpoint(cluster: _Entry, environ: Mapping[str, str]) -> Endpoint:
     about = cluster.value
-    server = str(about.get("server") or "http://localhost").rstrip("/")
+    server = _server(str(about.get("server") or "http://localhost"))
     name = about.get("tls-server-name") or ""
     proxy = about.get("proxy-url") or proxy_for(server, environ)
     _check_proxy(proxy, server_name=name)
@@ -256,6 +256,20 @@ def _endpoint(cluster: _Entry, environ: Mapping[str, str]) -> Endpoint:
         ),
         proxy=proxy,
     )
+
+
+def _server(text: str) -> str:
+    """Return the address of an API server, to which the paths of requests are appended."""
+    parts = urlsplit(text)
+    is_plain = text.isprintable() and " " not in text and not parts.query and not parts.fragment
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or parts.username is not None
+        or not is_plain
+    ):
+        raise NotConfigured("the server of the cluster is no address; expected one like https://HOST:PORT")
+    return f"{parts.scheme}{text[len(parts.scheme) :]}".rstrip("/")
 
 
 def _check_proxy(proxy: str, *, server_name: str) -> None:

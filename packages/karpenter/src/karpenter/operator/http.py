@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import cProfile
 import io
+import logging
 import math
 import pstats
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from karpenter.telemetry.metrics import CONTENT_TYPE
 
@@ -159,6 +161,12 @@ class _BoundedConnection(asyncio.Protocol):
 
 log = structlog.stdlib.get_logger(__name__)
 
+_requests: Final = logging.getLogger(f"{__name__}.requests")
+_requests.addFilter(
+    # What is no request is answered with 400. Each would be logged with a traceback.
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+)
+
 _PIECES_PER_TURN: Final = 50
 """Pieces of metrics after which other tasks get a turn."""
 
@@ -227,7 +235,7 @@ class Endpoints:
         self._runners.clear()
 
     async def _serve(self, what: str, app: web.Application, bounded: BoundedConnections) -> None:
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, logger=_requests)
         await runner.setup()
         self._runners.append(runner)
         port = self._wanted[what]

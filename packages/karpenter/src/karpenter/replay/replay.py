@@ -291,6 +291,8 @@ class Replay:
             raise Unreadable(1, "there is nothing in the record")
         if before[1].endswith(b"\n"):
             yield from self._take(*before)
+        elif before[0] == 1:
+            raise Unreadable(1, "a record begins with a whole line, and this has none")
         else:
             self.torn = True
 

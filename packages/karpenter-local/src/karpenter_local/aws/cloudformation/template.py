@@ -50,7 +50,22 @@ class TemplateScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads the short forms of functions, such as ``!Sub``."""
+    """
+    Reads the short forms of functions, such as ``!Sub``.
+
+    Aliases and hash merges are not supported; with them a short text could stand for gigabytes.
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-formats.html
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse aliases."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not supported")
+        return super().compose_node(parent, index)
+
+
+_NOT_YAML: Final = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What values raise that do not fit their tag, and texts that are nested without end."""
 
 
 def _short(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
@@ -84,7 +99,7 @@ def parse(text: str) -> CfnTemplate:
     """
     try:
         body = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, _Loader)  # noqa: S506  a safe one
-    except (ValueError, yaml.YAMLError) as error:
+    except (*_NOT_YAML, yaml.YAMLError) as error:
         raise invalid(f"Template format error: {error}") from None
     if not isinstance(body, dict) or not isinstance(body.get("Resources"), dict) or not body["Resources"]:
         raise invalid("Template format error: At least one Resources member must be defined.")

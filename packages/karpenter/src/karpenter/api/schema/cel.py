@@ -444,12 +444,19 @@ def _with_our_functions(source: str) -> str:
 # The library does not parse optional selection (https://github.com/google/cel-spec/wiki/proposal-246), which
 # rules spell ``a.b.?c.d.orValue(x)`` and ``a[?'key'].hasValue()``: the steps from the first mark on are made
 # conditions. What follows them must be orValue, hasValue or value.
-_MARKED = r"\.\?[A-Za-z_]\w*|\[\?(?:'[^'\\]*'|\"[^\"\\]*\")\]"
-_STEP = rf"{_MARKED}|\.[A-Za-z_]\w*|\[(?:'[^'\\]*'|\"[^\"\\]*\"|[A-Za-z0-9_.]+)\]"
+_PLAIN = r"\.[A-Za-z_]\w*+|\[(?:'[^'\\]*'|\"[^\"\\]*\"|[A-Za-z0-9_.]+)\]"
+_MARKED = r"\.\?[A-Za-z_]\w*+|\[\?(?:'[^'\\]*'|\"[^\"\\]*\")\]"
+_STEP = rf"{_MARKED}|{_PLAIN}"
+_END = r"\.(?P<ends>orValue|hasValue|value)\("
+_NO_END = r"(?!\.(?:orValue|hasValue|value)\()"
+# Nothing is tried twice, so that the time is linear in the length of the text. A name after a mark is no
+# head.
 _OPTIONAL = re.compile(
-    rf"(?<![\w.])(?P<head>[A-Za-z_]\w*)(?P<steps>(?:{_STEP})*?(?:{_MARKED})(?:{_STEP})*?)"
-    r"\.(?P<ends>orValue|hasValue|value)\("
+    r"(?<![\w.])(?<!\.\?)(?P<head>[A-Za-z_]\w*+)"
+    rf"(?P<steps>(?:{_NO_END}(?:{_PLAIN}))*+(?:{_MARKED})(?:{_NO_END}(?:{_STEP}))*+){_END}"
 )
+_MAX_STEPS = 32
+"""Steps of an optional selection: each becomes a condition, which repeats the steps before it."""
 
 
 def _without_optional_selection(source: str) -> str:
@@ -473,9 +480,17 @@ def _without_optional_selection(source: str) -> str:
 
 
 def _conditions(head: str, steps: str) -> tuple[str, list[str]]:
-    """Return a selection without marks, and what must hold for it to be there."""
+    """
+    Return a selection without marks, and what must hold for it to be there.
+
+    Raises:
+        ValueError: the selection has too many steps.
+    """
     whole, conditions, marked = head, list[str](), False
-    for step in re.findall(_STEP, steps):
+    found: list[str] = re.findall(_STEP, steps)
+    if len(found) > _MAX_STEPS:
+        raise ValueError(f"an optional selection has more than {_MAX_STEPS} steps")
+    for step in found:
         marked = marked or "?" in step[:2]
         plain = step.replace("?", "", 1) if "?" in step[:2] else step
         if marked:

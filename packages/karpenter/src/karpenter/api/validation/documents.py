@@ -2,9 +2,10 @@
 Validation of the objects of a manifest: one finding per problem.
 
 Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong
-type; their names have to be DNS names, their labels and selectors have to be labels, and their counts may not
-be negative. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are refused with the name of their
-successor, because their authors expect nodes from them. Any other kind is reported as skipped.
+type; their names have to be DNS names, their labels and selectors have to be labels that fit each other, and
+their counts and amounts may not be negative. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are
+refused with the name of their successor, because their authors expect nodes from them. Any other kind is
+reported as skipped.
 """
 
 import re
@@ -20,6 +21,7 @@ from karpenter.api.meta import InvalidObject
 from karpenter.api.price_annotations import OF_PODS
 from karpenter.api.schema import field
 from karpenter.api.schema.field import INVALID, NOT_SUPPORTED, FieldProblem
+from karpenter.api.validation.amounts import bad_amounts, requests_beyond_limits
 from karpenter.api.validation.nodeclaim_validation import (
     KEY_RULE,
     SUBDOMAIN_RULE,
@@ -145,7 +147,7 @@ def _check_theirs(document: Document) -> Iterator[Finding]:
         read_object(document)
     except InvalidObject as error:
         yield _finding(document, error.field, INVALID, error.problem)
-    for place, problem in builtin_problems(document):
+    for place, problem in (*bad_amounts(document.plain), *builtin_problems(document)):
         yield _finding(document, place, INVALID, problem)
     # An API server takes any annotation, and `plan` says what becomes of pods that are there already.
     for found in _floor_problems(document):
@@ -166,6 +168,7 @@ _COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ReplicationController": ("replicas", "minReadySeconds"),
         "StatefulSet": ("replicas", "minReadySeconds", "revisionHistoryLimit"),
         "DaemonSet": ("minReadySeconds", "revisionHistoryLimit"),
+        "PodDisruptionBudget": ("minAvailable", "maxUnavailable"),
         "Job": ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"),
     }
 )
@@ -188,12 +191,35 @@ def builtin_problems(document: Document) -> Iterator[tuple[str, str]]:
         if isinstance(count, int) and count < 0:
             yield f"spec.{name}", f"{excerpt(count)} is negative, must be 0 or more"
     yield from label_problems(document)
+    yield from _container_problems(document)
+
+
+def _container_problems(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the containers of a Kubernetes object that an API server would refuse."""
+    steps = (*_TEMPLATES.get(document.identity[1], ("spec", "template")), "spec")
+    spec, seen = _below(document.plain, *steps), set[str]()
+    for part in ("initContainers", "containers"):
+        listed = spec.get(part)
+        for number, each in enumerate(listed if isinstance(listed, list) else ()):
+            if not isinstance(each, dict):
+                continue
+            path, name = f"{'.'.join(steps)}.{part}[{number}]", each.get("name")
+            if isinstance(name, str) and not _LABEL.fullmatch(name):
+                yield f"{path}.name", f"{excerpt(name)} {_LABEL_RULE}"
+            elif isinstance(name, str) and name in seen:
+                yield f"{path}.name", f"{excerpt(name)} is the name of another container, too"
+            seen.add(str(name))
+            yield from requests_beyond_limits(_below(each, "resources"), f"{path}.resources")
 
 
 _TEMPLATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"Pod": (), "PodTemplate": ("template",), "CronJob": ("spec", "jobTemplate", "spec", "template")}
 )
 """Where a pod is in objects that have one; in all others in ``spec.template``."""
+
+
+_SELECTING = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
+"""Kinds whose selector has to select their own pods."""
 
 
 def label_problems(document: Document) -> Iterator[tuple[str, str]]:
@@ -205,6 +231,12 @@ def label_problems(document: Document) -> Iterator[tuple[str, str]]:
     path = "".join(f"{each}." for each in steps)
     if steps:
         yield from _labels(_below(plain, *steps, "metadata"), f"{path}metadata")
+    if kind in _SELECTING:
+        labels = _below(plain, *steps, "metadata", "labels")
+        for key, value in _below(plain, "spec", "selector", "matchLabels").items():
+            if labels.get(key) != value:
+                place = field.key("spec.selector.matchLabels", str(key))
+                yield place, "the labels of the template have no such label with this value"
     yield from _pairs(_below(plain, *steps, "spec", "nodeSelector"), f"{path}spec.nodeSelector")
 
 

@@ -19,9 +19,8 @@ from karpenter.api.labels import NODEPOOL_HASH
 from karpenter.api.manifests import documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, to_plain
 from karpenter.api.pod import Pod
+from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
 from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal
-from karpenter.base.pretty import excerpt
-from karpenter.base.quantity import QuantityError, parse_quantity
 from karpenter.cli.files import read_texts
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
@@ -37,11 +36,7 @@ if TYPE_CHECKING:
     from karpenter.cli.files import SourceText
 
 
-_COUNTING: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
-"""Fields that hold quantities by resource name."""
-
-
-_AMOUNTS: Final = re.compile(rb'"(?:%s)"\s*:\s*(\{[^{}]*(?:\}|\{))' % "|".join(sorted(_COUNTING)).encode())
+_AMOUNTS: Final = re.compile(rb'"(?:%s)"\s*:\s*(\{[^{}]*(?:\}|\{))' % "|".join(sorted(COUNTING)).encode())
 """Quantities by resource name in JSON, or the beginning of something else that goes by the same name."""
 
 
@@ -69,7 +64,7 @@ class AmountReader:
             amounts = msgspec.json.decode(text)
         except msgspec.DecodeError:
             return False  # nested: an object of another kind uses the word for something else
-        right = not any(_bad(amounts, ""))
+        right = not any(bad_quantities(amounts, ""))
         if right:
             self._right.add(text)
         return right
@@ -78,7 +73,7 @@ class AmountReader:
         written = tuple(each for each in amounts.values() if isinstance(each, str | int | float))
         if written in self._right:
             return True
-        right = not any(_bad(amounts, ""))
+        right = not any(bad_quantities(amounts, ""))
         if right:
             self._right.add(written)
         return right
@@ -92,37 +87,12 @@ def _amounts(plain: object) -> Iterator[dict[str, Any]]:
         if type(found) is dict:
             for key, value in found.items():
                 kind = type(value)
-                if kind is dict and key in _COUNTING:
+                if kind is dict and key in COUNTING:
                     yield value
                 elif kind is dict or kind is list:
                     todo.append(value)
         elif type(found) is list:
             todo += found
-
-
-def bad_amounts(plain: object, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the field of every amount that cannot be, and what is wrong with it."""
-    if isinstance(plain, list):
-        for number, item in enumerate(plain):
-            yield from bad_amounts(item, f"{place}[{number}]")
-    elif isinstance(plain, dict):
-        for key, value in plain.items():
-            here = f"{place}.{key}" if place else str(key)
-            if key in _COUNTING and isinstance(value, dict):
-                yield from _bad(value, here)
-            else:
-                yield from bad_amounts(value, here)
-
-
-def _bad(amounts: dict[str, object], place: str) -> Iterator[tuple[str, str]]:
-    for name, written in amounts.items():
-        if written is None or isinstance(written, dict | list):
-            continue  # not an amount: an object of another kind uses the word for something else
-        try:
-            if parse_quantity(written).milli < 0:
-                yield f"{place}.{name}", f"must be 0 or more, not {excerpt(written)}"
-        except QuantityError as error:
-            yield f"{place}.{name}", str(error)
 
 
 _NODE_CLASS: Final = "NodeClass"
