@@ -432,6 +432,11 @@ def test_what_a_floor_adds() -> None:
             id="a commitment for a type that is not sold",
         ),
         pytest.param(
+            "commitments={commitments: [{kind: ReservedInstance, instanceType: m7g.7xlarge, count: 1}]}",
+            "commitment ReservedInstance is used by other sizes: the catalogue sells m7g, but no m7g.7xlarge",
+            id="a commitment for a size that is not sold",
+        ),
+        pytest.param(
             "commitments={commitments: [{name: far, kind: SavingsPlan, region: eu-west-1, hourly: 1}]}",
             "commitment far pays for nothing: the catalogue sells no instance type in eu-west-1",
             id="a commitment for another region",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 GREEDY = Options(packing="greedy", prove=False)
 RESERVED = Commitment(kind="ReservedInstance", name="ri", instance_type="c5.large", count=2)
+"""Two machines of 4 normalized units each."""
+
 NODES = 100
 
 
@@ -198,7 +200,7 @@ def test_what_goes_may_break_a_floor() -> None:
     assert not floors.without([running("c", ON_DEMAND, own="more")]).broken_by([other])
 
 
-def covered(*types: InstanceType, left: float = 2.0, nodes: int = 5) -> Problem:
+def covered(*types: InstanceType, left: float = 8.0, nodes: int = 5) -> Problem:
     """Return a problem in which a commitment pays for some machines."""
     extra = Additions(covered=((RESERVED, left),))
     return asked(*whole_prices(types, extra), nodes=nodes)
@@ -206,7 +208,7 @@ def covered(*types: InstanceType, left: float = 2.0, nodes: int = 5) -> Problem:
 
 def test_commitments_pay_for_as_many_machines_as_they_have() -> None:
     """Two machines are paid for, the others are bought where they are cheapest."""
-    plan = solve_with_commitments(covered(CHEAP, OTHER), ((RESERVED, 2.0),))
+    plan = solve_with_commitments(covered(CHEAP, OTHER), ((RESERVED, 8.0),))
     paid = [node for node in plan.new_nodes if node.purchase.price < 0.001]
 
     assert ways(plan) == {ON_DEMAND: 2, SPOT: 3}
@@ -225,7 +227,7 @@ def test_what_is_left_of_other_commitments_is_used_too() -> None:
     """Pods beyond the first commitment go to what another one pays for, and only then to the market."""
     plan_for = Commitment(kind="SavingsPlan", name="sp", family="m5", hourly=0.3, rate=0.5)
     zonal = Commitment(kind="ReservedInstance", name="az", instance_type="x1.large", zone="zone-2", count=1)
-    left = ((RESERVED, 2.0), (zonal, 1.0), (plan_for, 0.3))
+    left = ((RESERVED, 8.0), (zonal, 1.0), (plan_for, 0.3))
     types = whole_prices((CHEAP, OTHER, DEAR), Additions(covered=left))
     plan = solve_with_commitments(asked(*types, nodes=9), left)
     paid = [node.purchase for node in plan.new_nodes if node.purchase.price < 0.001]
@@ -244,7 +246,7 @@ def test_commitments_are_looked_at_so_many_times(rounds: int) -> None:
         Commitment(kind="ReservedInstance", name=name, instance_type=f"{name}.large", count=1)
         for name in ("c5", "m5", "x1")
     ]
-    left = tuple((each, 1.0) for each in own)
+    left = tuple((each, each.size) for each in own)
     types = whole_prices((CHEAP, OTHER, DEAR), Additions(covered=left))
 
     assert ways(solve_with_commitments(asked(*types, nodes=6), left, rounds))[ON_DEMAND] == rounds
@@ -264,7 +266,7 @@ def test_a_paid_machine_stays_of_the_type_that_was_chosen() -> None:
 
 def test_commitments_that_are_enough_pay_for_everything() -> None:
     """Where nothing is beyond them, one plan is all."""
-    plan = solve_with_commitments(covered(CHEAP, left=9.0), ((RESERVED, 9.0),))
+    plan = solve_with_commitments(covered(CHEAP, left=36.0), ((RESERVED, 36.0),))
 
     assert ways(plan) == {ON_DEMAND: 5}
     assert plan.cost.hourly == pytest.approx(0, abs=1e-5)
@@ -272,7 +274,7 @@ def test_commitments_that_are_enough_pay_for_everything() -> None:
 
 def test_commitments_for_something_else_change_nothing() -> None:
     """A commitment that no machine may use leaves the plan as it is."""
-    plan = solve_with_commitments(asked(OTHER, nodes=2), ((RESERVED, 2.0),))
+    plan = solve_with_commitments(asked(OTHER, nodes=2), ((RESERVED, 8.0),))
 
     assert ways(plan) == {SPOT: 2}
 
@@ -316,10 +318,10 @@ def test_how_full_a_node_is(requests: dict[str, int], allocatable: dict[str, int
 def test_the_fullest_machines_are_paid_for() -> None:
     """Where a commitment pays for one of two machines, it is the one that is used most."""
     pods = [pod("little", cpu="1200m"), pod("much", cpu="1900m")]
-    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 1.0),)))
+    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 4.0),)))
     given = problem(*pods, pools=[pool("default", *types)], options=GREEDY)
 
-    plan = solve_with_commitments(given, ((RESERVED, 1.0),))
+    plan = solve_with_commitments(given, ((RESERVED, 4.0),))
 
     assert [(node.name, node.pods, node.purchase.capacity_type) for node in plan.new_nodes] == [
         ("default-1", ("default/much",), ON_DEMAND),
@@ -339,10 +341,10 @@ def test_a_plan_of_two_is_complete_if_both_are() -> None:
 
 def test_paid_machines_keep_the_choice_that_a_pool_demands() -> None:
     """A NodePool that demands a choice of types keeps it, though a commitment is for one type."""
-    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 9.0),)))
+    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 36.0),)))
     own = pool("default", *types, min_values={INSTANCE_TYPE: 2})
 
-    plan = solve_with_commitments(asked(nodes=2, own=own), ((RESERVED, 9.0),))
+    plan = solve_with_commitments(asked(nodes=2, own=own), ((RESERVED, 36.0),))
 
     assert [chosen(node, INSTANCE_TYPE) for node in plan.new_nodes] == [{"c5.large", "m5.large"}] * 2
 
@@ -439,3 +441,15 @@ def test_a_commitment_in_one_zone_is_used_there() -> None:
 
     assert (node.purchase.capacity_type, node.purchase.zone) == (ON_DEMAND, "zone-1")
     assert purchases.options_of(node).bits().bit_count() == 1
+
+
+def test_a_regional_reserved_instance_pays_for_machines_of_another_size() -> None:
+    """One c5.2xlarge is 16 units: four c5.large of 4 units are paid for, and the fifth is bought on spot."""
+    regional = Commitment(kind="ReservedInstance", name="ri", instance_type="c5.2xlarge", count=1)
+    left = ((regional, regional.size),)
+    given = asked(*whole_prices((CHEAP, OTHER), Additions(covered=left)), nodes=5)
+
+    plan = solve_with_commitments(given, left)
+
+    assert ways(plan) == {ON_DEMAND: 4, SPOT: 1}
+    assert plan.cost.hourly == pytest.approx(0.1, abs=1e-5)

@@ -187,6 +187,10 @@ def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> It
             where = f" in {each.zone or each.region}" if each.zone or each.region else ""
             name = each.name or each.kind
             yield f"commitment {name} pays for nothing: the catalogue sells no {what}{where}"
+        elif each.instance_type and each.instance_type not in {kind for kind, _ in sold}:
+            name, family = each.name or each.kind, family_of(each.instance_type)
+            missing = f"the catalogue sells {family}, but no {each.instance_type}"
+            yield f"commitment {name} is used by other sizes: {missing}"
     families = {family_of(kind) for kind, _ in sold} | {SPOT, ON_DEMAND, RESERVED, EVERY_PRICE}
     for name in settings.price_factors:
         if name not in families:
