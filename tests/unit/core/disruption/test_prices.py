@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,33 @@ def test_pods_move_onto_another_size_of_a_paid_family() -> None:
     assert command.saving == pytest.approx(0.17, abs=1e-5)
     for too_little in (flexible("m5.large", count=1), flexible("m5.large", count=2, zone="zone-1")):
         assert not decided(view, market=FAMILY, policy=too_little).commands
+
+
+@pytest.mark.parametrize(
+    ("count", "bought", "after"),
+    [
+        pytest.param(4, {"m5.xlarge/on-demand": 2}, 0.0, id="16 units pay for both"),
+        pytest.param(
+            2, {"m5.xlarge/on-demand": 1, "c5.xlarge/spot": 1}, 0.068, id="8 pay for one, spot is next"
+        ),
+        pytest.param(1, {"c5.xlarge/spot": 2}, 0.136, id="4 pay for none"),
+    ],
+)
+def test_pods_move_onto_paid_capacity_rather_than_spot(
+    count: int, bought: dict[str, int], after: float
+) -> None:
+    """What is paid for is cheaper than spot, for as many machines as it pays for."""
+    view = cluster(
+        pool(ways=BOTH),
+        machine("node-1", "r5.2xlarge"),
+        *(pod(f"web-{number}", "node-1", cpu="3") for number in range(2)),
+    )
+    market = Catalog(types=(*FAMILY.types, kind("r5.2xlarge", 8, 0.9)))
+    (command,) = decided(view, market=market, policy=flexible("m5.large", count=count)).commands
+
+    found = Counter(f"{n.purchase.instance_type}/{n.purchase.capacity_type}" for n in command.replacements)
+    assert found == bought
+    assert command.hourly_after == pytest.approx(after, abs=1e-5)
 
 
 def test_pods_stay_on_another_size_of_a_paid_family() -> None:

@@ -21,6 +21,7 @@ from karpenter.core.scheduling.purchases import (
     after_purchases,
     solve_with_commitments,
     spread_over_spot,
+    with_commitments,
 )
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.statenode import state_nodes
@@ -453,3 +454,29 @@ def test_a_regional_reserved_instance_pays_for_machines_of_another_size() -> Non
 
     assert ways(plan) == {ON_DEMAND: 4, SPOT: 1}
     assert plan.cost.hourly == pytest.approx(0.1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("types", "left", "expected"),
+    [
+        pytest.param((CHEAP, OTHER), 8.0, [ON_DEMAND, ON_DEMAND, SPOT], id="8 units pay for two of three"),
+        pytest.param((CHEAP,), 36.0, [ON_DEMAND, ON_DEMAND, ON_DEMAND], id="36 units pay for all"),
+        pytest.param((OTHER,), 8.0, [SPOT, SPOT, SPOT], id="a commitment for something else pays for none"),
+    ],
+)
+def test_machines_that_are_beyond_a_commitment(
+    types: tuple[InstanceType, ...], left: float, expected: list[str]
+) -> None:
+    """New machines are bought only as what a commitment pays for, and then on spot."""
+    nodes = solve(covered(*types, nodes=3)).new_nodes
+    found = with_commitments(nodes, ((RESERVED, left),))
+
+    assert [node.purchase.capacity_type for node in found] == expected
+
+
+def test_a_machine_beyond_a_commitment_stays_where_there_is_no_spot() -> None:
+    """What can be bought on demand only is left as it is."""
+    dear = instance_type("c5.large", cpu=2, sold=(offering("zone-1", ON_DEMAND, 0.2),))
+    (node,) = solve(covered(dear, nodes=1)).new_nodes
+
+    assert with_commitments([node], ((RESERVED, 0.0),)) == (node,)

@@ -110,6 +110,22 @@ def keeps_variety(node: NewNode) -> bool:
     )
 
 
+def with_commitments(
+    nodes: Iterable[NewNode], left: tuple[tuple[Commitment, float], ...]
+) -> tuple[NewNode, ...]:
+    """Return new nodes that commitments pay for as nothing else while they have enough, and then on spot."""
+    found: list[NewNode] = []
+    for node in nodes:
+        bought = node.purchase
+        if not part(bought.parts, COMMITMENT):
+            found.append(node)
+            continue
+        after = take(left, bought.instance_type, bought.zone, part(bought.parts, LIST))
+        found.append((only(node, SPOT) or node) if after is None else _as_covered(node))
+        left = left if after is None else after
+    return tuple(found)
+
+
 def after_purchases(pool: Pool, nodes: Sequence[NewNode]) -> Pool:
     """Return a pool with what its limits leave once some machines are bought."""
     mine = [node.purchase.instance_type for node in nodes if node.pool == pool.name]
