@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +22,7 @@ from karpenter.core.scheduling.purchases import (
     solve_with_commitments,
     spread_over_spot,
     with_commitments,
+    with_floors,
 )
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.statenode import state_nodes
@@ -30,6 +31,8 @@ from tests.unit.core.disruption.clusters import cluster, machine
 from tests.unit.core.disruption.clusters import pool as node_pool
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.scheduling.problem import NewNode, Plan, Pool, Problem
     from karpenter.core.state.statenode import StateNode
@@ -480,3 +483,115 @@ def test_a_machine_beyond_a_commitment_stays_where_there_is_no_spot() -> None:
     (node,) = solve(covered(dear, nodes=1)).new_nodes
 
     assert with_commitments([node], ((RESERVED, 0.0),)) == (node,)
+
+
+def stocked(*, dear: float = 0.4) -> list[InstanceType]:
+    """Return a type for ten pods and one for two, at 20 % of their on-demand price on spot."""
+    zone = "zone-1"
+    return [
+        instance_type("large", cpu=11, sold=(offering(zone, ON_DEMAND, 1.0), offering(zone, SPOT, 0.2))),
+        instance_type("small", cpu=3, sold=(offering(zone, ON_DEMAND, dear), offering(zone, SPOT, 0.08))),
+    ]
+
+
+def floored(problem: Problem, floor: Floor, there: Mapping[str, int] = MappingProxyType({})) -> Plan:
+    """Return a plan that keeps a floor of the pool."""
+    return with_floors(solve(problem), problem, OnDemandFloors({"default": floor}, {"default": there}), ())
+
+
+def some(types: Sequence[InstanceType], count: int = 10, **spec: Any) -> Problem:
+    """Return the problem of so many pods of one cpu."""
+    pods = replicas(pod("web", cpu="1", **spec), count)
+    return problem(pods, pools=[pool("default", *types)], options=Options(prove=False))
+
+
+def bought(plan: Plan) -> Counter[str]:
+    """Return what a plan buys."""
+    return Counter(f"{n.purchase.instance_type}/{n.purchase.capacity_type}" for n in plan.new_nodes)
+
+
+@pytest.mark.parametrize(
+    ("types", "floor", "expected", "hourly"),
+    [
+        pytest.param(
+            stocked(),
+            Floor(20, percent=True),
+            {"small/on-demand": 1, "large/spot": 1},
+            0.6,
+            id="2 of 10 pods apart cost 0.4 + 0.2, which is less than 1.0",
+        ),
+        pytest.param(
+            stocked(dear=0.9),
+            Floor(20, percent=True),
+            {"large/on-demand": 1},
+            1.0,
+            id="0.9 + 0.2 is more than 1.0",
+        ),
+        pytest.param(stocked(), Floor(1), {"large/on-demand": 1}, 1.0, id="a number means whole nodes"),
+        pytest.param(
+            stocked(), Floor(100, percent=True), {"large/on-demand": 1}, 1.0, id="all pods are not a share"
+        ),
+        pytest.param(stocked(), Floor(0, percent=True), {"large/spot": 1}, 0.2, id="no floor"),
+    ],
+)
+def test_a_share_of_the_pods_is_packed_apart(
+    types: list[InstanceType], floor: Floor, expected: dict[str, int], hourly: float
+) -> None:
+    """Ten pods fit on one machine of 0.2 on spot and 1.0 on demand; the cheaper way is taken."""
+    plan = floored(some(types), floor)
+
+    assert bought(plan) == expected
+    assert plan.cost.hourly == pytest.approx(hourly)
+    assert plan.cost.added == pytest.approx(hourly - 0.2)
+    assert sorted(key for node in plan.new_nodes for key in node.pods) == [
+        f"default/web-{number:03d}" for number in range(10)
+    ]
+
+
+def test_many_nodes_are_exchanged_whole() -> None:
+    """Of eleven nodes three are a share that is close enough; pods stay together."""
+    plan = floored(some(stocked(), 121), Floor(20, percent=True))
+
+    assert bought(plan) == {"large/on-demand": 3, "large/spot": 8}
+
+
+def test_pods_are_not_packed_apart_where_the_floor_would_be_kept_less() -> None:
+    """With nine nodes on spot two must be on demand, then three: as one can be bought, it is a whole one."""
+    plan = floored(some(stocked()), Floor(20, percent=True), {SPOT: 9})
+
+    assert bought(plan) == {"large/on-demand": 1}
+
+
+def test_pods_that_may_not_be_on_demand_are_not_packed_apart() -> None:
+    """What requires spot is left alone, and no pod loses its place for a floor."""
+    plan = floored(some(stocked(), on={CAPACITY_TYPE: SPOT}), Floor(20, percent=True))
+
+    assert bought(plan) == {"large/spot": 1}
+    assert not plan.refusals
+
+
+def test_no_pod_loses_its_place_for_a_floor() -> None:
+    """Pods that are apart have no place where nothing is sold on demand, so the plan stays as it is."""
+    spot_only = [instance_type("large", cpu=11, sold=(offering("zone-1", SPOT, 0.2),))]
+    plan = floored(some(spot_only), Floor(20, percent=True))
+
+    assert bought(plan) == {"large/spot": 1}
+    assert not plan.refusals
+
+
+def test_the_floor_of_a_pool_without_new_nodes_moves_no_pods() -> None:
+    """A NodePool that is short and gets no nodes has no pods to pack apart."""
+    asked_for = some(stocked())
+    floors = OnDemandFloors({"other": Floor(50, percent=True)}, {"other": {SPOT: 2}})
+
+    assert bought(with_floors(solve(asked_for), asked_for, floors, ())) == {"large/spot": 1}
+
+
+def test_pods_are_packed_apart_where_whole_nodes_keep_no_floor() -> None:
+    """The machine for ten pods is sold on spot only; two pods go to the one that is sold on demand."""
+    _, small = stocked()
+    spot_only = instance_type("large", cpu=11, sold=(offering("zone-1", SPOT, 0.2),))
+    plan = floored(some([spot_only, small]), Floor(20, percent=True))
+
+    assert bought(floored(some([spot_only, small]), Floor(1))) == {"large/spot": 1}
+    assert bought(plan) == {"small/on-demand": 1, "large/spot": 1}
