@@ -69,8 +69,8 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
         "model/pricing.py",
         "_first_with",
-        "amount + _ROUNDING >= commitment.need(list_price)",
-        "(amount + _ROUNDING > commitment.need(list_price))",
+        "amount + _ROUNDING >= commitment.need(instance_type, list_price)",
+        "(amount + _ROUNDING > commitment.need(instance_type, list_price))",
     ): (_ROUNDING),
     (
         "model/pricing.py",

@@ -156,7 +156,7 @@ def test_json_and_yaml_say_the_same(catalogue: Any) -> None:
     as_yaml = yaml.safe_load(run("--catalog", file, "-o", "yaml").stdout)
 
     assert as_json == as_yaml
-    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "skipped", "cost"]
+    assert list(as_json) == ["kind", "newNodes", "existingNodes", "unscheduled", "skipped", "cost", "notes"]
     assert as_json["newNodes"][0]["pods"] == ["default/a"]
     assert [each["pod"] for each in as_json["unscheduled"]] == ["default/huge"]
 
@@ -350,20 +350,6 @@ def test_the_page_names_the_pool_where_there_are_several(catalogue: Any) -> None
     assert "pool" not in run("--catalog", catalogue(), objects=[POOL, pod("a")]).stdout.split()
 
 
-def test_the_page_names_modelled_prices_and_spot_in_one_place() -> None:
-    """Modelled spot prices are named as such, and many spot machines of one type and zone are warned of."""
-    apart = {
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [
-                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
-            ]
-        }
-    }
-    result = run("--catalog", "aws", objects=[POOL, *(pod(name, affinity=apart) for name in "abc")])
-    assert "Spot prices are modelled" in result.stdout
-    assert "3 of 3 new spot machines are " in result.stdout
-
-
 def test_the_page_says_that_a_pool_is_at_its_limit(catalogue: Any) -> None:
     """A NodePool whose limit is used up is named with the limit."""
     full = {**POOL, "spec": {**POOL["spec"], "limits": {"cpu": "0"}}}
@@ -430,6 +416,11 @@ def test_what_a_floor_adds() -> None:
             "commitments={commitments: [{kind: ReservedInstance, instanceType: m7gg.large, count: 1}]}",
             "commitment ReservedInstance pays for nothing: the catalogue sells no m7gg.large",
             id="a commitment for a type that is not sold",
+        ),
+        pytest.param(
+            "commitments={commitments: [{kind: ReservedInstance, instanceType: m7g.7xlarge, count: 1}]}",
+            "commitment ReservedInstance is used by other sizes: the catalogue sells m7g, but no m7g.7xlarge",
+            id="a commitment for a size that is not sold",
         ),
         pytest.param(
             "commitments={commitments: [{name: far, kind: SavingsPlan, region: eu-west-1, hourly: 1}]}",

@@ -158,11 +158,12 @@ def test_a_saved_plan_needs_no_cluster(tmp_path: Path) -> None:
     asked = inquiry([pool(), pod("a-1", "3"), pod("a-2", "3")], tmp_path)
     decision = decide(asked.view, asked.catalog, parse_settings({}), NOON)
     whole = planned_document(decision, asked.view, asked.catalog, NOON, title="t")
-    data = json.loads(json.dumps(plan_data(decision)))
+    data = json.loads(json.dumps(plan_data(decision, ["Prices are modelled."])))
     found = plan_document(data, Snapshot(), asked.catalog, NOON, title="t")
 
     assert found.frames[0].bill == whole.frames[0].bill
     assert {each.workload for each in found.frames[0].pods.values()} == {"default/a"}
+    assert (whole.remarks, found.remarks) == ((), ("Prices are modelled.",))
 
 
 def test_the_summary_says_what_holds_machines(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,23 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodepool import PoolRequirement
 from karpenter.core.disruption.cost import price_of
 from karpenter.core.disruption.prices import types_for_variety
-from karpenter.core.model.catalog import VolumePrice
+from karpenter.core.model.catalog import Catalog, VolumePrice
 from karpenter.core.model.pricing import Commitment, NodeVolume, PricePolicy
 from karpenter.core.scheduling.build.build import SchedulingPolicy, overlaid_catalog
 from karpenter.core.state.cluster import NodeClass
 from karpenter.core.state.statenode import state_nodes
-from tests.unit.core.disruption.clusters import CLASS, MARKET, NOW, cluster, decided, held, machine, pod, pool
+from tests.unit.core.disruption.clusters import (
+    CLASS,
+    MARKET,
+    NOW,
+    cluster,
+    decided,
+    held,
+    kind,
+    machine,
+    pod,
+    pool,
+)
 
 if TYPE_CHECKING:
     from karpenter.api.meta import Resource
@@ -106,6 +118,62 @@ def test_pods_move_onto_paid_capacity() -> None:
 
     assert command.replacements[0].purchase.instance_type == "large"
     assert command.hourly_after == pytest.approx(0, abs=1e-5)
+
+
+FAMILY = Catalog(types=(kind("m5.large", 2, 0.1), kind("m5.xlarge", 4, 0.2), kind("c5.xlarge", 4, 0.17)))
+
+
+def flexible(instance_type: str, **more: Any) -> SchedulingPolicy:
+    """Return a policy with Reserved Instances that pay for every size of their family."""
+    own = Commitment(kind="ReservedInstance", name="ri", instance_type=instance_type, **more)
+    return SchedulingPolicy(prices=PricePolicy(commitments=(own,)))
+
+
+def test_pods_move_onto_another_size_of_a_paid_family() -> None:
+    """Two m5.large are 8 units, as many as an m5.xlarge uses; one is 4, and a zonal one is for its size."""
+    view = cluster(pool(), machine("node-1", "c5.xlarge"), pod("web-0", "node-1", cpu="3"))
+    (command,) = decided(view, market=FAMILY, policy=flexible("m5.large", count=2)).commands
+
+    assert command.replacements[0].purchase.instance_type == "m5.xlarge"
+    assert command.saving == pytest.approx(0.17, abs=1e-5)
+    for too_little in (flexible("m5.large", count=1), flexible("m5.large", count=2, zone="zone-1")):
+        assert not decided(view, market=FAMILY, policy=too_little).commands
+
+
+@pytest.mark.parametrize(
+    ("count", "bought", "after"),
+    [
+        pytest.param(4, {"m5.xlarge/on-demand": 2}, 0.0, id="16 units pay for both"),
+        pytest.param(
+            2, {"m5.xlarge/on-demand": 1, "c5.xlarge/spot": 1}, 0.068, id="8 pay for one, spot is next"
+        ),
+        pytest.param(1, {"c5.xlarge/spot": 2}, 0.136, id="4 pay for none"),
+    ],
+)
+def test_pods_move_onto_paid_capacity_rather_than_spot(
+    count: int, bought: dict[str, int], after: float
+) -> None:
+    """What is paid for is cheaper than spot, for as many machines as it pays for."""
+    view = cluster(
+        pool(ways=BOTH),
+        machine("node-1", "r5.2xlarge"),
+        *(pod(f"web-{number}", "node-1", cpu="3") for number in range(2)),
+    )
+    market = Catalog(types=(*FAMILY.types, kind("r5.2xlarge", 8, 0.9)))
+    (command,) = decided(view, market=market, policy=flexible("m5.large", count=count)).commands
+
+    found = Counter(f"{n.purchase.instance_type}/{n.purchase.capacity_type}" for n in command.replacements)
+    assert found == bought
+    assert command.hourly_after == pytest.approx(after, abs=1e-5)
+
+
+def test_pods_stay_on_another_size_of_a_paid_family() -> None:
+    """An m5.xlarge that two m5.large pay for is not replaced by a c5.xlarge, which is 3 cents cheaper."""
+    view = cluster(pool(), machine("node-1", "m5.xlarge"), pod("web-0", "node-1", cpu="3"))
+
+    assert held(decided(view, market=FAMILY, policy=flexible("m5.large", count=2))) == {"node-1": "NoSaving"}
+    (command,) = decided(view, market=FAMILY, policy=flexible("m5.large", count=1)).commands
+    assert command.saving == pytest.approx(0.03)
 
 
 def test_commitments_pay_for_so_many_machines() -> None:

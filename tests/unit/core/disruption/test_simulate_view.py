@@ -139,12 +139,13 @@ def test_new_machines_count_against_limits() -> None:
     [
         pytest.param({}, {}, True, id="no pod waits and nothing is scarce"),
         pytest.param({}, {"reservation_id": "cr-1"}, False, id="a reservation is used up"),
+        pytest.param({}, {"parts": (("commitment", -0.1),)}, False, id="a commitment is used up"),
         pytest.param({"waiting": (pod("late-0"),)}, {}, False, id="pods wait"),
         pytest.param({"devices": DynamicResources(pod_claims={})}, {}, False, id="devices are given away"),
     ],
 )
 def test_when_the_future_can_be_told(
-    change: dict[str, Any], purchase: dict[str, str], expected: bool
+    change: dict[str, Any], purchase: dict[str, Any], expected: bool
 ) -> None:
     """A second command is only decided where the first cannot change what other pods get."""
     standing, _ = _volumed()

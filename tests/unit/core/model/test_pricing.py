@@ -24,6 +24,7 @@ from karpenter.core.model.pricing import (
     additions,
     billed,
     coverage,
+    normalization_factor,
     part,
     take,
     whole_prices,
@@ -229,7 +230,7 @@ def test_the_next_machine_is_paid_for(commitment: Commitment, covered: bool) -> 
 
 def test_prices_once_commitments_are_used_up() -> None:
     """Without commitments the price is the list price again, with what comes on top."""
-    extra, _ = additions(PricePolicy(node=0.01), SOLD, {}, left=((RESERVED, 1.0),))
+    extra, _ = additions(PricePolicy(node=0.01), SOLD, {}, left=((RESERVED, 4.0),))
     other = instance_type("c5.large", sold=(offering("zone-1", ON_DEMAND, 0.2),))
     covered, same = without_commitments((*whole_prices(TYPES, extra), other))
 
@@ -258,7 +259,7 @@ def test_catalogs_of_several_pools_keep_what_volumes_cost() -> None:
 
 def test_parts_are_told_in_the_order_of_the_bill() -> None:
     """The list price and its discount come first, then what comes on top, then what a commitment pays."""
-    extra, _ = additions(PricePolicy(node=0.01, factors={"*": 0.5}), SOLD, {}, left=((RESERVED, 1.0),))
+    extra, _ = additions(PricePolicy(node=0.01, factors={"*": 0.5}), SOLD, {}, left=((RESERVED, 4.0),))
     on_demand, _ = priced(extra)
 
     assert [name for name, _ in on_demand.parts] == ["list", "discount", "node", "commitment"]
@@ -296,13 +297,14 @@ def test_a_type_that_does_not_say_its_vcpus_costs_nothing_for_them() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        pytest.param("m5.large", [1.0, 0.16, 5.0], id="the first that matches is used"),
-        pytest.param("m5.xlarge", [2.0, 0.08, 5.0], id="the second, by what it pays of the price"),
-        pytest.param("c5.large", [2.0, 0.16, 4.9], id="the last"),
+        pytest.param("m5.large", [4.0, 0.16, 5.0], id="the first that matches is used"),
+        pytest.param("m5.xlarge", [0.0, 0.16, 5.0], id="another size uses twice as much of it"),
+        pytest.param("m5.2xlarge", [8.0, 0.08, 5.0], id="the second, by what it pays of the price"),
+        pytest.param("c5.large", [8.0, 0.16, 4.9], id="the last"),
     ],
 )
 def test_what_an_instance_leaves_of_commitments(kind: str, expected: list[float]) -> None:
-    """One instance of Reserved Instances, or what a Savings Plan pays for ten cents; others stay."""
+    """The units of its size, or what a Savings Plan pays for ten cents; others stay."""
     anything = Commitment(kind="SavingsPlan", name="any", hourly=5.0)
     left = tuple((each, each.size) for each in (RESERVED, PLAN, anything))
 
@@ -354,3 +356,110 @@ def test_a_fee_on_top_of_the_list_price_uses_up_no_commitment() -> None:
 
     assert found.offerings[0].parts[:2] == parts
     assert found.offerings[0].price == still.offerings[0].price == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        pytest.param("t3.nano", 0.25, id="the smallest"),
+        pytest.param("t3.micro", 0.5, id="a micro"),
+        pytest.param("t3.small", 1, id="a small one is the unit"),
+        pytest.param("m7g.medium", 2, id="a medium"),
+        pytest.param("m7g.large", 4, id="a large"),
+        pytest.param("m7g.xlarge", 8, id="an xlarge"),
+        pytest.param("m7g.12xlarge", 96, id="twelve times an xlarge"),
+        pytest.param("u-6tb1.112xlarge", 896, id="three digits"),
+        pytest.param("i3.metal", 128, id="a metal size of the table"),
+        pytest.param("c6a.metal", 384, id="a metal size of 192 vCPUs"),
+        pytest.param("m7i.metal-24xl", 192, id="a metal size that names the size it equals"),
+        pytest.param("new.metal", 0, id="a metal size of a family that is not known"),
+        pytest.param("g5.xlarge", 0, id="a family that AWS excludes"),
+        pytest.param("m7g.0xlarge", 0, id="no size"),
+        pytest.param("large", 0, id="a name without a family"),
+    ],
+)
+def test_normalization_factors(kind: str, expected: float) -> None:
+    """The units of a size are those of AWS' table; types that it does not know have none."""
+    assert normalization_factor(kind) == expected
+
+
+def regional(kind: str, count: int, name: str = "ri", **more: Any) -> Commitment:
+    """Return Reserved Instances of a region."""
+    return Commitment(kind="ReservedInstance", name=name, instance_type=kind, count=count, **more)
+
+
+@pytest.mark.parametrize(
+    ("commitments", "nodes", "expected", "left"),
+    [
+        pytest.param(
+            [regional("m4.large", 4)],
+            {"a": "m4.xlarge", "b": "m4.xlarge"},
+            {"a": "ri", "b": "ri"},
+            [0],
+            id="4 x 4 units pay for 2 x 8",
+        ),
+        pytest.param(
+            [regional("m3.2xlarge", 1)],
+            {"a": "m3.xlarge", "b": "m3.xlarge", "c": "m3.large", "d": "m3.large"},
+            {"a": "ri", "c": "ri", "d": "ri"},
+            [0],
+            id="16 units go to the smallest first: 4 + 4 + 8",
+        ),
+        pytest.param(
+            [regional("c4.large", 1)], {"a": "c4.xlarge"}, {}, [4], id="4 units pay for no part of 8"
+        ),
+        pytest.param(
+            [regional("c4.large", 1, "one"), regional("c4.large", 1, "two")],
+            {"a": "c4.xlarge"},
+            {"a": "one, two"},
+            [0],
+            id="units of one family are one amount",
+        ),
+        pytest.param(
+            [regional("c4.large", 1, "", region="us-east-1"), regional("c4.large", 1, "", region="zone")],
+            {"a": "c4.xlarge"},
+            {},
+            [4, 4],
+            id="units of two regions are two amounts",
+        ),
+        pytest.param(
+            [regional("c4.large", 1, "ri"), regional("c4.large", 2, "az", zone="zone-1")],
+            {"a": "c4.large", "b": "c4.large", "c": "c4.large", "d": "c4.xlarge"},
+            {"a": "az", "b": "az", "c": "ri"},
+            [0, 0],
+            id="zonal ones are used first, by their own size",
+        ),
+        pytest.param(
+            [regional("g5.2xlarge", 1)],
+            {"a": "g5.xlarge", "b": "g5.2xlarge"},
+            {"b": "ri"},
+            [0],
+            id="an excluded family is paid for by its own size",
+        ),
+        pytest.param(
+            [regional("i3.8xlarge", 2)], {"a": "i3.metal"}, {"a": "ri"}, [0], id="2 x 64 units pay for metal"
+        ),
+        pytest.param(
+            [regional("m7g.xlarge", 1)],
+            {"a": "m7gd.large", "b": "m7g.odd", "c": "g5.xlarge"},
+            {},
+            [8],
+            id="other families and unknown sizes use nothing",
+        ),
+        pytest.param(
+            [regional("m7g.xlarge", 1, family="m6g")],
+            {"a": "m7g.xlarge"},
+            {},
+            [8],
+            id="a family besides the type limits it",
+        ),
+    ],
+)
+def test_regional_reserved_instances_pay_for_every_size(
+    commitments: list[Commitment], nodes: dict[str, str], expected: dict[str, str], left: list[float]
+) -> None:
+    """The first three are the examples of AWS, whose page is linked at `coverage`."""
+    found = coverage(commitments, [running(name, kind=kind) for name, kind in nodes.items()])
+
+    assert found.nodes == expected
+    assert [amount for _, amount in found.left] == left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +21,8 @@ from karpenter.core.scheduling.purchases import (
     after_purchases,
     solve_with_commitments,
     spread_over_spot,
+    with_commitments,
+    with_floors,
 )
 from karpenter.core.scheduling.solve import solve
 from karpenter.core.state.statenode import state_nodes
@@ -29,12 +31,16 @@ from tests.unit.core.disruption.clusters import cluster, machine
 from tests.unit.core.disruption.clusters import pool as node_pool
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from karpenter.core.model.catalog import InstanceType
     from karpenter.core.scheduling.problem import NewNode, Plan, Pool, Problem
     from karpenter.core.state.statenode import StateNode
 
 GREEDY = Options(packing="greedy", prove=False)
 RESERVED = Commitment(kind="ReservedInstance", name="ri", instance_type="c5.large", count=2)
+"""Two machines of 4 normalized units each."""
+
 NODES = 100
 
 
@@ -198,7 +204,7 @@ def test_what_goes_may_break_a_floor() -> None:
     assert not floors.without([running("c", ON_DEMAND, own="more")]).broken_by([other])
 
 
-def covered(*types: InstanceType, left: float = 2.0, nodes: int = 5) -> Problem:
+def covered(*types: InstanceType, left: float = 8.0, nodes: int = 5) -> Problem:
     """Return a problem in which a commitment pays for some machines."""
     extra = Additions(covered=((RESERVED, left),))
     return asked(*whole_prices(types, extra), nodes=nodes)
@@ -206,7 +212,7 @@ def covered(*types: InstanceType, left: float = 2.0, nodes: int = 5) -> Problem:
 
 def test_commitments_pay_for_as_many_machines_as_they_have() -> None:
     """Two machines are paid for, the others are bought where they are cheapest."""
-    plan = solve_with_commitments(covered(CHEAP, OTHER), ((RESERVED, 2.0),))
+    plan = solve_with_commitments(covered(CHEAP, OTHER), ((RESERVED, 8.0),))
     paid = [node for node in plan.new_nodes if node.purchase.price < 0.001]
 
     assert ways(plan) == {ON_DEMAND: 2, SPOT: 3}
@@ -225,7 +231,7 @@ def test_what_is_left_of_other_commitments_is_used_too() -> None:
     """Pods beyond the first commitment go to what another one pays for, and only then to the market."""
     plan_for = Commitment(kind="SavingsPlan", name="sp", family="m5", hourly=0.3, rate=0.5)
     zonal = Commitment(kind="ReservedInstance", name="az", instance_type="x1.large", zone="zone-2", count=1)
-    left = ((RESERVED, 2.0), (zonal, 1.0), (plan_for, 0.3))
+    left = ((RESERVED, 8.0), (zonal, 1.0), (plan_for, 0.3))
     types = whole_prices((CHEAP, OTHER, DEAR), Additions(covered=left))
     plan = solve_with_commitments(asked(*types, nodes=9), left)
     paid = [node.purchase for node in plan.new_nodes if node.purchase.price < 0.001]
@@ -244,7 +250,7 @@ def test_commitments_are_looked_at_so_many_times(rounds: int) -> None:
         Commitment(kind="ReservedInstance", name=name, instance_type=f"{name}.large", count=1)
         for name in ("c5", "m5", "x1")
     ]
-    left = tuple((each, 1.0) for each in own)
+    left = tuple((each, each.size) for each in own)
     types = whole_prices((CHEAP, OTHER, DEAR), Additions(covered=left))
 
     assert ways(solve_with_commitments(asked(*types, nodes=6), left, rounds))[ON_DEMAND] == rounds
@@ -264,7 +270,7 @@ def test_a_paid_machine_stays_of_the_type_that_was_chosen() -> None:
 
 def test_commitments_that_are_enough_pay_for_everything() -> None:
     """Where nothing is beyond them, one plan is all."""
-    plan = solve_with_commitments(covered(CHEAP, left=9.0), ((RESERVED, 9.0),))
+    plan = solve_with_commitments(covered(CHEAP, left=36.0), ((RESERVED, 36.0),))
 
     assert ways(plan) == {ON_DEMAND: 5}
     assert plan.cost.hourly == pytest.approx(0, abs=1e-5)
@@ -272,7 +278,7 @@ def test_commitments_that_are_enough_pay_for_everything() -> None:
 
 def test_commitments_for_something_else_change_nothing() -> None:
     """A commitment that no machine may use leaves the plan as it is."""
-    plan = solve_with_commitments(asked(OTHER, nodes=2), ((RESERVED, 2.0),))
+    plan = solve_with_commitments(asked(OTHER, nodes=2), ((RESERVED, 8.0),))
 
     assert ways(plan) == {SPOT: 2}
 
@@ -316,10 +322,10 @@ def test_how_full_a_node_is(requests: dict[str, int], allocatable: dict[str, int
 def test_the_fullest_machines_are_paid_for() -> None:
     """Where a commitment pays for one of two machines, it is the one that is used most."""
     pods = [pod("little", cpu="1200m"), pod("much", cpu="1900m")]
-    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 1.0),)))
+    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 4.0),)))
     given = problem(*pods, pools=[pool("default", *types)], options=GREEDY)
 
-    plan = solve_with_commitments(given, ((RESERVED, 1.0),))
+    plan = solve_with_commitments(given, ((RESERVED, 4.0),))
 
     assert [(node.name, node.pods, node.purchase.capacity_type) for node in plan.new_nodes] == [
         ("default-1", ("default/much",), ON_DEMAND),
@@ -339,10 +345,10 @@ def test_a_plan_of_two_is_complete_if_both_are() -> None:
 
 def test_paid_machines_keep_the_choice_that_a_pool_demands() -> None:
     """A NodePool that demands a choice of types keeps it, though a commitment is for one type."""
-    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 9.0),)))
+    types = whole_prices((CHEAP, OTHER), Additions(covered=((RESERVED, 36.0),)))
     own = pool("default", *types, min_values={INSTANCE_TYPE: 2})
 
-    plan = solve_with_commitments(asked(nodes=2, own=own), ((RESERVED, 9.0),))
+    plan = solve_with_commitments(asked(nodes=2, own=own), ((RESERVED, 36.0),))
 
     assert [chosen(node, INSTANCE_TYPE) for node in plan.new_nodes] == [{"c5.large", "m5.large"}] * 2
 
@@ -439,3 +445,153 @@ def test_a_commitment_in_one_zone_is_used_there() -> None:
 
     assert (node.purchase.capacity_type, node.purchase.zone) == (ON_DEMAND, "zone-1")
     assert purchases.options_of(node).bits().bit_count() == 1
+
+
+def test_a_regional_reserved_instance_pays_for_machines_of_another_size() -> None:
+    """One c5.2xlarge is 16 units: four c5.large of 4 units are paid for, and the fifth is bought on spot."""
+    regional = Commitment(kind="ReservedInstance", name="ri", instance_type="c5.2xlarge", count=1)
+    left = ((regional, regional.size),)
+    given = asked(*whole_prices((CHEAP, OTHER), Additions(covered=left)), nodes=5)
+
+    plan = solve_with_commitments(given, left)
+
+    assert ways(plan) == {ON_DEMAND: 4, SPOT: 1}
+    assert plan.cost.hourly == pytest.approx(0.1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("types", "left", "expected"),
+    [
+        pytest.param((CHEAP, OTHER), 8.0, [ON_DEMAND, ON_DEMAND, SPOT], id="8 units pay for two of three"),
+        pytest.param((CHEAP,), 36.0, [ON_DEMAND, ON_DEMAND, ON_DEMAND], id="36 units pay for all"),
+        pytest.param((OTHER,), 8.0, [SPOT, SPOT, SPOT], id="a commitment for something else pays for none"),
+    ],
+)
+def test_machines_that_are_beyond_a_commitment(
+    types: tuple[InstanceType, ...], left: float, expected: list[str]
+) -> None:
+    """New machines are bought only as what a commitment pays for, and then on spot."""
+    nodes = solve(covered(*types, nodes=3)).new_nodes
+    found = with_commitments(nodes, ((RESERVED, left),))
+
+    assert [node.purchase.capacity_type for node in found] == expected
+
+
+def test_a_machine_beyond_a_commitment_stays_where_there_is_no_spot() -> None:
+    """What can be bought on demand only is left as it is."""
+    dear = instance_type("c5.large", cpu=2, sold=(offering("zone-1", ON_DEMAND, 0.2),))
+    (node,) = solve(covered(dear, nodes=1)).new_nodes
+
+    assert with_commitments([node], ((RESERVED, 0.0),)) == (node,)
+
+
+def stocked(*, dear: float = 0.4) -> list[InstanceType]:
+    """Return a type for ten pods and one for two, at 20 % of their on-demand price on spot."""
+    zone = "zone-1"
+    return [
+        instance_type("large", cpu=11, sold=(offering(zone, ON_DEMAND, 1.0), offering(zone, SPOT, 0.2))),
+        instance_type("small", cpu=3, sold=(offering(zone, ON_DEMAND, dear), offering(zone, SPOT, 0.08))),
+    ]
+
+
+def floored(problem: Problem, floor: Floor, there: Mapping[str, int] = MappingProxyType({})) -> Plan:
+    """Return a plan that keeps a floor of the pool."""
+    return with_floors(solve(problem), problem, OnDemandFloors({"default": floor}, {"default": there}), ())
+
+
+def some(types: Sequence[InstanceType], count: int = 10, **spec: Any) -> Problem:
+    """Return the problem of so many pods of one cpu."""
+    pods = replicas(pod("web", cpu="1", **spec), count)
+    return problem(pods, pools=[pool("default", *types)], options=Options(prove=False))
+
+
+def bought(plan: Plan) -> Counter[str]:
+    """Return what a plan buys."""
+    return Counter(f"{n.purchase.instance_type}/{n.purchase.capacity_type}" for n in plan.new_nodes)
+
+
+@pytest.mark.parametrize(
+    ("types", "floor", "expected", "hourly"),
+    [
+        pytest.param(
+            stocked(),
+            Floor(20, percent=True),
+            {"small/on-demand": 1, "large/spot": 1},
+            0.6,
+            id="2 of 10 pods apart cost 0.4 + 0.2, which is less than 1.0",
+        ),
+        pytest.param(
+            stocked(dear=0.9),
+            Floor(20, percent=True),
+            {"large/on-demand": 1},
+            1.0,
+            id="0.9 + 0.2 is more than 1.0",
+        ),
+        pytest.param(stocked(), Floor(1), {"large/on-demand": 1}, 1.0, id="a number means whole nodes"),
+        pytest.param(
+            stocked(), Floor(100, percent=True), {"large/on-demand": 1}, 1.0, id="all pods are not a share"
+        ),
+        pytest.param(stocked(), Floor(0, percent=True), {"large/spot": 1}, 0.2, id="no floor"),
+    ],
+)
+def test_a_share_of_the_pods_is_packed_apart(
+    types: list[InstanceType], floor: Floor, expected: dict[str, int], hourly: float
+) -> None:
+    """Ten pods fit on one machine of 0.2 on spot and 1.0 on demand; the cheaper way is taken."""
+    plan = floored(some(types), floor)
+
+    assert bought(plan) == expected
+    assert plan.cost.hourly == pytest.approx(hourly)
+    assert plan.cost.added == pytest.approx(hourly - 0.2)
+    assert sorted(key for node in plan.new_nodes for key in node.pods) == [
+        f"default/web-{number:03d}" for number in range(10)
+    ]
+
+
+def test_many_nodes_are_exchanged_whole() -> None:
+    """Of eleven nodes three are a share that is close enough; pods stay together."""
+    plan = floored(some(stocked(), 121), Floor(20, percent=True))
+
+    assert bought(plan) == {"large/on-demand": 3, "large/spot": 8}
+
+
+def test_pods_are_not_packed_apart_where_the_floor_would_be_kept_less() -> None:
+    """With nine nodes on spot two must be on demand, then three: as one can be bought, it is a whole one."""
+    plan = floored(some(stocked()), Floor(20, percent=True), {SPOT: 9})
+
+    assert bought(plan) == {"large/on-demand": 1}
+
+
+def test_pods_that_may_not_be_on_demand_are_not_packed_apart() -> None:
+    """What requires spot is left alone, and no pod loses its place for a floor."""
+    plan = floored(some(stocked(), on={CAPACITY_TYPE: SPOT}), Floor(20, percent=True))
+
+    assert bought(plan) == {"large/spot": 1}
+    assert not plan.refusals
+
+
+def test_no_pod_loses_its_place_for_a_floor() -> None:
+    """Pods that are apart have no place where nothing is sold on demand, so the plan stays as it is."""
+    spot_only = [instance_type("large", cpu=11, sold=(offering("zone-1", SPOT, 0.2),))]
+    plan = floored(some(spot_only), Floor(20, percent=True))
+
+    assert bought(plan) == {"large/spot": 1}
+    assert not plan.refusals
+
+
+def test_the_floor_of_a_pool_without_new_nodes_moves_no_pods() -> None:
+    """A NodePool that is short and gets no nodes has no pods to pack apart."""
+    asked_for = some(stocked())
+    floors = OnDemandFloors({"other": Floor(50, percent=True)}, {"other": {SPOT: 2}})
+
+    assert bought(with_floors(solve(asked_for), asked_for, floors, ())) == {"large/spot": 1}
+
+
+def test_pods_are_packed_apart_where_whole_nodes_keep_no_floor() -> None:
+    """The machine for ten pods is sold on spot only; two pods go to the one that is sold on demand."""
+    _, small = stocked()
+    spot_only = instance_type("large", cpu=11, sold=(offering("zone-1", SPOT, 0.2),))
+    plan = floored(some([spot_only, small]), Floor(20, percent=True))
+
+    assert bought(floored(some([spot_only, small]), Floor(1))) == {"large/spot": 1}
+    assert bought(plan) == {"small/on-demand": 1, "large/spot": 1}

@@ -25,6 +25,7 @@ from moto.ssm.models import Parameter, ParameterDict
 from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.aws import eventbridge, iam, nodegroups, repeated
 from karpenter_local.aws.account import ACCOUNTS
+from karpenter_local.aws.commitments import describe_reserved_instances
 from karpenter_local.aws.describeinstances import (
     check_instances,
     describe_instance_status,
@@ -296,6 +297,7 @@ _EC2: Final[dict[str, Callable[[Any], ActionResult]]] = {
     "describe_instances": _describe_instances,
     "describe_launch_templates": _describe_launch_templates,
     "describe_placement_groups": _describe_placement_groups,
+    "describe_reserved_instances": describe_reserved_instances,
     "describe_spot_price_history": _describe_spot_price_history,
     "get_console_output": _get_console_output,
 }

@@ -25,6 +25,7 @@ from werkzeug.wrappers import Request, Response
 
 from karpenter_local.aws import eks
 from karpenter_local.aws.account import RecordedCall
+from karpenter_local.aws.commitments import SAVINGS_PLANS
 from karpenter_local.aws.faults import LoseAnswer, RefuseCall
 from karpenter_local.aws.identity import KEYS, caller_of, identify, owner_of
 from karpenter_local.aws.prices import describe_services, get_products
@@ -162,6 +163,8 @@ def _beside(service: str, operation: str, said: Mapping[str, Any]) -> Operation 
         return eks.OPERATIONS.get(operation) if ours else None
     if service == "pricing":
         return _PRICING.get(operation)
+    if service == "savingsplans":
+        return SAVINGS_PLANS.get(operation) or _unknown(operation)
     if service == "cloudformation":
         from karpenter_local.aws.cloudformation.operations import OPERATIONS  # noqa: PLC0415  only who uses it
 

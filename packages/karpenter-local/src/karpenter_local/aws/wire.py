@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from moto.core.model import OperationModel, ServiceModel
     from werkzeug.wrappers import Request
 
-REST: Final = frozenset({"eks", "arc-zonal-shift"})
+REST: Final = frozenset({"eks", "arc-zonal-shift", "savingsplans"})
 """Services whose operations are told apart by method and path."""
 
 COMMON_ERROR_CODES.extend(["AccessDenied", "InvalidAction"])  # of every service, and in no description

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from karpenter.cli.planning.page import money
+from karpenter.cli.planning.data import money
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.top.snapshot import TopOptions
 from karpenter.top.table import FittedColumn, fitted

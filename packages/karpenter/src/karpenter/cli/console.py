@@ -28,6 +28,7 @@ from karpenter.cli.plan import catalog_named, moment_of, settings_of
 from karpenter.cli.planning.data import disruption_data, plan_data
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
+from karpenter.cli.planning.remarks import remarks
 from karpenter.cli.why import explained, inquiry_of, recorded_inquiry, target_of
 from karpenter.cloud.catalogs.current import CurrentCatalog
 from karpenter.cloud.catalogs.load import built_in_names
@@ -348,7 +349,7 @@ def planned_document(
     decision: PlanDecision, view: ClusterView, catalog: Catalog, now: datetime, *, title: str
 ) -> ConsoleDocument:
     """Return a plan and its cluster as the page shows them."""
-    data = plan_data(decision)
+    data = plan_data(decision, remarks(decision, view, catalog))
     if decision.disruption is not None:
         data |= disruption_data(decision.disruption, decision.names)
     snapshot = SnapshotBuilder().build(view, catalog)

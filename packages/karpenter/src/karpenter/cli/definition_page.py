@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.cli.output import table
-from karpenter.cli.planning.page import counted, money
+from karpenter.cli.planning.data import counted, money
 from karpenter.core.model.pricing import HOURS_A_MONTH
 from karpenter.definition.check import ADDED, CHANGED, REMOVED, UNCHANGED
 

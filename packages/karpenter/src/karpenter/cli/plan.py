@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, ON_DEMAND_FLOOR, RESERVED, SPOT
+from karpenter.api.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from karpenter.api.price_annotations import annotated_floor
 from karpenter.cli.errors import CommandError, notes, progress
 from karpenter.cli.files import files_option, named_values
@@ -18,12 +17,12 @@ from karpenter.cli.output import output_option_with, render
 from karpenter.cli.planning.data import disruption_data, plan_data, why_data
 from karpenter.cli.planning.decision import decide
 from karpenter.cli.planning.input import read_input
-from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN, SPOT_SHARE, SPREAD
+from karpenter.cli.planning.remarks import remarks
+from karpenter.cloud.catalogs.ec2.instancetypes import DOMAIN
 from karpenter.cloud.catalogs.kwok_format import InvalidCatalog
-from karpenter.cloud.catalogs.load import AWS, load_catalog
+from karpenter.cloud.catalogs.load import load_catalog
 from karpenter.core.model.pricing import EVERY_PRICE, family_of
 from karpenter.operator.options import SettingError, parse_settings
-from karpenter.why.pods import full_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,16 +32,12 @@ if TYPE_CHECKING:
     from karpenter.cli.planning.decision import PlanDecision
     from karpenter.cli.planning.input import LiveCluster
     from karpenter.core.model.catalog import Catalog
-    from karpenter.core.scheduling.problem import Plan
     from karpenter.core.state.cluster import ClusterView
     from karpenter.operator.options import Settings
 
 _IN_MEMORY: Final = "kwok"
 _PATIENCE: Final = 2.0
 """Seconds after which people want to know how far a command is."""
-
-_MANY: Final = 3
-"""Spot machines of one type in one zone from which on a plan warns of them."""
 
 
 @click.command(
@@ -122,7 +117,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
         if output.form == "text":
             from karpenter.cli.planning.page import show  # noqa: PLC0415  only text needs rich
 
-            show(decision, why=why, remarks=_remarks(decision.plan, found.view, catalog))
+            show(decision, why=why, remarks=remarks(decision, found.view, types))
         elif output.form == "html":
             from karpenter.cli.console import plan_page, planned_document  # noqa: PLC0415  only html needs it
             from karpenter.cli.why import inquiry_of  # noqa: PLC0415  as above
@@ -132,12 +127,13 @@ def plan(  # noqa: PLR0917  click hands over options by name
             inquiry = inquiry_of(found.view, types, settings, moment)
             click.echo(plan_page(document, inquiry), nl=False)
         else:
-            click.echo(render(_data(decision, why=why), output.form), nl=False)
+            told = remarks(decision, found.view, types)
+            click.echo(render(_data(decision, told, why=why), output.form), nl=False)
     sys.exit(1 if strict and decision.plan.refusals else 0)
 
 
-def _data(decision: PlanDecision, *, why: bool) -> dict[str, Any]:
-    data = plan_data(decision)
+def _data(decision: PlanDecision, told: Iterable[str], *, why: bool) -> dict[str, Any]:
+    data = plan_data(decision, told)
     if why:
         data |= why_data(decision.plan, decision.names)
     if decision.disruption is not None:
@@ -187,38 +183,16 @@ def _without_effect(settings: Settings, view: ClusterView, types: Catalog) -> It
             where = f" in {each.zone or each.region}" if each.zone or each.region else ""
             name = each.name or each.kind
             yield f"commitment {name} pays for nothing: the catalogue sells no {what}{where}"
+        elif each.instance_type and each.instance_type not in {kind for kind, _ in sold}:
+            name, family = each.name or each.kind, family_of(each.instance_type)
+            missing = f"the catalogue sells {family}, but no {each.instance_type}"
+            yield f"commitment {name} is used by other sizes: {missing}"
     families = {family_of(kind) for kind, _ in sold} | {SPOT, ON_DEMAND, RESERVED, EVERY_PRICE}
     for name in settings.price_factors:
         if name not in families:
             yield (
                 f"price-factors: {name} changes no price: expected a family of the catalogue, spot,"
                 f" on-demand, reserved or {EVERY_PRICE}"
-            )
-
-
-def _remarks(plan: Plan, view: ClusterView, catalog: str) -> Iterator[str]:
-    """Yield what people should know about a plan: full NodePools, modelled prices, spot in one place."""
-    yield from full_pools(view)
-    held = [each for each in plan.refusals if each.pod in view.pods and CAPACITY_TYPE in each.message]
-    floors = sum(annotated_floor(view.pods[each.pod].metadata.annotations)[0] is not None for each in held)
-    if floors:
-        yield f"{floors} without a place must be on demand: so many replicas {ON_DEMAND_FLOOR} asks for."
-    spot = Counter(
-        (node.purchase.instance_type, node.purchase.zone)
-        for node in plan.new_nodes
-        if node.purchase.capacity_type == SPOT
-    )
-    if spot and catalog.partition(":")[0] == AWS:
-        yield (
-            f"Spot prices are modelled: {min(SPOT_SHARE.values()):.0%} to {max(SPOT_SHARE.values()):.0%} of "
-            f"the on-demand price by instance category, give or take {SPREAD:.0%} by type and zone; "
-            "karpenter catalog refresh reads those of this moment."
-        )
-    for (kind, zone), count in spot.most_common(1):
-        if count >= _MANY and count * 2 > spot.total():
-            yield (
-                f"{count} of {spot.total()} new spot machines are {kind} in {zone}: "
-                "one shortage there can take all of them."
             )
 
 

@@ -244,6 +244,7 @@ class ConsoleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """Likewise what NodePools may buy, by name."""
 
     remarks: tuple[str, ...] = ()
+    """What people should know about it, a sentence or two each."""
 
 
 class SnapshotBuilder:
@@ -517,6 +518,7 @@ def plan_document(
         frames=tuple(frames),
         decisions=tuple(decisions),
         plans=(summary,),
+        remarks=tuple(map(str, data.get("notes", ()))),
     )
 
 

@@ -29,7 +29,7 @@ def client(service: str) -> Any:
 
 
 def test_reserved_instances() -> None:
-    """Active ones for Linux count, by type and number; zonal ones in their zone."""
+    """Active ones for Linux on shared hardware count, by type and number; zonal ones in their zone."""
     ec2 = client("ec2")
     common = {"InstanceCount": 3, "End": END, "InstanceType": "m5.large"}
     answer = {
@@ -44,9 +44,11 @@ def test_reserved_instances() -> None:
                 "ReservedInstancesId": "regional",
                 "Scope": "Region",
                 "ProductDescription": "Linux/UNIX (Amazon VPC)",
+                "InstanceTenancy": "default",
                 **common,
             },
             {"ReservedInstancesId": "other", "ProductDescription": "Windows", **common},
+            {"ReservedInstancesId": "own hardware", "InstanceTenancy": "dedicated", **common},
         ]
     }
     with Stubber(ec2) as stub:

@@ -14,7 +14,7 @@ from karpenter.core.model.pricing import LIST
 from karpenter.core.model.resources import render_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from karpenter.api.node import Taint
     from karpenter.cli.planning.decision import PlanDecision
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _DIGITS = 10
 
 
-def plan_data(decision: PlanDecision) -> dict[str, Any]:
-    """Return what the operator would decide as plain data."""
+def plan_data(decision: PlanDecision, remarks: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what the operator would decide, and remarks about it, as plain data."""
     plan, names = decision.plan, decision.names
     return {
         "kind": "Plan",
@@ -45,6 +45,7 @@ def plan_data(decision: PlanDecision) -> dict[str, Any]:
             "added": round(plan.cost.added, _DIGITS),
             "parts": {name: round(amount, _DIGITS) for name, amount in bill(plan).items()},
         },
+        "notes": list(remarks),
     }
 
 
@@ -56,6 +57,16 @@ def bill(plan: Plan) -> dict[str, float]:
         for name, amount in bought.parts or ((LIST, bought.price),):
             parts[name] = parts.get(name, 0.0) + amount
     return parts
+
+
+def money(amount: float) -> str:
+    """Return a price per hour."""
+    return f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def why_data(plan: Plan, names: Mapping[str, str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from karpenter.cli.planning.data import bill
+from karpenter.cli.planning.data import bill, counted, money
 from karpenter.core.model.pricing import (
     COMMITMENT,
     DISCOUNT,
@@ -101,16 +101,6 @@ def _console() -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE
     return console
-
-
-def money(amount: float) -> str:
-    """Return a price per hour."""
-    return f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return how many there are of something."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def bar(share: float, width: int = _BAR) -> Text:

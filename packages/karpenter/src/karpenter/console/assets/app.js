@@ -18,7 +18,7 @@ class App {
     $("title").textContent = doc.title;
     document.title = `${doc.title} · karpenter`;
     $("tab-whatif").hidden = !this.can("whatif");
-    this.status(doc.remarks && doc.remarks.length ? doc.remarks.join(" ") : doc.mode === "live" ? "live" : doc.mode);
+    this.remarks(doc);
     this.bind();
     if (this.model.last && this.model.live) this.model.go(this.model.last);
     else this.changed("state", false);
@@ -26,6 +26,14 @@ class App {
 
   can(what) { return Boolean(this.model.doc.features[what]); }
   status(text) { $("status").textContent = text; }
+
+  // Those of a live cluster are short, and change to "live" once it answers.
+  remarks(doc) {
+    const told = doc.remarks || [], listed = doc.mode === "plan" && told.length > 0;
+    this.status(told.length && !listed ? told.join(" ") : doc.mode);
+    $("remarks").replaceChildren(...told.map((text) => make("li", {}, text)));
+    $("remarks").hidden = !listed;
+  }
 
   // What the server is asked
 

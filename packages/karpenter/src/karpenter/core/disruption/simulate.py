@@ -25,6 +25,7 @@ from karpenter.api.labels import HOSTNAME, NODEPOOL, ZONE
 from karpenter.api.pod import Pod
 from karpenter.core.disruption.sweep import FreeResources, least_requests, memory_per_cpu
 from karpenter.core.model.hostportusage import host_ports
+from karpenter.core.model.pricing import COMMITMENT, Commitment, part
 from karpenter.core.model.resources import merge, pod_requests, subtract
 from karpenter.core.scheduling.build.build import assemble
 from karpenter.core.scheduling.build.pods import deleting_node_pods, provisionable_pods
@@ -41,7 +42,7 @@ from karpenter.core.scheduling.problem import (
     Refusal,
     TopologyNode,
 )
-from karpenter.core.scheduling.purchases import OnDemandFloors, after_purchases
+from karpenter.core.scheduling.purchases import OnDemandFloors, after_purchases, with_commitments
 from karpenter.core.scheduling.solve import packed_by_price, plan_of, search, solve
 
 if TYPE_CHECKING:
@@ -160,6 +161,9 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     floors: OnDemandFloors = OnDemandFloors()
     """How much of each NodePool is kept on demand."""
 
+    commitments: tuple[tuple[Commitment, float], ...] = ()
+    """What running nodes leave of commitments."""
+
     @cached_property
     def rooms(self) -> FreeResources:
         """What is free where."""
@@ -167,8 +171,9 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def can_simulate(self, command: Command) -> bool:
         """Whether the cluster after a command can be simulated: no pod is pending for what it may change."""
-        reserved = any(node.purchase.reservation_id for node in command.replacements)
-        return not (self.waiting or reserved or self.problem.devices is not None)
+        bought = [node.purchase for node in command.replacements]
+        finite = any(each.reservation_id or part(each.parts, COMMITMENT) for each in bought)
+        return not (self.waiting or finite or self.problem.devices is not None)
 
     def after(self, command: Command, removed: Iterable[StateNode] = ()) -> SimulationState:
         """Return the cluster as it will be once a command is carried out, which removes some nodes."""
@@ -295,6 +300,7 @@ class Simulator:
             waiting=tuple(pod for pod in built.problem.pods if pod.key not in locations),
             running=RunningPods((*built.problem.bound_pods, *staying), built.problem.spread_defaults),
             floors=OnDemandFloors.of(view.pools.values(), nodes),
+            commitments=built.commitments,
         )
         self._nodes = {node.name: node for node in nodes}
         self._least: dict[str, Mapping[str, int]] = {}
@@ -388,7 +394,7 @@ class Simulator:
         stranded += [self._refusals[key] for key in sorted(moving) if key in self._refusals]
         return SimulationResult(
             plan=plan,
-            replacements=self._replacements(plan, moving),
+            replacements=with_commitments(self._replacements(plan, moving), self._cluster.commitments),
             moves={pod: node for node, pods in plan.placed.items() for pod in pods if pod in moving},
             stranded=tuple(stranded),
         )

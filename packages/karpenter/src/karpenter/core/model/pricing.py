@@ -16,9 +16,11 @@ annotations of NodePools.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -64,6 +66,47 @@ EVERY_PRICE: Final = "*"
 
 _ROUNDING: Final = 1e-9
 
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/apply_ri.html#ri-normalization-factor
+_FACTORS: Final = {"nano": 0.25, "micro": 0.5, "small": 1.0, "medium": 2.0, "large": 4.0, "xlarge": 8.0}
+_MANY_XLARGE: Final = re.compile(r"(?:metal-)?([1-9]\d{0,3})xl(?:arge)?")
+"""Also metal-24xl, which equals 24xlarge."""
+
+# That page has those up to the sixth generation; the others equal the largest size of their family.
+_METAL: Final = {
+    family: float(factor)
+    for factor, families in {
+        32: "a1",
+        96: "m5zn x2iezn z1d",
+        128: "c6g c6gd c7g c7gd c7gn i3 m6g m6gd m7g m7gd r6g r6gd r7g r7gd x2gd",
+        144: "c5n",
+        192: "c5 c5d i3en m5 m5d m5dn m5n r5 r5b r5d r5dn r5n",
+        256: "c6i c6id c6in i4i m6i m6id m6idn m6in r6i r6id r6idn r6in x2idn x2iedn",
+        384: "c6a m6a r6a",
+        448: "u-18tb1 u-24tb1",
+        896: "u-6tb1 u-9tb1 u-12tb1",
+    }.items()
+    for family in families.split()
+}
+
+# The same page excludes the first; the prices of the others are no more in proportion to size.
+_EXCLUDED: Final = (
+    "g4ad",
+    "g4dn",
+    "g5",
+    "g5g",
+    "g6",
+    "g6e",
+    "g6f",
+    "gr6",
+    "gr6f",
+    "hpc7a",
+    "p5",
+    "inf1",
+    "inf2",
+)
+_OUT_OF_PROPORTION: Final = ("g7", "g7e", "hpc7g")
+_FIXED_SIZE: Final = frozenset((*_EXCLUDED, "u7i-6tb", "u7i-8tb", *_OUT_OF_PROPORTION))
+
 
 class NodeVolume(msgspec.Struct, frozen=True, kw_only=True):
     """A volume that every machine of a node class has."""
@@ -89,7 +132,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
     zone: str = ""
     count: int = 0
-    """How many instances Reserved Instances pay for."""
+    """How many instances Reserved Instances pay for; of their own type, or as many units of their family."""
 
     hourly: float = 0.0
     """How much a Savings Plan pays per hour."""
@@ -102,20 +145,37 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     def matches(self, instance_type: str, zone: str) -> bool:
         """Whether an instance may use the commitment."""
         return (
-            self.instance_type in {"", instance_type}
+            (self.instance_type in {"", instance_type} or self._covers_size(instance_type))
             and self.family in {"", family_of(instance_type)}
             and self.zone in {"", zone}
             and zone.startswith(self.region)
         )
 
-    def need(self, list_price: float) -> float:
+    @property
+    def is_size_flexible(self) -> bool:
+        """Whether these are Reserved Instances of a region that pay for every size of their family."""
+        regional = self.kind == "ReservedInstance" and not self.zone
+        return regional and normalization_factor(self.instance_type) > 0
+
+    def need(self, instance_type: str, list_price: float) -> float:
         """Return how much of the commitment one instance uses."""
-        return list_price * self.rate if self.kind == "SavingsPlan" else 1.0
+        if self.kind == "SavingsPlan":
+            return list_price * self.rate
+        return normalization_factor(instance_type) if self.is_size_flexible else 1.0
 
     @property
     def size(self) -> float:
-        """How much there is of it: instances, or an amount per hour."""
-        return self.hourly if self.kind == "SavingsPlan" else float(self.count)
+        """How much there is of it: an amount per hour, normalized units of a family, or instances."""
+        if self.kind == "SavingsPlan":
+            return self.hourly
+        return self.count * self.need(self.instance_type, 0.0)
+
+    def _covers_size(self, instance_type: str) -> bool:
+        return (
+            self.is_size_flexible
+            and family_of(self.instance_type) == family_of(instance_type)
+            and normalization_factor(instance_type) > 0
+        )
 
 
 class PricePolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,6 +238,18 @@ class PricedNode(msgspec.Struct, frozen=True):
 def family_of(instance_type: str) -> str:
     """Return the family of an instance type: what is before the dot."""
     return instance_type.partition(".")[0]
+
+
+@lru_cache(maxsize=4096)
+def normalization_factor(instance_type: str) -> float:
+    """Return the units that an instance uses of Reserved Instances; 0 where those are for one size only."""
+    family, _, size = instance_type.partition(".")
+    if family in _FIXED_SIZE:
+        return 0.0
+    many = _MANY_XLARGE.fullmatch(size)
+    if many is not None:
+        return int(many[1]) * _FACTORS["xlarge"]
+    return _METAL.get(family, 0.0) if size == "metal" else _FACTORS.get(size, 0.0)
 
 
 def volume_hourly(volumes: Iterable[NodeVolume], catalog: Catalog) -> float:
@@ -298,23 +370,41 @@ def coverage(commitments: Sequence[Commitment], nodes: Iterable[PricedNode]) -> 
     """
     Return which on-demand nodes commitments pay for, and what is left.
 
-    Nodes are covered in order of their names and only whole; Reserved Instances come before Savings Plans:
+    Nodes are covered only whole, and as AWS does it: zonal Reserved Instances come before regional ones, and
+    those, from the smallest node to the largest, before Savings Plans. Nodes of one size go by their names.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/apply_ri.html
     https://docs.aws.amazon.com/savingsplans/latest/userguide/sp-applying.html
     """
     if not commitments:
         return Coverage()
-    ordered = sorted(commitments, key=lambda each: each.kind)
-    left = [each.size for each in ordered]
+    left = _pooled(sorted(commitments, key=lambda each: (each.kind, not each.zone)))
     covered: dict[str, str] = {}
-    for node in sorted(nodes, key=lambda each: each.name):
+    for node in sorted(nodes, key=_by_size):
         if node.labels.get(CAPACITY_TYPE) != ON_DEMAND:
             continue
         kind, zone = node.labels.get(INSTANCE_TYPE, ""), node.labels.get(ZONE, "")
-        number = _first_with(tuple(zip(ordered, left, strict=True)), kind, zone, node.price)
+        number = _first_with(left, kind, zone, node.price)
         if number is not None:
-            left[number] -= ordered[number].need(node.price)
-            covered[node.name] = ordered[number].name
-    return Coverage(covered, tuple(zip(ordered, left, strict=True)))
+            commitment, amount = left[number]
+            left[number] = commitment, amount - commitment.need(kind, node.price)
+            covered[node.name] = commitment.name
+    return Coverage(covered, tuple(left))
+
+
+def _by_size(node: PricedNode) -> tuple[float, str]:
+    return normalization_factor(node.labels.get(INSTANCE_TYPE, "")), node.name
+
+
+def _pooled(commitments: Iterable[Commitment]) -> list[tuple[Commitment, float]]:
+    """Return what there is of each commitment; the units of one family and region are one amount."""
+    found: dict[object, tuple[Commitment, float]] = {}
+    for number, each in enumerate(commitments):
+        key = (family_of(each.instance_type), each.family, each.region) if each.is_size_flexible else number
+        first, amount = found.get(key, (each, 0.0))
+        if amount:
+            first = msgspec.structs.replace(first, name=f"{first.name}, {each.name}".strip(", "))
+        found[key] = first, amount + each.size
+    return list(found.values())
 
 
 def take(
@@ -325,7 +415,7 @@ def take(
     if number is None:
         return None
     commitment, amount = left[number]
-    after = (commitment, amount - commitment.need(list_price))
+    after = (commitment, amount - commitment.need(instance_type, list_price))
     return (*left[:number], after, *left[number + 1 :])
 
 
@@ -341,7 +431,8 @@ def _first_with(
         (
             number
             for number, (commitment, amount) in enumerate(left)
-            if commitment.matches(instance_type, zone) and amount + _ROUNDING >= commitment.need(list_price)
+            if commitment.matches(instance_type, zone)
+            and amount + _ROUNDING >= commitment.need(instance_type, list_price)
         ),
         None,
     )

@@ -57,7 +57,12 @@ from karpenter.core.scheduling.build.virtualpods import buffer_problem, is_virtu
 from karpenter.core.scheduling.encode.preferences import relaxations
 from karpenter.core.scheduling.gap import with_gap_parts
 from karpenter.core.scheduling.problem import Options, Plan, Refusal
-from karpenter.core.scheduling.purchases import OnDemandFloors, solve_with_commitments, spread_over_spot
+from karpenter.core.scheduling.purchases import (
+    OnDemandFloors,
+    solve_with_commitments,
+    spread_over_spot,
+    with_floors,
+)
 from karpenter.core.scheduling.solve import bought_for
 from karpenter.core.state.cluster import ClusterView
 from karpenter.core.state.pdb import PdbLimits
@@ -521,7 +526,8 @@ def provision(
 def _plan(built: BuiltProblem, view: ClusterView, policy: SchedulingPolicy) -> Plan:
     """Return the plan for a problem, with what depends on all of its purchases together."""
     plan = solve_with_commitments(built.problem, built.commitments)
-    plan = OnDemandFloors.of(view.pools.values(), built.nodes).apply(plan)
+    floors = OnDemandFloors.of(view.pools.values(), built.nodes)
+    plan = with_floors(plan, built.problem, floors, built.commitments)
     return spread_over_spot(plan, built.nodes, policy.prices.concentration)
 
 

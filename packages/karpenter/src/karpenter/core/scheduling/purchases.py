@@ -5,7 +5,8 @@ The solver prices every node by itself. Three things depend on all of them toget
 
 - Commitments are finite. Nodes that a commitment pays for are kept, as many as it pays for, and the pods of
   the others are solved again at the prices that hold once it is used up, with what others have left.
-- A NodePool may keep some of its nodes on demand (the annotation ``karpenter.sh/on-demand-floor``).
+- A NodePool may keep some of its nodes on demand (the annotation ``karpenter.sh/on-demand-floor``). Of a few
+  nodes a share is bought whole, or a share of the pods is packed apart, whichever is cheaper.
 - Many spot machines of one type in one zone are lost together. The next one counts as dearer the more there
   are, so that some go to other types and zones where those cost little more.
 
@@ -33,6 +34,7 @@ from karpenter.core.model.pricing import (
     without_commitments,
 )
 from karpenter.core.model.resources import merge
+from karpenter.core.scheduling.build.pods import requiring_on_demand
 from karpenter.core.scheduling.decode import ClaimInstanceTypeOptions
 from karpenter.core.scheduling.encode.nodeclaimtemplate import to_bits
 from karpenter.core.scheduling.pack.reservationmanager import distinct_values, violates_min_values
@@ -57,6 +59,9 @@ _MOST: Final = 256
 
 _ROUNDS: Final = 4
 """How often pods are solved for commitments that are left, before the rest is bought without any."""
+
+_FEW: Final = 10
+"""New nodes of a NodePool up to which pods of its floor are also packed apart."""
 
 _ROUNDING: Final = 1e-9
 
@@ -108,6 +113,22 @@ def keeps_variety(node: NewNode) -> bool:
     return not template.min_values or not violates_min_values(
         distinct_values(template, fitting.bits()), template.min_values
     )
+
+
+def with_commitments(
+    nodes: Iterable[NewNode], left: tuple[tuple[Commitment, float], ...]
+) -> tuple[NewNode, ...]:
+    """Return new nodes that commitments pay for as nothing else while they have enough, and then on spot."""
+    found: list[NewNode] = []
+    for node in nodes:
+        bought = node.purchase
+        if not part(bought.parts, COMMITMENT):
+            found.append(node)
+            continue
+        after = take(left, bought.instance_type, bought.zone, part(bought.parts, LIST))
+        found.append((only(node, SPOT) or node) if after is None else _as_covered(node))
+        left = left if after is None else after
+    return tuple(found)
 
 
 def after_purchases(pool: Pool, nodes: Sequence[NewNode]) -> Pool:
@@ -266,6 +287,30 @@ class OnDemandFloors(msgspec.Struct, frozen=True):
             changed |= {node.name: safer for node, safer in found[:missing]}
         return _exchanged(plan, changed)
 
+    def apart(self, problem: Problem, plan: Plan) -> Problem | None:
+        """
+        Return the problem in which a share of the pods requires on-demand nodes.
+
+        Nodes are exchanged whole, which of a few is much more than a share; None where there are many.
+        """
+        here = self.with_nodes(plan.new_nodes)
+        chosen: set[str] = set()
+        for pool, floor in self.floors.items():
+            nodes = [node for node in plan.new_nodes if node.pool == pool]
+            keys = [key for node in nodes for key in node.pods]
+            count = floor.nodes(len(keys))
+            few = floor.percent and len(nodes) <= _FEW and count < len(keys)
+            if few and here._short(pool):  # noqa: SLF001  one of us
+                chosen.update(keys[number * len(keys) // count] for number in range(count))
+        if not chosen:
+            return None
+        return msgspec.structs.replace(problem, pods=tuple(requiring_on_demand(problem.pods, chosen)))
+
+    def missing(self, nodes: Iterable[NewNode]) -> int:
+        """Return how many nodes are on spot and should not be once some nodes are bought."""
+        here = self.with_nodes(nodes)
+        return sum(map(here._short, self.floors))  # noqa: SLF001  one of us
+
     def _short(self, pool: str) -> int:
         """Return how many nodes of a NodePool are on spot and should not be."""
         there = self.running[pool]
@@ -278,6 +323,30 @@ class OnDemandFloors(msgspec.Struct, frozen=True):
             if pool in running:
                 running[pool][way] = running[pool].get(way, 0) + sign * count
         return msgspec.structs.replace(self, running=running)
+
+
+def with_floors(
+    plan: Plan, problem: Problem, floors: OnDemandFloors, left: tuple[tuple[Commitment, float], ...]
+) -> Plan:
+    """
+    Return a plan that keeps every floor where it can: of two that keep as much, the cheaper one.
+
+    Either whole nodes are bought on demand, or a share of the pods is packed apart from the others.
+    """
+    whole = floors.apply(plan)
+    apart = floors.apart(problem, plan)
+    if apart is None:
+        return whole
+    other = floors.apply(solve_with_commitments(apart, left))
+
+    def worth(found: Plan, spare: float = 0.0) -> tuple[int, int, float]:
+        return len(found.refusals), floors.missing(found.new_nodes), found.cost.hourly + spare
+
+    if worth(other, _ROUNDING) >= worth(whole):
+        return whole
+    added = plan.cost.added + other.cost.hourly - plan.cost.hourly
+    cost = msgspec.structs.replace(plan.cost, hourly=other.cost.hourly, added=added)
+    return msgspec.structs.replace(other, cost=cost)
 
 
 def spread_over_spot(plan: Plan, running: Iterable[StateNode], strength: float) -> Plan:

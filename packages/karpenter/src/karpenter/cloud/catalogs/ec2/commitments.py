@@ -1,9 +1,9 @@
 """
 What the account has committed to: Reserved Instances of a region, and Savings Plans.
 
-The result is what the setting ``commitments`` reads. A Reserved Instance counts for its own instance type;
-that regional ones for Linux also cover other sizes of their family is left out. A Savings Plan pays another
-share of the on-demand price for every type, of which the median stands for all.
+The result is what the setting ``commitments`` reads. A Reserved Instance without a zone is
+regional, and covers other sizes of its family. A Savings Plan pays another share of the on-demand price for
+every type, of which the median stands for all.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _LINUX: Final = "Linux/UNIX"
 # A zonal Reserved Instance reserves capacity, a regional one is a discount only:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/reserved-instances-scope.html
 _ZONAL: Final = "Availability Zone"
+_SHARED: Final = "default"
 _DIGITS: Final = 4
 
 
@@ -76,12 +77,13 @@ def render_commitments(commitments: tuple[Commitment, ...]) -> dict[str, Any]:
 
 
 def reserved_instances(ec2: Any, region: str) -> Iterator[Commitment]:
-    """Yield the active Reserved Instances for Linux."""
+    """Yield the active Reserved Instances for Linux on shared hardware, which is what nodes run on."""
     answer = ec2.describe_reserved_instances(Filters=[{"Name": "state", "Values": ["active"]}])
     for each in answer["ReservedInstances"]:
         # Those of the VPC are called Linux/UNIX (Amazon VPC):
         # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReservedInstances.html
-        if each.get("ProductDescription", _LINUX).startswith(_LINUX):
+        linux = each.get("ProductDescription", _LINUX).startswith(_LINUX)
+        if linux and each.get("InstanceTenancy", _SHARED) == _SHARED:
             yield Commitment(
                 name=each["ReservedInstancesId"],
                 kind="ReservedInstance",

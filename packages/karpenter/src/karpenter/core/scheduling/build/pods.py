@@ -48,7 +48,7 @@ from karpenter.core.state.volumetopology import volume_requirements
 from karpenter.core.state.volumeusage import VolumeProblem, volumes_by_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
@@ -284,8 +284,13 @@ def with_workload_floors(
         missing = floor.nodes(max(total[key], len(members))) - there[key]
         members.sort(key=lambda pod: pod.spec.node_name not in safe)
         bound |= {pod.key for pod in members[: max(0, missing)]}
+    return requiring_on_demand(pods, bound), problems
+
+
+def requiring_on_demand(pods: Iterable[Pod], keys: Collection[str]) -> list[Pod]:
+    """Return pods of which those with these keys require on-demand nodes, unless they say themselves what."""
     specs: dict[int, PodSpec] = {}
-    return [_on_demand(pod, specs) if pod.key in bound else pod for pod in pods], problems
+    return [_on_demand(pod, specs) if pod.key in keys else pod for pod in pods]
 
 
 def _on_demand(pod: Pod, specs: dict[int, PodSpec]) -> Pod:
