@@ -208,9 +208,9 @@ WRONG = [
         configmap("a", {"a b": "c"}),
         [
             (
-                'data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric characters, '
-                "'-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
-                "'[-._a-zA-Z0-9]+')"
+                'data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric '
+                "characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for "
+                "validation is '[-._a-zA-Z0-9]+')"
             )
         ],
         id="a ConfigMap with a blank in a key",
