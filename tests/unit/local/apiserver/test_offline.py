@@ -209,8 +209,8 @@ WRONG = [
         [
             (
                 'data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric '
-                "characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for "
-                "validation is '[-._a-zA-Z0-9]+')"
+                "characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used "
+                "for validation is '[-._a-zA-Z0-9]+')"
             )
         ],
         id="a ConfigMap with a blank in a key",
