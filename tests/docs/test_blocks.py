@@ -35,6 +35,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kubeconfig import find_cluster
 from karpenter_local import kubeconfig
+from karpenter_local.apiserver.offline import create_problems
 from karpenter_local.sandbox.cloud import create_kwok_node_class
 from karpenter_local.sandbox.cluster import install_definitions
 from tests.docs.commands import every_command  # noqa: F401  a fixture
@@ -281,7 +282,7 @@ def test_manifests_of_the_pages_can_be_read(text: str) -> None:
     assert all(found)
     if any(isinstance(each, dict) and {"apiVersion", "spec"} & each.keys() for each in found):
         read = documents_or_refusals(text, "page")
-        outcomes = [each for item in read for each in check_document(item, old={})]
+        outcomes = [each for item in read for each in check_document(item, old={}, rules=create_problems)]
         assert [str(each) for each in outcomes if isinstance(each, Finding)] == []
 
 

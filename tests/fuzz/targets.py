@@ -44,6 +44,7 @@ from karpenter.kube.rest import Request, target_of
 from karpenter.operator.options import SettingError, parse_commitments
 from karpenter.replay.record import Unreadable
 from karpenter.replay.replay import Replay
+from karpenter_local.apiserver.offline import create_problems
 from tests.fuzz.commands import COMMANDS, changed, command
 from tests.fuzz.objects import (
     CREDENTIALS,
@@ -411,7 +412,7 @@ def texts(pieces: tuple[str, ...]) -> st.SearchStrategy[str]:
 def manifests(text: str) -> None:
     """Read and validate objects."""
     for found in documents_or_refusals(text, "f.yaml"):
-        for outcome in check_document(found):
+        for outcome in check_document(found, rules=create_problems):
             str(outcome)
 
 

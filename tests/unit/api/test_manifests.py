@@ -207,3 +207,21 @@ def test_typed_decoding_is_what_the_walk_finds() -> None:
 
     assert document.raw is not None
     assert read_object(document) == convert(plain, Pod) == msgspec.json.decode(json.dumps(plain), type=Pod)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "stored"),
+    [
+        pytest.param({"name": "a"}, False, id="a manifest"),
+        pytest.param({"name": "a", "uid": "u"}, True, id="with a uid"),
+        pytest.param({"name": "a", "resourceVersion": "7"}, True, id="with a revision"),
+        pytest.param(None, False, id="nothing"),
+    ],
+)
+def test_what_a_server_has_stored_is_known_by_its_metadata(metadata: Any, stored: bool) -> None:
+    """Only a server gives an object a uid and a revision; an item of a JSON list is told as well."""
+    item = {"apiVersion": "v1", "kind": "Pod"} | ({"metadata": metadata} if metadata is not None else {})
+    (listed,) = documents(json.dumps({"apiVersion": "v1", "kind": "List", "items": [item]}), "f")
+
+    assert listed.raw is not None
+    assert (Document("f", item).stored, listed.stored) == (stored, stored)

@@ -22,7 +22,7 @@ from karpenter_local.apiserver.custom.definition import TABLE as DEFINITIONS
 from karpenter_local.apiserver.custom.strategy import CustomStrategy
 from karpenter_local.apiserver.entry import key_of
 from karpenter_local.apiserver.managed.tracker import Tracker
-from karpenter_local.apiserver.metadata import stamp
+from karpenter_local.apiserver.metadata import SUFFIX_LENGTH, generated, stamp
 from karpenter_local.apiserver.notice import KUBERNETES
 from karpenter_local.apiserver.resources import Registry
 from karpenter_local.apiserver.tables import registry as tables
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.views import ResponseView
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
-# SimpleNameGenerator of k8s.io/apiserver: five letters behind at most 58 of the prefix.
-_SUFFIX_LENGTH = 5
-_LONGEST_GENERATED = 63
 
 
 class Backend:
@@ -99,8 +96,7 @@ class Backend:
 
     def generate(self, prefix: str) -> str:
         """Return a fresh name that begins with `prefix`."""
-        suffix = "".join(self._dice.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
-        return prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH] + suffix
+        return generated(prefix, "".join(self._dice.choices(_SUFFIX_LETTERS, k=SUFFIX_LENGTH)))
 
     def entry(self, resource: APIResource, namespace: str, name: str) -> Entry | None:
         """Return what is stored."""

@@ -8,10 +8,11 @@ Versions of a custom kind differ in nothing else, because CRDs here convert with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karpenter_local.apiserver import errors
 from karpenter_local.apiserver.entry import encode
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _autoscaler_to_stored(value: Object) -> Object:
     meta = {**(value.get("metadata") or {})}
     percent = spec.pop("targetCPUUtilizationPercentage", None)
     notes = {**(meta.get("annotations") or {})}
-    metrics = msgspec.json.decode(notes.pop(_METRICS)) if _METRICS in notes else []
+    metrics = _metrics(notes.pop(_METRICS)) if _METRICS in notes else []
     if percent is not None:
         target = {"type": "Utilization", "averageUtilization": percent}
         metrics = [*metrics, {"type": "Resource", "resource": {"name": "cpu", "target": target}}]
@@ -83,6 +84,13 @@ def _autoscaler_to_stored(value: Object) -> Object:
         status["currentMetrics"] = [{"type": "Resource", "resource": current}]
     found = {**value, "apiVersion": "autoscaling/v2", "metadata": meta, "spec": spec}
     return {**found, "status": status} if "status" in value else found
+
+
+def _metrics(text: str) -> list[dict[str, Any]]:
+    try:
+        return msgspec.json.decode(text, type=list[dict[str, Any]])
+    except msgspec.MsgspecError as error:
+        raise errors.bad_request(f"metadata.annotations[{_METRICS}]: {error}") from None
 
 
 def _autoscaler_from_stored(value: Object) -> Object:

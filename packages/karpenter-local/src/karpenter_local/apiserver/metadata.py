@@ -7,21 +7,44 @@ Names, labels and the like are judged in :mod:`.validation.meta`.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from karpenter_local.apiserver import errors
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from karpenter_local.apiserver.backend import Backend
     from karpenter_local.apiserver.entry import Object
     from karpenter_local.apiserver.resources import APIResource
 
 # Clients may send them and the server replaces them:
 # https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go
 _SERVER_OWNED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+# SimpleNameGenerator of k8s.io/apiserver: five letters behind at most 58 of the prefix.
+SUFFIX_LENGTH: Final = 5
+_LONGEST_GENERATED: Final = 63
 _DROPPED_WHEN_EMPTY = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
+
+
+class Stamps(Protocol):
+    """What a server gives to a new object."""
+
+    def now(self) -> str:
+        """Return the time as objects carry it, to the second."""
+        ...
+
+    def new_uid(self) -> str:
+        """Return a fresh uid."""
+        ...
+
+    def generate(self, prefix: str) -> str:
+        """Return a fresh name that begins with `prefix`."""
+        ...
+
+
+def generated(prefix: str, suffix: str) -> str:
+    """Return the name that a prefix and a random suffix make."""
+    return prefix[: _LONGEST_GENERATED - SUFFIX_LENGTH] + suffix
 
 
 def of(value: Object) -> dict[str, Any]:
@@ -45,9 +68,7 @@ def check_namespace(resource: APIResource, meta: dict[str, Any], namespace: str)
     meta["namespace"] = namespace
 
 
-def for_create(
-    backend: Backend, resource: APIResource, meta: dict[str, Any], *, managed: bool = True
-) -> None:
+def for_create(stamps: Stamps, resource: APIResource, meta: dict[str, Any], *, managed: bool = True) -> None:
     """Stamp a new object; what only the server may say is taken out first."""
     for key in (
         "uid",
@@ -61,9 +82,9 @@ def for_create(
     if not managed:
         meta.pop("managedFields", None)
     if meta.get("generateName") and not meta.get("name"):
-        meta["name"] = backend.generate(meta["generateName"])
-    meta["uid"] = backend.new_uid()
-    meta["creationTimestamp"] = backend.now()
+        meta["name"] = stamps.generate(meta["generateName"])
+    meta["uid"] = stamps.new_uid()
+    meta["creationTimestamp"] = stamps.now()
     if resource.generation:
         meta["generation"] = 1
     tidy(meta)

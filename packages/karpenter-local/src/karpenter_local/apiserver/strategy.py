@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver.schema.conform import zero
 from karpenter_local.apiserver.schema.types import built_in_types
+from karpenter_local.apiserver.validation import meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +75,7 @@ class Strategy:
         """Bring a status write into shape: everything else stays as it was."""
         _ = resource
         status = value.get("status")
-        meta = value["metadata"]
+        given = value["metadata"]
         for key in [key for key in value if key not in {"kind", "apiVersion", "metadata", "status"}]:
             del value[key]
         for key, kept in old.items():
@@ -82,9 +83,9 @@ class Strategy:
                 value[key] = kept
         if status is not None:
             value["status"] = status
-        value["metadata"] = {**old["metadata"], "managedFields": meta.get("managedFields", [])}
+        value["metadata"] = {**old["metadata"], "managedFields": given.get("managedFields", [])}
         for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-            self._status_metadata(key, value["metadata"], meta)
+            self._status_metadata(key, value["metadata"], given)
 
     def _status_metadata(self, key: str, target: dict[str, object], given: dict[str, object]) -> None:
         """Take over what a status write may change in metadata."""
@@ -100,6 +101,10 @@ class Strategy:
     def validate(self, value: Object, old: Object | None) -> Sequence[FieldError]:
         """Return what is wrong with a new object, or with a change of an old one."""
         return () if self._judge is None else list(self._judge(value, old))
+
+    def validate_create(self, resource: APIResource, value: Object) -> Sequence[FieldError]:
+        """Return what is wrong with a new object, beginning with its metadata."""
+        return [*meta.create(resource, value), *self.validate(value, None)]
 
     def validate_status(self, value: Object, old: Object) -> Sequence[FieldError]:
         """Return what is wrong with a status write."""

@@ -72,7 +72,9 @@ def create(
     backend.admission.create(resource, value)
     strategy.admit(backend, resource, value, None)
     strategy.prepare_create(resource, value)
-    _judge(backend, resource, value, None)
+    wrong = strategy.validate_create(resource, value)
+    if wrong:
+        raise errors.invalid(resource.kind, resource.group, value["metadata"].get("name", ""), wrong)
     value = shaped(resource, value)
     _admit(backend, resource, value, None, intent)
     name = _free_name(backend, resource, namespace, value)
@@ -193,13 +195,6 @@ def done_deleting(value: Object) -> bool:
     if value["kind"] == "Namespace" and value["apiVersion"] == "v1":
         return not (value.get("spec") or {}).get("finalizers")
     return not meta.get("deletionGracePeriodSeconds")
-
-
-def _judge(backend: Backend, resource: APIResource, value: Object, old: Object | None) -> None:
-    strategy = backend.strategy(resource)
-    wrong = [*rules.create(resource, value), *strategy.validate(value, old)]
-    if wrong:
-        raise errors.invalid(resource.kind, resource.group, value["metadata"].get("name", ""), wrong)
 
 
 def _free_name(backend: Backend, resource: APIResource, namespace: str, value: Object) -> str:

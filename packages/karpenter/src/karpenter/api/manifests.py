@@ -386,9 +386,11 @@ def render_documents(documents: list[Any]) -> str:
 DEFAULT_NAMESPACE: Final = "default"
 
 
-class _Names(msgspec.Struct, frozen=True):
+class _Names(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
 
 
 class _Identified(msgspec.Struct, frozen=True, rename="camel"):
@@ -471,9 +473,20 @@ class Document:
         """The namespace and the name, as far as they are given."""
         if self._names is not None:
             return self._names.namespace, self._names.name
-        metadata = self.plain.get("metadata")
-        held = metadata if isinstance(metadata, dict) else {}
+        held = self._metadata
         return held.get("namespace"), held.get("name")
+
+    @property
+    def stored(self) -> bool:
+        """Whether an API server has stored the object, as ``kubectl get`` prints it, and so validated it."""
+        if self._names is not None:
+            return bool(self._names.uid or self._names.resource_version)
+        return bool(self._metadata.get("uid") or self._metadata.get("resourceVersion"))
+
+    @property
+    def _metadata(self) -> Mapping[str, Any]:
+        found = self.plain.get("metadata")
+        return found if isinstance(found, dict) else {}
 
 
 def _plain(raw: msgspec.Raw, source: str) -> Any:

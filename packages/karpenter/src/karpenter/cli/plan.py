@@ -92,6 +92,7 @@ def plan(  # noqa: PLR0917  click hands over options by name
     Reads manifests, a live cluster or both, runs the solver that the operator runs, changes
     nothing, and prints the decision: new machines with their price, where every pod would
     land, which pods have no place and why, and how far the bill is from the cheapest possible.
+    Manifests may be shortened; what an API server would refuse in the rest of them is refused.
 
     Exits 0 when the plan was made, 1 with --strict if a pod stays without a place, and 2
     when the input cannot be used.

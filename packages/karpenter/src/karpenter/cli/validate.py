@@ -16,6 +16,7 @@ from karpenter.api.validation.documents import (
 from karpenter.cli.errors import UNUSABLE, CommandError, note, one_line, telling
 from karpenter.cli.files import files_option, read_texts
 from karpenter.cli.output import Output, output_option
+from karpenter.cli.server_rules import server_rules
 
 
 @click.command(
@@ -39,17 +40,20 @@ def validate(paths: tuple[str, ...], old_path: str | None, output: Output) -> No
 
     NodePool, NodeClaim, NodeOverlay, CapacityBuffer and KWOKNodeClass are held against their schema,
     its rules, and what only the operator knows: restricted labels, schedules, quantities. Kinds of
-    Kubernetes are read, which finds fields of the wrong type. Other kinds are named and left alone.
+    Kubernetes are held against the rules by which the embedded API server accepts a new object, and may
+    have no unknown fields. Without karpenter-local a part of these rules is checked: types, names, labels,
+    selectors, counts and amounts. Other kinds are named and left alone.
 
     Prints one line per problem: file, object, field, and what is allowed.
     Exits 0 when there is none and 2 when there is one.
     """
     old = _read_old(old_path) if old_path else {}
+    rules = server_rules()
     outcomes = [
         outcome
         for text in read_texts(paths)
         for found in documents_or_refusals(text.content, text.source)
-        for outcome in check_document(found, old=old)
+        for outcome in check_document(found, old=old, rules=rules)
     ]
     _report(outcomes, output)
     if any(isinstance(outcome, Finding) for outcome in outcomes):

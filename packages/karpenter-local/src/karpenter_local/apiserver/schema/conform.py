@@ -36,6 +36,11 @@ _ZEROS: dict[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "d": 0, "q": "0",
 class Mismatch(ValueError):  # noqa: N818  reads as what is the matter
     """A value that cannot be read as its field's type; the text is the API's."""
 
+    def __init__(self, text: str, where: Any) -> None:
+        super().__init__(text)
+        self.field = path_of(where)
+        """Where the value is; the text of the API says it without indices, or not at all."""
+
 
 def conform(
     value: Any,
@@ -123,7 +128,7 @@ def _wrong(value: Any, type_: FieldType | str, where: Any, definition: TypeDefin
         got = f"number {value}"
     path = path_of(where, indices=False)
     return Mismatch(
-        f"json: cannot unmarshal {got} into Go struct field {definition.short}.{path} of type {want}"
+        f"json: cannot unmarshal {got} into Go struct field {definition.short}.{path} of type {want}", where
     )
 
 
@@ -215,7 +220,8 @@ def _bytes(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDe
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         bad = re.search(r"[^A-Za-z0-9+/=]", value)
-        raise Mismatch(f"illegal base64 data at input byte {bad.start() if bad else len(value)}") from None
+        place = bad.start() if bad else len(value)
+        raise Mismatch(f"illegal base64 data at input byte {place}", where) from None
     return value
 
 
@@ -225,29 +231,29 @@ def _time(value: Any, type_: FieldType, where: Any, _: list[str], owner: TypeDef
     if type_.code == "t" and _PLAIN_TIME(value):
         return value
     if type_.code == "u" and not _MICROSECONDS(value):
-        raise _unreadable_time(value, type_)
+        raise _unreadable_time(value, type_, where)
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise _unreadable_time(value, type_) from None
+        raise _unreadable_time(value, type_, where) from None
     if moment.tzinfo is None or "T" not in value:
-        raise _unreadable_time(value, type_)
+        raise _unreadable_time(value, type_, where)
     moment = moment.astimezone(UTC)
     if type_.code == "t":
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _unreadable_time(value: str, type_: FieldType) -> Mismatch:
+def _unreadable_time(value: str, type_: FieldType, where: Any) -> Mismatch:
     layout = "2006-01-02T15:04:05Z07:00" if type_.code == "t" else "2006-01-02T15:04:05.000000Z07:00"
-    return Mismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+    return Mismatch(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"', where)
 
 
-def _quantity(value: Any, _: FieldType, __: Any, ___: list[str], ____: TypeDefinition) -> Any:
+def _quantity(value: Any, _: FieldType, where: Any, __: list[str], ___: TypeDefinition) -> Any:
     try:
         return canonical(value) if type(value) is str else str(parse_quantity(value))
     except QuantityError:
-        raise Mismatch(_QUANTITY_RULE) from None
+        raise Mismatch(_QUANTITY_RULE, where) from None
 
 
 @lru_cache(maxsize=16384)

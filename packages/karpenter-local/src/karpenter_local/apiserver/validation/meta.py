@@ -48,6 +48,9 @@ def create(resource: APIResource, value: Object) -> Iterator[FieldError]:
         rule = _NAME_RULES.get(resource.table, names.subdomain)
         for sentence in rule(name):
             yield invalid("metadata.name", name, sentence)
+    if resource.namespaced:
+        for sentence in names.label(meta["namespace"]):
+            yield invalid("metadata.namespace", meta["namespace"], sentence)
     if meta.get("labels") or meta.get("annotations") or meta.get("ownerReferences") or meta.get("finalizers"):
         yield from _contents(meta, "metadata")
 

@@ -58,7 +58,8 @@ def secret(value: Object, old: Object | None) -> Iterator[FieldError]:
 def _data(value: Object, keys: tuple[str, ...]) -> Iterator[FieldError]:
     total = 0
     for part in keys:
-        for key, text in (value.get(part) or {}).items():
+        for key, given in (value.get(part) or {}).items():
+            text = given or ""  # bytes may be null
             total += len(text) if part == "data" and len(keys) > 1 else len(text) * 3 // 4
             for sentence in names.config_key(key):
                 yield invalid(f"{part}[{key}]", key, sentence)

@@ -45,6 +45,12 @@ def pod(value: Object, old: Object | None) -> Iterator[FieldError]:
         yield from _update(value["spec"], old["spec"])
 
 
+def pod_template(value: Object, old: Object | None) -> Iterator[FieldError]:
+    """Yield what is wrong with a pod template that is an object of its own."""
+    _ = old
+    yield from template(value["template"], "template")
+
+
 def template(value: dict[str, Any], path: str, *, claimed: Iterable[str] = ()) -> Iterator[FieldError]:
     """Yield what is wrong with a pod template whose pods will also have the `claimed` volumes."""
     given = value.get("metadata") or {}

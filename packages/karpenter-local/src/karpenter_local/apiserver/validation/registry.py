@@ -21,6 +21,7 @@ RULES: dict[str, Callable[[Object, Object | None], Iterable[FieldError]]] = {
     "persistentvolumeclaims": others.claim,
     "persistentvolumes": others.volume,
     "events": others.event,
+    "podtemplates": pods.pod_template,
     "replicationcontrollers": workloads.replication_controller,
     "deployments.apps": workloads.deployment,
     "replicasets.apps": workloads.replica_set,

@@ -1,15 +1,16 @@
 """
 Validation of the objects of a manifest: one finding per problem.
 
-Karpenter's kinds are validated in full. Kinds of Kubernetes are decoded, which finds fields of the wrong
-type; their names have to be DNS names, their labels and selectors have to be labels that fit each other, and
-their counts and amounts may not be negative. Removed kinds (Provisioner, Machine, AWSNodeTemplate) are
-refused with the name of their successor, because their authors expect nodes from them. Any other kind is
-reported as skipped.
+Karpenter's kinds are validated in full. Kinds of Kubernetes are held against the rules of an API server
+where a caller has them (:data:`ServerRules`). Without these a part of them is checked: objects are decoded,
+which finds fields of the wrong type; their names have to be DNS names, their labels and selectors have to be
+labels that fit each other, and their counts and amounts may not be negative. Removed kinds (Provisioner,
+Machine, AWSNodeTemplate) are refused with the name of their successor, because their authors expect nodes
+from them. Any other kind is reported as skipped.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -103,6 +104,10 @@ OldObjects = Mapping[tuple[str, str, str], dict[str, Any]]
 """What is there already, by apiVersion, kind and name."""
 
 
+ServerRules = Callable[[Mapping[str, Any]], Sequence[FieldProblem] | None]
+"""What an API server would hold against a new object; None for a kind that it does not know."""
+
+
 def identify(plain: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return what tells an object from others: apiVersion, kind, and name with its namespace."""
     metadata = plain.get("metadata")
@@ -111,8 +116,15 @@ def identify(plain: Mapping[str, Any]) -> tuple[str, str, str]:
     return str(plain.get("apiVersion", "")), str(plain.get("kind", "")), name
 
 
-def check_document(found: Document | InvalidObject, *, old: OldObjects | None = None) -> Iterator[Outcome]:
-    """Yield what is wrong with one document, or that nothing is, or that it was left alone."""
+def check_document(
+    found: Document | InvalidObject, *, old: OldObjects | None = None, rules: ServerRules | None = None
+) -> Iterator[Outcome]:
+    """
+    Yield what is wrong with one document, or that nothing is, or that it was left alone.
+
+    With `rules`, kinds of Kubernetes are held against these, and those that only the rules know are not left
+    alone.
+    """
     if isinstance(found, InvalidObject):
         yield Finding(source=found.subject, field=found.field, reason=INVALID, message=found.problem)
         return
@@ -122,10 +134,12 @@ def check_document(found: Document | InvalidObject, *, old: OldObjects | None = 
         yield Finding(source=found.source, subject=found.subject, reason=NOT_SUPPORTED, message=sentence)
         return
     kind = KINDS.get(found.identity)
-    if kind is None:
+    ours = kind is not None and kind.ours
+    judged = rules(found.plain) if rules is not None and not ours else None
+    if kind is None and judged is None:
         yield Skipped(source=found.source, subject=found.subject, api_version=api_version)
         return
-    findings = list(_check_ours(found, old or {}) if kind.ours else _check_theirs(found))
+    findings = list(_check_ours(found, old or {}) if ours else _check_theirs(found, judged))
     yield from findings
     if not findings:
         yield Accepted(source=found.source, subject=found.subject)
@@ -142,16 +156,49 @@ def _check_ours(document: Document, old: OldObjects) -> Iterator[Finding]:
         yield _finding(document, problem.field, problem.reason, problem.message)
 
 
-def _check_theirs(document: Document) -> Iterator[Finding]:
-    try:
-        read_object(document)
-    except InvalidObject as error:
-        yield _finding(document, error.field, INVALID, error.problem)
-    for place, problem in (*bad_amounts(document.plain), *builtin_problems(document)):
+def _check_theirs(document: Document, judged: Sequence[FieldProblem] | None) -> Iterator[Finding]:
+    for found in judged or ():
+        yield _finding(document, found.field, found.reason, found.message)
+    if document.identity not in KINDS:
+        return  # fields called `limits` and the like are something else there
+    for place, problem in untold(_own_problems(document, judged), [each.field for each in judged or ()]):
         yield _finding(document, place, INVALID, problem)
     # An API server takes any annotation, and `plan` says what becomes of pods that are there already.
     for found in _floor_problems(document):
         yield _finding(document, found.field, found.reason, found.message)
+
+
+def _own_problems(document: Document, judged: Sequence[FieldProblem] | None) -> Iterator[tuple[str, str]]:
+    """Yield what is found without a server; with its rules, what they lack, or did not come to."""
+    read = True
+    try:
+        read_object(document)
+    except InvalidObject as error:
+        read = False
+        yield error.field, error.problem
+    yield from bad_amounts(document.plain)
+    if judged is None or not read:
+        yield from builtin_problems(document)
+
+
+def untold(found: Iterable[tuple[str, str]], told: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the problems of fields of which nothing is `told` yet, nor of the map that a field is in."""
+    places = {_steps(place) for place in told}
+    for place, problem in found:
+        steps = _steps(place)
+        if steps not in places and steps[:-1] not in places:
+            yield place, problem
+
+
+def _steps(place: str) -> tuple[str, ...]:
+    """Return the names in a path, so that ``limits[cpu]`` and ``limits.cpu`` are the same place."""
+    steps = tuple(_STEP.findall(place))
+    return _CLAIMED if steps == _CLAIMED_SHORT else steps
+
+
+_STEP = re.compile(r"(?<=\[)[^\]]*(?=\])|[^.\[\]]+")
+_CLAIMED, _CLAIMED_SHORT = ("spec", "resources", "requests", "storage"), ("spec", "resources", "storage")
+"""An API server calls the size of a PersistentVolumeClaim ``spec.resources[storage]``."""
 
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/

@@ -5,6 +5,7 @@ The order is that of an API server. Runtime validation runs only on objects that
 """
 
 import difflib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -84,7 +85,7 @@ def check_admission(
     filled = apply_defaults(schema, known)
     past = ABSENT if old is None else apply_defaults(schema, prune_unknown_fields(schema, old)[0])
     found = (
-        *(_unknown_field(schema, path) for path in unknown),
+        *(unknown_field(path, _names_at(schema, path.rpartition(".")[0])) for path in unknown),
         *_check_name(filled),
         *check(schema, filled, old=past),
     )
@@ -118,14 +119,12 @@ def _check_name(plain: dict[str, Any]) -> tuple[FieldProblem, ...]:
     return ()
 
 
-def _unknown_field(schema: Schema, path: str) -> FieldProblem:
-    """Name an unknown field, and the one that was probably meant."""
-    parent, _, name = path.rpartition(".")
-    names = _names_at(schema, parent)
-    close = difflib.get_close_matches(name, names, n=1)
+def unknown_field(path: str, names: Sequence[str]) -> FieldProblem:
+    """Name an unknown field, and the one of the known `names` that was probably meant."""
+    close = difflib.get_close_matches(path.rpartition(".")[2], names, n=1)
     if close:
         return FieldProblem(path, UNKNOWN_FIELD, f"unknown field; did you mean {close[0]}?")
-    hint = f"; allowed here are {', '.join(sorted(names))}" if len(names) <= _MOST_NAMES else ""
+    hint = f"; allowed here are {', '.join(sorted(names))}" if 0 < len(names) <= _MOST_NAMES else ""
     return FieldProblem(path, UNKNOWN_FIELD, f"unknown field{hint}")
 
 

@@ -2,8 +2,10 @@
 Reads what ``karpenter plan`` is asked about: objects of a cluster, as an API server would hold them.
 
 Every problem is collected before any is reported, one line each with file, object and field. What users
-write themselves (NodePools, overlays, buffers) is validated in full, and amounts that no API server would
-store are refused in any kind; kinds that no decision reads are named and left out.
+write themselves (NodePools, overlays, buffers) is validated in full. Manifests of Kubernetes' own kinds are
+held against the rules of an API server (:mod:`.server`), or against a part of them where these are not
+installed. Amounts that no API server would store are refused in any kind; kinds that no decision reads are
+named and left out.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from karpenter.api.manifests import documents_or_refusals, read_object
 from karpenter.api.meta import Condition, InvalidObject, to_plain
 from karpenter.api.pod import Pod
 from karpenter.api.validation.amounts import COUNTING, bad_amounts, bad_quantities
-from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal
+from karpenter.api.validation.documents import Finding, builtin_problems, check_document, refusal, untold
 from karpenter.cli.files import read_texts
+from karpenter.cli.planning.server import ManifestJudge
+from karpenter.cli.server_rules import server_rules
 from karpenter.cloud.catalogs.ec2.volumes import node_class_of
 from karpenter.core.model.nodepool_hash import with_pool_hash
 from karpenter.core.state.apps import expand_workloads, with_priority
@@ -177,6 +181,7 @@ class _ManifestReader:
         self.skipped: list[str] = []
         self._seen: dict[tuple[str, str], str] = {}
         self._amounts = AmountReader()
+        self._judge = ManifestJudge(server_rules)
 
     def read(self, document: Document) -> None:
         """Take in one object."""
@@ -203,8 +208,15 @@ class _ManifestReader:
             self.skipped.append(f"{document.source}: {version} {kind} decides nothing here and is left out")
 
     def _weigh(self, document: Document) -> None:
-        for field, problem in (*self._amounts.problems(document), *builtin_problems(document)):
-            self.problems.append(f"{document.source}: {document.subject}: {field}: {problem}")
+        subject, found = f"{document.source}: {document.subject}", [*self._amounts.problems(document)]
+        judged = self._judge.judge(document)
+        if judged is None:
+            found += builtin_problems(document)
+        else:
+            self.skipped += [f"{subject}: {each.field}: {each.message}" for each in judged.unknown]
+            others = [(each.field, each.message) for each in judged.problems]
+            found += untold(others, [field for field, _ in found])
+        self.problems += [f"{subject}: {field}: {problem}" for field, problem in found]
 
     def _add(self, found: Resource, document: Document) -> None:
         identity = (type(found).kind, found.key)
