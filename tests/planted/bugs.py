@@ -486,6 +486,7 @@ _ORDER_AND_TIME: Final = (
         find='            return "lost"\n',
         put="            continue\n",
         rules=("replacement",),
+        runs=60,
     ),
     PlantedBug(
         name="launch and registration share one time limit",
