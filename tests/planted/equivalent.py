@@ -470,4 +470,19 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "the pods of a node are on it by then, and a machine without pods is not opened"
     ),
     (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): (_NOTHING),
+    (_PRICE + "exact.py", "_sums", "2 * times", "(2 // times)"): (_QUICKER),
+    ("disruption/memory.py", "_after_changes", "more > 0", "(more >= 0)"): (
+        "NodePools that have as many nodes as before are left out"
+    ),
+    (
+        _PRICE + "exchange.py",
+        "Exchange.run",
+        "total[best] <= _FITS",
+        "(total[best] < _FITS)",
+    ): (_ROUNDING),
+    (_PRICE + "exchange.py", "Exchange.__init__", "self._cap < count", "(self._cap <= count)"): (_QUICKER),
+    (_PRICE + "fitting.py", "packed_at_random", "after >= -_EQUAL", "(after > -_EQUAL)"): (_ROUNDING),
+    (_PRICE + "fitting.py", "packed_at_random", "3", "(4)"): (
+        "of four rules two are the same, and the others are as many orders"
+    ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -189,6 +190,9 @@ def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     [
         pytest.param((9,), (10,), 47, 40, id="multiples of ten"),
         pytest.param((3,), (10,), 47, 30, id="no more than all pods take"),
+        pytest.param((9,), (10,), 20, 20, id="two of nine pods"),
+        pytest.param((1, 1), (1, 20_000), 20_000, 20_000, id="as many multiples as are worked out"),
+        pytest.param((1, 1), (2, 20_000), 20_001, 20_000, id="a unit of two"),
         pytest.param((1, 1, 1), (40, 60, 70), 105, 100, id="sums of a few pods"),
         pytest.param((1, 1), (40, 60), 39, 0, id="no pod fits"),
         pytest.param((5, 2), (6, 4), 17, 16, id="6 + 6 + 4"),
@@ -222,3 +226,139 @@ def test_what_pods_can_take_is_their_largest_sum(seed: int) -> None:
             reached = sums[sums[:, resource] <= room[resource], resource].max()
             asked = any(each[resource] for each in want)
             assert most[resource] == (reached if asked else np.floor(room[resource]))
+
+
+class Search:
+    """A search that notes how far it is asked to go, and ends with what it is given."""
+
+    def __init__(self, *ends: tuple[float, Solution | None], best: float = 9.0) -> None:
+        """Keep how the runs end, one after the other."""
+        self.limits: list[int] = []
+        self.offered: list[Solution] = []
+        self.best, self.work = best, 5
+        self._ends = iter(ends)
+
+    def run(self, limit: int) -> tuple[float, Solution | None]:
+        """Note a run."""
+        self.limits.append(limit)
+        return next(self._ends)
+
+    def offer(self, known: Solution) -> None:
+        """Note a plan."""
+        self.offered.append(known)
+
+
+FIRST, SECOND, THIRD = (Solution(cost, ()) for cost in (8.0, 7.0, 6.0))
+REPACKED = {FIRST: Solution(7.9, ()), SECOND: Solution(6.9, ()), THIRD: Solution(5.9, ())}
+
+
+@pytest.mark.parametrize(
+    ("ends", "known", "limits", "offered"),
+    [
+        pytest.param([(9.0, None)], FIRST, [30_000], [], id="the plan is proved"),
+        pytest.param([(1.0, None), (2.0, None)], None, [30_000, 705], [], id="nothing to begin with"),
+        pytest.param([(1.0, None), (2.0, None)], FIRST, [30_000, 705], [7.9], id="nothing is found"),
+        pytest.param(
+            [(1.0, None), (2.0, SECOND), (3.0, THIRD)],
+            FIRST,
+            [30_000, 705, 100_005],
+            [7.9, 6.9],
+            id="another plan is found, and repacked again",
+        ),
+        pytest.param(
+            [(1.0, SECOND), (2.0, THIRD), (3.0, None)],
+            FIRST,
+            [30_000, 705, 100_005],
+            [6.9, 5.9],
+            id="a plan is found at first",
+        ),
+        pytest.param([(1.0, None), (9.0, SECOND)], FIRST, [30_000, 705], [7.9], id="then it is proved"),
+    ],
+)
+def test_how_long_a_better_plan_is_sought(
+    ends: list[tuple[float, Solution | None]],
+    known: Solution | None,
+    limits: list[int],
+    offered: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a first search the plan at hand is repacked, and what comes of it once more."""
+    found: Any = Search(*ends)
+    monkeypatch.setattr(exact, "repacked", lambda _, plan, __: REPACKED[plan])
+
+    assert exact._searched(found, GIVEN, known, 700) == ends[-1]
+
+    assert found.limits == limits
+    assert [each.cost for each in found.offered] == offered
+
+
+def test_what_repacking_offers_is_not_repacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a search ends with the plan that it was offered, nothing else is left to begin with."""
+    found: Any = Search((1.0, None), (2.0, SECOND))
+    monkeypatch.setattr(exact, "repacked", lambda *_: SECOND)
+
+    assert exact._searched(found, GIVEN, FIRST, 700) == (2.0, SECOND)
+
+    assert found.limits == [30_000, 705]
+
+
+@pytest.mark.parametrize(
+    ("many", "opens", "limit"),
+    [
+        pytest.param(4, False, 30_000 + 700_000, id="few pods"),
+        pytest.param(3, False, 30_000 + 200_000, id="many pods"),
+        pytest.param(4, True, 30_000, id="a plan can be opened: a first search"),
+    ],
+)
+def test_how_long_a_small_problem_is_searched(
+    many: int, limit: int, monkeypatch: pytest.MonkeyPatch, *, opens: bool
+) -> None:
+    """With many pods a proof is rarely reached; values of the linear program bound what machines hold."""
+    found: Any = Search((9.0, None))
+    begun: list[bool] = []
+
+    def begin(*_: object, dual: bool) -> Any:
+        begun.append(dual)
+        return found
+
+    monkeypatch.setattr(exact, "_MANY", many)
+    monkeypatch.setattr(exact, "_opens", lambda *_: opens)
+    monkeypatch.setattr(exact, "MachineSearch", begin)
+
+    assert bounded() == 9.0
+
+    assert begun == [True]
+    assert found.limits == [limit]
+
+
+def test_nodes_count_against_no_limit() -> None:
+    """A limit counts machines of 4 CPUs that are bought; existing nodes are counted in it already."""
+    given = problem(
+        replicas(pod("a", cpu="3"), 2),
+        pools=[pool("p", instance_type("m", cpu=4, memory=64, price=1.0), limits={"cpu": "9", "nodes": "3"})],
+        nodes=[node("n", free={"cpu": "1"})],
+    )
+    scheduler, _ = search(given)
+
+    found, _ = exact.pattern_problem(scheduler, {0: 2})
+
+    assert [each.once for each in found.bins] == [False, True]
+    assert found.limits == (((4000.0, 0.0), 9000.0), ((1.0, 0.0), 3.0))
+    assert found.counted.tolist() == [[4000.0, 0.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(("spare", "known"), [(0, True), (-1, False)])
+def test_a_claim_may_be_full(spare: int, *, known: bool) -> None:
+    """A schedule is known as patterns if its claims hold no more than machines have, to the last unit."""
+    given = problem(replicas(pod("a", cpu="2"), 2), pools=[pool("p", instance_type("m", cpu=8, price=1.0))])
+    scheduler, _ = search(given)
+    found, _ = exact.pattern_problem(scheduler, {0: 2})
+    assert found.supply is not None
+    room = np.array([[2.0 * each for each in found.want[0]]])
+    room[0, scheduler.encoded.axis.index("cpu")] += spare
+    supply = msgspec.structs.replace(found.supply, room=room)
+
+    plan = exact._known(scheduler, msgspec.structs.replace(found, supply=supply))
+
+    assert (plan is not None) is known
+    assert plan is None or [each.holds for each in plan.patterns] == [(2,)]

@@ -310,7 +310,7 @@ def attainable(
 
 def _sums(amounts: Iterable[tuple[int, int]], most: int) -> NDArray[np.bool_]:
     """Return which numbers up to `most` are sums of amounts, each taken no more often than it is there."""
-    sums, every = 1, (1 << most + 1) - 1
+    sums, every = 1, ~(-2 << most)  # bits 0 to most
     for amount, count in amounts:
         left, times = count if amount else 0, 1
         while left:

@@ -46,10 +46,11 @@ def rounded(
 
     A machine that has more of a pod gets it more often. ``cap[machine, item]`` is how many pods it may hold.
     """
-    holds = np.repeat(np.floor(shares + _WHOLE).astype(np.int64)[None], STARTS, axis=0)
+    whole = np.floor(shares + _WHOLE).astype(np.int64)
+    holds = np.repeat(whole[None], STARTS, axis=0)
     for item in np.flatnonzero(count):
-        left = int(count[item] - holds[0, :, item].sum())
-        part = np.maximum(shares[:, item] - holds[0, :, item], 0.0)
+        left = int(count[item] - whole[:, item].sum())
+        part = np.maximum(shares[:, item] - whole[:, item], 0.0)
         for mine in holds[:, :, item]:
             # Drawn without putting back, each by its weight (P. Efraimidis and P. Spirakis, 2006).
             drawn = rng.random(len(part)) ** (1.0 / np.maximum(part, _WHOLE))
@@ -70,7 +71,7 @@ class Exchange:
         rng: np.random.Generator,
     ) -> None:
         """Begin with ``holds[start, machine, item]``, the same pods in each start."""
-        count = holds[0].sum(axis=0)
+        count = next(iter(holds)).sum(axis=0)
         self._item = item = np.repeat(np.arange(len(count)), count)
         place = np.tile(np.arange(len(machines)), len(count))
         self._where = np.array([np.repeat(place, mine.T.ravel()) for mine in holds])

@@ -204,7 +204,7 @@ class _Assignment:
         program = self._program
         if len(alike) == 1:
             return []
-        chosen = [program.column(0, 1) for _ in alike]
+        chosen = [program.column(0, 1.0) for _ in alike]
         self._whole += chosen
         program.row(dict.fromkeys(chosen, 1.0), 1.0, 1.0)
         room = self._given.bins[alike[0]].room
