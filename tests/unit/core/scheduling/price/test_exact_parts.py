@@ -229,77 +229,17 @@ def test_what_pods_can_take_is_their_largest_sum(seed: int) -> None:
 
 
 class Search:
-    """A search that notes how far it is asked to go, and ends with what it is given."""
+    """A search that proves at once that nothing costs less, and notes how far it was asked to go."""
 
-    def __init__(self, *ends: tuple[float, Solution | None], best: float = 9.0) -> None:
-        """Keep how the runs end, one after the other."""
+    def __init__(self) -> None:
+        """Begin without a run."""
         self.limits: list[int] = []
-        self.offered: list[Solution] = []
-        self.best, self.work = best, 5
-        self._ends = iter(ends)
+        self.best = 9.0
 
-    def run(self, limit: int) -> tuple[float, Solution | None]:
+    def run(self, limit: int) -> tuple[float, None]:
         """Note a run."""
         self.limits.append(limit)
-        return next(self._ends)
-
-    def offer(self, known: Solution) -> None:
-        """Note a plan."""
-        self.offered.append(known)
-
-
-FIRST, SECOND, THIRD = (Solution(cost, ()) for cost in (8.0, 7.0, 6.0))
-REPACKED = {FIRST: Solution(7.9, ()), SECOND: Solution(6.9, ()), THIRD: Solution(5.9, ())}
-
-
-@pytest.mark.parametrize(
-    ("ends", "known", "limits", "offered"),
-    [
-        pytest.param([(9.0, None)], FIRST, [30_000], [], id="the plan is proved"),
-        pytest.param([(1.0, None), (2.0, None)], None, [30_000, 705], [], id="nothing to begin with"),
-        pytest.param([(1.0, None), (2.0, None)], FIRST, [30_000, 705], [7.9], id="nothing is found"),
-        pytest.param(
-            [(1.0, None), (2.0, SECOND), (3.0, THIRD)],
-            FIRST,
-            [30_000, 705, 100_005],
-            [7.9, 6.9],
-            id="another plan is found, and repacked again",
-        ),
-        pytest.param(
-            [(1.0, SECOND), (2.0, THIRD), (3.0, None)],
-            FIRST,
-            [30_000, 705, 100_005],
-            [6.9, 5.9],
-            id="a plan is found at first",
-        ),
-        pytest.param([(1.0, None), (9.0, SECOND)], FIRST, [30_000, 705], [7.9], id="then it is proved"),
-    ],
-)
-def test_how_long_a_better_plan_is_sought(
-    ends: list[tuple[float, Solution | None]],
-    known: Solution | None,
-    limits: list[int],
-    offered: list[float],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After a first search the plan at hand is repacked, and what comes of it once more."""
-    found: Any = Search(*ends)
-    monkeypatch.setattr(exact, "repacked", lambda _, plan, __: REPACKED[plan])
-
-    assert exact._searched(found, GIVEN, known, 700) == ends[-1]
-
-    assert found.limits == limits
-    assert [each.cost for each in found.offered] == offered
-
-
-def test_what_repacking_offers_is_not_repacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a search ends with the plan that it was offered, nothing else is left to begin with."""
-    found: Any = Search((1.0, None), (2.0, SECOND))
-    monkeypatch.setattr(exact, "repacked", lambda *_: SECOND)
-
-    assert exact._searched(found, GIVEN, FIRST, 700) == (2.0, SECOND)
-
-    assert found.limits == [30_000, 705]
+        return self.best, None
 
 
 @pytest.mark.parametrize(
@@ -314,7 +254,7 @@ def test_how_long_a_small_problem_is_searched(
     many: int, limit: int, monkeypatch: pytest.MonkeyPatch, *, opens: bool
 ) -> None:
     """With many pods a proof is rarely reached; values of the linear program bound what machines hold."""
-    found: Any = Search((9.0, None))
+    found: Any = Search()
     begun: list[bool] = []
 
     def begin(*_: object, dual: bool) -> Any:
