@@ -14,6 +14,7 @@ _EQUAL: Final = "of two that are equal either is the same"
 _CHANGES: Final = "only whether it changes is read"
 _QUICKER: Final = "it is a shorter way to the same answer"
 _REAL: Final = "real numbers that a linear program found, with a margin for rounding: they are never equal"
+_LIBRARY: Final = "the library takes what is beyond a row by a millionth for equal to it"
 _MARGIN: Final = "prices are compared with a margin for rounding"
 _NOTHING: Final = "what is added then is nothing"
 _ARRAY: Final = "an array and a dictionary have the same counts"
@@ -485,4 +486,16 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (_PRICE + "fitting.py", "packed_at_random", "3", "(4)"): (
         "of four rules two are the same, and the others are as many orders"
     ),
+    (_PRICE + "fitting.py", "_Assignment._machine", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
+    (_PRICE + "fitting.py", "_Assignment._choice", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
+    (
+        _PRICE + "fitting.py",
+        "_Assignment.fill",
+        "least / room[resource] - _EQUAL",
+        "(least / room[resource] + _EQUAL)",
+    ): (_LIBRARY),
+    (_PRICE + "machines.py", "MachineSearch._dive", "share.max() <= _WHOLE", "(share.max() < _WHOLE)"): (
+        _REAL
+    ),
+    (_PRICE + "machines.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
 }

@@ -449,6 +449,7 @@ def test_machines_are_not_bought_beside_those_that_make_them_needless() -> None:
             1, 2.5, 0, ([[0, 0]], 1.0), id="none, one and two small ones: three, of which one is kept"
         ),
         pytest.param(1, 3.5, 0, ([], 0.0), id="four are more than one for each pod"),
+        pytest.param(2, 3.5, 0, ([[0, 0], [0, 1]], 2.0), id="two of five are kept"),
         # Two at first, which take one step, and then five of all, which take two.
         pytest.param(2, 3.5, 4, ([[0, 0], [0, 1]], 2.0), id="after half of four steps two are kept"),
         pytest.param(
@@ -484,3 +485,27 @@ def test_how_many_combinations_are_kept(
 def test_rows_that_another_one_implies(rows: list[list[float]], kept: list[list[float]]) -> None:
     """What machines give more of is had where what they give less of is had."""
     assert _needed_rows(np.array(rows)).tolist() == kept
+
+
+@pytest.mark.parametrize(("value", "many"), [([1.0, 1.0, 0.0], False), ([1.0, 1.0, 1.0], True)])
+def test_rows_about_many_items(value: list[float], *, many: bool) -> None:
+    """Of what pods of three items or more need, a little more may be required."""
+    looked = searching()
+
+    looked._require(np.array(value), np.array([1.0, 1.0]))
+
+    assert looked._many[-1] is many
+
+
+@pytest.mark.parametrize("slack", [1.0, 2.0])
+def test_more_is_needed_only_of_many_items(slack: float) -> None:
+    """A row about few items stays as it is; one about many items needs so many times as much."""
+    looked = searching()
+    looked._rows, looked._many = [np.array([0.5, 0.25])], [False]
+    few = looked._needed(slack)
+    looked = searching()
+    looked._rows, looked._many = [np.array([0.5, 0.25])], [True]
+    many = looked._needed(slack)
+
+    assert few[:1].tolist() == [[0.5, 0.25]]
+    assert many[:1].tolist() == [[0.5 / slack, 0.25 / slack]]
