@@ -486,6 +486,24 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (_PRICE + "fitting.py", "packed_at_random", "3", "(4)"): (
         "of four rules two are the same, and the others are as many orders"
     ),
+    (_PRICE + "fitting.py", "shortfall", "len(alike) > 1", "(len(alike) >= 1)"): (
+        "what is one bin is that bin as a whole"
+    ),
+    (
+        _PRICE + "fitting.py",
+        "shortfall",
+        "lacking <= _SHORT * float(worth @ np.array(given.count))",
+        "(lacking < _SHORT * float(worth @ np.array(given.count)))",
+    ): (_REAL),
+    (_PRICE + "fitting.py", "_Assignment._choice", "0", "(1)"): (
+        "one bin is chosen, and each costs the same"
+    ),
+    (
+        _PRICE + "exchange.py",
+        "Exchange.__init__",
+        "self._cap[:, item] > 0",
+        "(self._cap[:, item] >= 0)",
+    ): ("a machine that may hold none holds as many as it may"),
     (_PRICE + "fitting.py", "_Assignment._machine", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
     (_PRICE + "fitting.py", "_Assignment._choice", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
     (

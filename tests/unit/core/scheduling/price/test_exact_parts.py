@@ -191,7 +191,7 @@ def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
         pytest.param((9,), (10,), 47, 40, id="multiples of ten"),
         pytest.param((3,), (10,), 47, 30, id="no more than all pods take"),
         pytest.param((9,), (10,), 20, 20, id="two of nine pods"),
-        pytest.param((1, 1), (1, 20_000), 20_000, 20_000, id="as many multiples as are worked out"),
+        pytest.param((1, 1), (1, 19_990), 20_000, 19_991, id="as many multiples as are worked out"),
         pytest.param((1, 1), (2, 20_000), 20_001, 20_000, id="a unit of two"),
         pytest.param((1, 1, 1), (40, 60, 70), 105, 100, id="sums of a few pods"),
         pytest.param((1, 1), (40, 60), 39, 0, id="no pod fits"),
@@ -271,11 +271,12 @@ def test_how_long_a_small_problem_is_searched(
     assert found.limits == [limit]
 
 
-def test_nodes_count_against_no_limit() -> None:
+@pytest.mark.parametrize(("cpu", "limit"), [("9", 9000.0), ("0", 0.0)])
+def test_nodes_count_against_no_limit(cpu: str, limit: float) -> None:
     """A limit counts machines of 4 CPUs that are bought; existing nodes are counted in it already."""
     given = problem(
         replicas(pod("a", cpu="3"), 2),
-        pools=[pool("p", instance_type("m", cpu=4, memory=64, price=1.0), limits={"cpu": "9", "nodes": "3"})],
+        pools=[pool("p", instance_type("m", cpu=4, memory=64, price=1.0), limits={"cpu": cpu, "nodes": "3"})],
         nodes=[node("n", free={"cpu": "1"})],
     )
     scheduler, _ = search(given)
@@ -283,7 +284,7 @@ def test_nodes_count_against_no_limit() -> None:
     found, _ = exact.pattern_problem(scheduler, {0: 2})
 
     assert [each.once for each in found.bins] == [False, True]
-    assert found.limits == (((4000.0, 0.0), 9000.0), ((1.0, 0.0), 3.0))
+    assert found.limits == (((4000.0, 0.0), limit), ((1.0, 0.0), 3.0))
     assert found.counted.tolist() == [[4000.0, 0.0], [1.0, 0.0]]
 
 

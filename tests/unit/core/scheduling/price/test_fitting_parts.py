@@ -243,3 +243,11 @@ def test_pods_that_may_use_few_machines_come_earlier(
     monkeypatch.setattr(fitting, "TRIALS", 1)
 
     assert placed(single([2, 3], [4, 4]), [[1, 1], [0, 1]], earlier) == machines
+
+
+def test_which_pods_are_large() -> None:
+    """On two machines of 50 a pod of 4 takes a twenty-fifth of all room, and one of 3 less."""
+    given = PatternProblem((1, 1, 1), ((4, 0), (3, 0), (3, 9)), (1, 1, 1), (Bin((50, 50), 1.0, (0, 1, 2)),))
+
+    assert fitting._Assignment(given, [(0,), (0,)], 0.04)._large.tolist() == [True, False, True]
+    assert fitting._Assignment(given, [(0,), (0,)], 0.0)._large.all()

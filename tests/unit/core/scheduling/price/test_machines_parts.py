@@ -12,7 +12,7 @@ import pytest
 from karpenter.core.scheduling.price import machines
 from karpenter.core.scheduling.price.columns import Bin, LinearSolution, Pattern, PatternProblem
 from karpenter.core.scheduling.price.fitting import PROGRAM, SOON, Solution
-from karpenter.core.scheduling.price.machines import CHEAPER, MachineSearch, _needed_rows
+from karpenter.core.scheduling.price.machines import CHEAPER, MachineSearch, _least_after, _needed_rows
 
 ODD = PatternProblem(
     count=(1, 1, 1),
@@ -413,12 +413,52 @@ def test_combinations_are_within_limits() -> None:
     assert listed(looked, 9.0)[0] == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1]]
 
 
+def test_machines_count_as_nodes() -> None:
+    """Where two nodes are allowed, of which each machine is one, no three are listed."""
+    looked = searching(msgspec.structs.replace(ODD, limits=(((1.0, 1.0), 2.0),)))
+    looked._rows, looked._many = [], []
+
+    assert listed(looked, 9.0)[0] == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0]]
+
+
+def test_nothing_can_be_bought() -> None:
+    """Where there are only nodes, what pods need beyond them is a row without a machine."""
+    looked = searching(PatternProblem((2,), ((1,),), (2,), (Bin((1,), 0.0, (0,), once=True),)))
+
+    assert looked._bought == []
+    assert {row.shape for row in looked._rows} == {(0,)}
+
+
+def test_what_one_pod_needs_is_a_row() -> None:
+    """A pod of value 1 needs a machine that holds it, of which each gives all that is needed."""
+    looked = searching()
+    looked._rows, looked._many = [], []
+
+    looked._require(np.array([1.0, 0.0, 0.0]), np.array([1.0, 1.0]))
+    looked._require(np.zeros(3), np.array([1.0, 1.0]))
+
+    assert [row.tolist() for row in looked._rows] == [[pytest.approx(1.0), pytest.approx(1.0)]]
+
+
 def test_what_counts_nothing_has_no_limit() -> None:
     """A limit of which a machine takes nothing does not keep it from being bought."""
     looked = searching(msgspec.structs.replace(ODD, limits=(((0.0, 18.0), 0.0),)))
     looked._rows, looked._many = [], []
 
     assert listed(looked, 9.0)[0] == [[0, 0], [0, 1], [0, 2], [0, 3]]
+
+
+ALONE = PatternProblem(count=(30,), want=((1,),), cap=(30,), bins=(Bin((1,), 1.0, (0,)),))
+
+
+def test_as_many_combinations_are_kept_as_there_are_steps_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None to 20 machines are ten of 18 steps, more than half: eight are left, and so many are kept."""
+    monkeypatch.setattr(machines, "_WIDTH", 1)
+    looked = searching(ALONE, 40.0)
+    looked._rows, looked._many = [], []
+    looked._needed(1.0)
+
+    assert listed(looked, 20.5, 18) == ([[number] for number in range(8)], 8.0)
 
 
 PAIRS = PatternProblem(
@@ -509,3 +549,32 @@ def test_more_is_needed_only_of_many_items(slack: float) -> None:
 
     assert few[:1].tolist() == [[0.5, 0.25]]
     assert many[:1].tolist() == [[0.5 / slack, 0.25 / slack]]
+
+
+def test_what_a_need_costs_from_each_machine_on() -> None:
+    """The second machine gives all for 2, the third half for 3; the first is free and gives nothing."""
+    assert _least_after(np.array([[0.0, 1.0, 0.5]]), np.array([0.0, 2.0, 3.0])).tolist() == [
+        [2.0, 2.0, 6.0, np.inf]
+    ]
+
+
+@pytest.mark.parametrize(("limit", "taken"), [(18.0, True), (17.9, False)])
+def test_machines_that_reach_a_limit(limit: float, monkeypatch: pytest.MonkeyPatch, *, taken: bool) -> None:
+    """What is offered, or bought whole by the linear program, may count as much as the limit allows."""
+    looked = searching(msgspec.structs.replace(ODD, limits=(((9.0, 18.0), limit),)))
+    asked = Recorded(looked, returns=False)
+    monkeypatch.setattr(looked, "_may_fit", asked)
+    solved = LinearSolution(np.ones(3), np.zeros(2), np.array([0.0, 1.0]), 3.0)
+    program: Any = SimpleNamespace(
+        low=np.zeros(2),
+        high=np.ones(2),
+        price=np.array([1.0, 3.0]),
+        solve=lambda: solved,
+        bounded=lambda *_: None,
+    )
+
+    looked._dive(program)
+    looked.offer(Solution(3.0, (Pattern((1, 1, 1), 3.0, 1),)))
+
+    assert [each for (each,) in asked.calls] == [[(1,)]] * (2 if taken else 0)
+    assert looked.best == (3.0 if taken else 8.0)

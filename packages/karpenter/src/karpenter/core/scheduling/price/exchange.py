@@ -118,11 +118,12 @@ class Exchange:
         given_away = self._given_away(now, source, pods, over)
         swapped = self._swapped(now, source, pods, over)
         costs = np.concatenate([given_away, swapped], axis=2)
-        costs = np.where(gives[:, :, None], costs, np.inf).reshape(len(every), -1)
+        width = over.shape[1] + len(self._item)  # machines, and pods
+        costs = np.where(gives[:, :, None], costs, np.inf).reshape(len(every), len(pods.T) * width)
         costs += self._rng.random(costs.shape) * _TIES * total[:, None]
         chosen = costs.argmin(axis=1)
         good = np.isfinite(costs[every, chosen])
-        row, target = np.divmod(chosen, over.shape[1] + len(self._item))
+        row, target = np.divmod(chosen, width)
         other = target - over.shape[1]
         to = np.where(other < 0, target, self._where[every, np.maximum(other, 0)])
         pod = pods[every, row]

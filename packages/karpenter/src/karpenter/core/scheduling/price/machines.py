@@ -210,10 +210,9 @@ class MachineSearch:
             if self._dual:
                 upper = np.where(self._patterns.once, upper, np.minimum(upper, self._patterns.price * _ABOVE))
             self._require(value, upper)
-            users = (cap[:, some] > 0).any(axis=1)
             for resource in np.flatnonzero(want[some].any(axis=0)).tolist():
                 taken = np.where(some, want[:, resource], 0.0)
-                self._require(taken, np.where(users, np.minimum(room[:, resource], cap @ taken), 0.0))
+                self._require(taken, np.minimum(room[:, resource], cap @ taken))
         for item, one in enumerate(np.eye(len(want))):
             self._require(one, cap[:, item])
         total = np.maximum(np.array(self._given.count) @ want, 1.0)
@@ -292,7 +291,7 @@ class MachineSearch:
         rest = _least_after(rows, self._price)
         counted, pods, complete = self._counted[:, self._any].T, sum(self._given.count), most
         end = self.work + limit
-        cost, left, room = np.zeros(1), np.ones((1, len(rows))), self._limit[None] * _ABOVE
+        cost, left, room = np.zeros(1), np.ones(len(rows))[None], self._limit[None] * _ABOVE
         lower = cost
         blocked = np.zeros((1, len(self._price)), bool)
         steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
