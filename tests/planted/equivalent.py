@@ -516,4 +516,7 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         _REAL
     ),
     (_PRICE + "machines.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
+    (_PRICE + "linear.py", "_extended", "spent > 0", "(spent >= 0)"): (
+        "no pod that fits a machine asks for a resource that the machine has nothing of"
+    ),
 }
