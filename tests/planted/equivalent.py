@@ -504,7 +504,6 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "self._cap[:, item] > 0",
         "(self._cap[:, item] >= 0)",
     ): ("a machine that may hold none holds as many as it may"),
-    (_PRICE + "fitting.py", "_Assignment._machine", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
     (_PRICE + "fitting.py", "_Assignment._choice", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
     (
         _PRICE + "fitting.py",

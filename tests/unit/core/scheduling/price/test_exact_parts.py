@@ -303,3 +303,20 @@ def test_a_claim_may_be_full(spare: int, *, known: bool) -> None:
 
     assert (plan is not None) is known
     assert plan is None or [each.holds for each in plan.patterns] == [(2,)]
+
+
+@pytest.mark.parametrize(("free", "opens"), [("3", True), ("2", False)])
+def test_a_solution_on_a_node_is_opened_if_the_node_takes_it(free: str, *, opens: bool) -> None:
+    """A pod of 3 CPUs is put on a node with so many; where one less is free there is no schedule."""
+    given = problem(
+        pod("a", cpu="3"),
+        pools=[pool("p", instance_type("m", cpu=4, memory=64, price=1.0))],
+        nodes=[node("n", free={"cpu": free, "pods": "9"})],
+    )
+    scheduler, _ = search(given)
+    found, worth = exact.pattern_problem(scheduler, {0: 1})
+
+    opened = exact._opened(scheduler, found, Solution(0.0, (Pattern((1,), 0.0, 1),)), worth)
+
+    assert (opened is not None) is opens
+    assert opened is None or [(each.bin, each.pod_count) for each in opened.placements] == [(0, 1)]
