@@ -14,6 +14,7 @@ _EQUAL: Final = "of two that are equal either is the same"
 _CHANGES: Final = "only whether it changes is read"
 _QUICKER: Final = "it is a shorter way to the same answer"
 _REAL: Final = "real numbers that a linear program found, with a margin for rounding: they are never equal"
+_LIBRARY: Final = "the library takes what is beyond a row by a millionth for equal to it"
 _MARGIN: Final = "prices are compared with a margin for rounding"
 _NOTHING: Final = "what is added then is nothing"
 _ARRAY: Final = "an array and a dictionary have the same counts"
@@ -470,4 +471,51 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         "the pods of a node are on it by then, and a machine without pods is not opened"
     ),
     (_PRICE + "patterns.py", "_Packer._levelled", "rest[order] > 0", "(rest[order] >= 0)"): (_NOTHING),
+    (_PRICE + "exact.py", "_sums", "2 * times", "(2 // times)"): (_QUICKER),
+    ("disruption/memory.py", "_after_changes", "more > 0", "(more >= 0)"): (
+        "NodePools that have as many nodes as before are left out"
+    ),
+    (
+        _PRICE + "exchange.py",
+        "Exchange.run",
+        "total[best] <= _FITS",
+        "(total[best] < _FITS)",
+    ): (_ROUNDING),
+    (_PRICE + "exchange.py", "Exchange.__init__", "self._cap < count", "(self._cap <= count)"): (_QUICKER),
+    (_PRICE + "fitting.py", "packed_at_random", "after >= -_EQUAL", "(after > -_EQUAL)"): (_ROUNDING),
+    (_PRICE + "fitting.py", "packed_at_random", "3", "(4)"): (
+        "of four rules two are the same, and the others are as many orders"
+    ),
+    (_PRICE + "fitting.py", "shortfall", "len(alike) > 1", "(len(alike) >= 1)"): (
+        "what is one bin is that bin as a whole"
+    ),
+    (
+        _PRICE + "fitting.py",
+        "shortfall",
+        "lacking <= _SHORT * float(worth @ np.array(given.count))",
+        "(lacking < _SHORT * float(worth @ np.array(given.count)))",
+    ): (_REAL),
+    (_PRICE + "fitting.py", "_Assignment._choice", "0", "(1)"): (
+        "one bin is chosen, and each costs the same"
+    ),
+    (
+        _PRICE + "exchange.py",
+        "Exchange.__init__",
+        "self._cap[:, item] > 0",
+        "(self._cap[:, item] >= 0)",
+    ): ("a machine that may hold none holds as many as it may"),
+    (_PRICE + "fitting.py", "_Assignment._choice", "1.0 + _EQUAL", "(1.0 - _EQUAL)"): (_LIBRARY),
+    (
+        _PRICE + "fitting.py",
+        "_Assignment.fill",
+        "least / room[resource] - _EQUAL",
+        "(least / room[resource] + _EQUAL)",
+    ): (_LIBRARY),
+    (_PRICE + "machines.py", "MachineSearch._dive", "share.max() <= _WHOLE", "(share.max() < _WHOLE)"): (
+        _REAL
+    ),
+    (_PRICE + "machines.py", "MachineSearch._dive", "share > _WHOLE", "(share >= _WHOLE)"): (_REAL),
+    (_PRICE + "linear.py", "_extended", "spent > 0", "(spent >= 0)"): (
+        "no pod that fits a machine asks for a resource that the machine has nothing of"
+    ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -189,6 +190,9 @@ def test_the_library_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     [
         pytest.param((9,), (10,), 47, 40, id="multiples of ten"),
         pytest.param((3,), (10,), 47, 30, id="no more than all pods take"),
+        pytest.param((9,), (10,), 20, 20, id="two of nine pods"),
+        pytest.param((1, 1), (1, 19_990), 20_000, 19_991, id="as many multiples as are worked out"),
+        pytest.param((1, 1), (2, 20_000), 20_001, 20_000, id="a unit of two"),
         pytest.param((1, 1, 1), (40, 60, 70), 105, 100, id="sums of a few pods"),
         pytest.param((1, 1), (40, 60), 39, 0, id="no pod fits"),
         pytest.param((5, 2), (6, 4), 17, 16, id="6 + 6 + 4"),
@@ -222,3 +226,97 @@ def test_what_pods_can_take_is_their_largest_sum(seed: int) -> None:
             reached = sums[sums[:, resource] <= room[resource], resource].max()
             asked = any(each[resource] for each in want)
             assert most[resource] == (reached if asked else np.floor(room[resource]))
+
+
+class Search:
+    """A search that proves at once that nothing costs less, and notes how far it was asked to go."""
+
+    def __init__(self) -> None:
+        """Begin without a run."""
+        self.limits: list[int] = []
+        self.best = 9.0
+
+    def run(self, limit: int) -> tuple[float, None]:
+        """Note a run."""
+        self.limits.append(limit)
+        return self.best, None
+
+
+@pytest.mark.parametrize(
+    ("many", "opens", "limit"),
+    [
+        pytest.param(4, False, 30_000 + 700_000, id="few pods"),
+        pytest.param(3, False, 30_000 + 200_000, id="many pods"),
+        pytest.param(4, True, 30_000, id="a plan can be opened: a first search"),
+    ],
+)
+def test_how_long_a_small_problem_is_searched(
+    many: int, limit: int, monkeypatch: pytest.MonkeyPatch, *, opens: bool
+) -> None:
+    """With many pods a proof is rarely reached; values of the linear program bound what machines hold."""
+    found: Any = Search()
+    begun: list[bool] = []
+
+    def begin(*_: object, dual: bool) -> Any:
+        begun.append(dual)
+        return found
+
+    monkeypatch.setattr(exact, "_MANY", many)
+    monkeypatch.setattr(exact, "_opens", lambda *_: opens)
+    monkeypatch.setattr(exact, "MachineSearch", begin)
+
+    assert bounded() == 9.0
+
+    assert begun == [True]
+    assert found.limits == [limit]
+
+
+@pytest.mark.parametrize(("cpu", "limit"), [("9", 9000.0), ("0", 0.0)])
+def test_nodes_count_against_no_limit(cpu: str, limit: float) -> None:
+    """A limit counts machines of 4 CPUs that are bought; existing nodes are counted in it already."""
+    given = problem(
+        replicas(pod("a", cpu="3"), 2),
+        pools=[pool("p", instance_type("m", cpu=4, memory=64, price=1.0), limits={"cpu": cpu, "nodes": "3"})],
+        nodes=[node("n", free={"cpu": "1"})],
+    )
+    scheduler, _ = search(given)
+
+    found, _ = exact.pattern_problem(scheduler, {0: 2})
+
+    assert [each.once for each in found.bins] == [False, True]
+    assert found.limits == (((4000.0, 0.0), limit), ((1.0, 0.0), 3.0))
+    assert found.counted.tolist() == [[4000.0, 0.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(("spare", "known"), [(0, True), (-1, False)])
+def test_a_claim_may_be_full(spare: int, *, known: bool) -> None:
+    """A schedule is known as patterns if its claims hold no more than machines have, to the last unit."""
+    given = problem(replicas(pod("a", cpu="2"), 2), pools=[pool("p", instance_type("m", cpu=8, price=1.0))])
+    scheduler, _ = search(given)
+    found, _ = exact.pattern_problem(scheduler, {0: 2})
+    assert found.supply is not None
+    room = np.array([[2.0 * each for each in found.want[0]]])
+    room[0, scheduler.encoded.axis.index("cpu")] += spare
+    supply = msgspec.structs.replace(found.supply, room=room)
+
+    plan = exact._known(scheduler, msgspec.structs.replace(found, supply=supply))
+
+    assert (plan is not None) is known
+    assert plan is None or [each.holds for each in plan.patterns] == [(2,)]
+
+
+@pytest.mark.parametrize(("free", "opens"), [("3", True), ("2", False)])
+def test_a_solution_on_a_node_is_opened_if_the_node_takes_it(free: str, *, opens: bool) -> None:
+    """A pod of 3 CPUs is put on a node with so many; where one less is free there is no schedule."""
+    given = problem(
+        pod("a", cpu="3"),
+        pools=[pool("p", instance_type("m", cpu=4, memory=64, price=1.0))],
+        nodes=[node("n", free={"cpu": free, "pods": "9"})],
+    )
+    scheduler, _ = search(given)
+    found, worth = exact.pattern_problem(scheduler, {0: 1})
+
+    opened = exact._opened(scheduler, found, Solution(0.0, (Pattern((1,), 0.0, 1),)), worth)
+
+    assert (opened is not None) is opens
+    assert opened is None or [(each.bin, each.pod_count) for each in opened.placements] == [(0, 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from karpenter.core.scheduling.price import exchange as exchange_module
 from karpenter.core.scheduling.price.columns import Bin, PatternProblem
 from karpenter.core.scheduling.price.exchange import STARTS, Exchange, rounded
 
@@ -36,6 +37,54 @@ def test_a_pod_is_given_away() -> None:
     assert found is not None
     assert found.tolist() == [[1, 0, 0], [0, 1, 1]]
     assert exchange.work > 0
+
+
+def test_the_best_exchange_is_made_in_every_start() -> None:
+    """
+    The second machine holds 4 and 3 of 4: without the 3 it fits, which the first one takes beside its 2.
+
+    Machines are held against each other in shares of all room. A round counts 60 steps, and in 8 starts 2
+    pods are held against 3.
+    """
+    exchange = begun(of_sizes([2, 4, 3], [5, 4]), [[1, 0, 0], [0, 1, 1]])
+    assert exchange._beyond == pytest.approx(np.array([[[2 / 9 - 5 / 9], [7 / 9 - 4 / 9]]] * STARTS))
+
+    assert exchange.run(1) is None
+
+    assert (exchange._holds == [[1, 0, 1], [0, 1, 0]]).all()
+    assert (exchange._where == [0, 1, 0]).all()
+    assert exchange._beyond == pytest.approx(np.array([[[0.0], [0.0]]] * STARTS))
+    assert (exchange._until[:, 2, 1] >= 8).all()
+    assert (exchange._until[:, 2, 1] < 16).all()
+    assert np.count_nonzero(exchange._until) == STARTS
+    assert exchange.work == 60 + STARTS * 2 * 3 // 150
+
+
+def test_pairs_of_pods_count_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each of 8 starts 2 pods are held against 3; if a pair were a step, that would be 48."""
+    monkeypatch.setattr(exchange_module, "_PAIRS", 1)
+    exchange = begun(of_sizes([2, 4, 3], [5, 4]), [[1, 0, 0], [0, 1, 1]])
+
+    exchange.run(1)
+
+    assert exchange.work == 60 + 48
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_the_best_swap_is_made_in_every_start(over: int) -> None:
+    """Of 3 and 3 on one machine, and 2 and 2 on the other, one each is swapped, and both stay for a while."""
+    given = PatternProblem(
+        count=(2, 2), want=((3,), (2,)), cap=(2, 2), bins=(Bin((5,), 1.0, (0, 1)), Bin((5,), 1.0, (0, 1)))
+    )
+    exchange = begun(given, [[2, 0], [0, 2]] if over == 0 else [[0, 2], [2, 0]])
+
+    assert exchange.run(1) is None
+
+    assert (exchange._holds == [[1, 1], [1, 1]]).all()
+    assert exchange._beyond == pytest.approx(np.zeros((STARTS, 2, 1)))
+    assert ((exchange._until > 0).sum(axis=(1, 2)) == 2).all()
+    assert ((exchange._until[:, :2, over] > 0).sum(axis=1) == 1).all()
+    assert ((exchange._until[:, 2:, 1 - over] > 0).sum(axis=1) == 1).all()
 
 
 def test_two_pods_are_swapped() -> None:
@@ -114,3 +163,13 @@ def test_shares_are_rounded_near_what_they_are() -> None:
     assert (found[:, :, 0] == [2, 1, 0]).all()
     assert (found[:, 2, 2] == 0).all()
     assert 0.7 < found[:, 0, 1].mean() < 1.0
+
+
+def test_whole_pods_are_not_divided_again() -> None:
+    """Where 2 pods are on a machine and one is half on each of two others, the 2 stay in every start."""
+    shares = np.array([[2.0 - 1e-12], [0.5], [0.5]])
+
+    found = rounded(shares, np.array([3]), np.full((3, 1), 3.0), np.random.default_rng(0))
+
+    assert (found[:, 0, 0] == 2).all()
+    assert set(found[:, 1, 0].tolist()) == {0, 1}

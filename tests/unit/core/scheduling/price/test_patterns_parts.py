@@ -147,6 +147,19 @@ def test_full_machines_with_even_shares(
     assert levelled(count, want, room, cap) == holds
 
 
+def test_pods_that_are_left_over_keep_apart() -> None:
+    """
+    Two machines of 10 and 10 get full of 14 pods of 2; of five others, which keep apart, each holds two.
+
+    What is needed is 2.8 machines, so that each has one of the five at first, and three are left over.
+    """
+    ours = market([(5, (1, 0)), (14, (0, 2))], [(1.0, (10, 10))], caps=[2, 9])
+
+    found = patterns._Packer(ours, dual_values(ours))._levelled(0, ours.count)
+
+    assert found.tolist() == [[2, 5], [2, 5]]
+
+
 def test_a_machine_that_is_nearly_as_large_as_its_pods_is_enough() -> None:
     """The cheapest machine that has the room of a load is taken, to the last unit of each resource."""
     ours = market([(1, (2, 3)), (1, (2, 2))], [(3.0, (9, 9)), (1.0, (2, 3)), (0.5, (2, 2))])

@@ -97,6 +97,12 @@ class PatternProblem(msgspec.Struct, frozen=True):
     limits: tuple[tuple[tuple[float, ...], float], ...] = ()
     """What each machine counts against a limit, and the limit."""
 
+    @property
+    def counted(self) -> NDArray[np.float64]:
+        """What each machine counts against each limit: ``counted[limit, machine]``."""
+        weights = np.array([weights for weights, _ in self.limits], np.float64)
+        return weights.reshape(len(self.limits), len(self.bins))
+
 
 class Pattern(msgspec.Struct, frozen=True):
     """Pods that share a machine: how many of each item, and the cheapest machine for them."""
@@ -351,7 +357,7 @@ def replaceable_pairs(given: PatternProblem, bought: NDArray[np.bool_]) -> NDArr
     plain = np.flatnonzero(bought & ~items[:, alone].any(axis=1))
     room = np.array([each.room for each in given.bins], np.float64)[plain]
     price = np.array([each.price for each in given.bins])[plain]
-    counted = np.array([weights for weights, _ in given.limits]).reshape(-1, len(bought))[:, plain]
+    counted = given.counted[:, plain]
     found = np.zeros((len(bought), len(bought)), bool)
     for larger in range(len(plain)):
         useful = ~(items[plain] & ~items[plain[larger]]).any(axis=1)

@@ -310,9 +310,9 @@ def attainable(
 
 def _sums(amounts: Iterable[tuple[int, int]], most: int) -> NDArray[np.bool_]:
     """Return which numbers up to `most` are sums of amounts, each taken no more often than it is there."""
-    sums, every = 1, (1 << most + 1) - 1
+    sums, every = 1, ~(-2 << most)  # bits 0 to most
     for amount, count in amounts:
-        left, times = count if amount else 0, 1
+        left, times = count, 1
         while left:
             taken = min(times, left)
             sums |= sums << amount * taken & every
@@ -364,7 +364,7 @@ def _known(first: Scheduler, given: PatternProblem) -> Solution | None:
     for placement in first.placements:
         mine = items[placement.pod_data.pod_class.number]
         if len(mine) > 1:
-            key = given.where[mine[0]][1]
+            (key,) = {given.where[item][1] for item in mine}
             if placement.bin < nodes:
                 domains = {first.problem.nodes[placement.bin].labels.get(key, "")}
             else:

@@ -46,10 +46,11 @@ def rounded(
 
     A machine that has more of a pod gets it more often. ``cap[machine, item]`` is how many pods it may hold.
     """
-    holds = np.repeat(np.floor(shares + _WHOLE).astype(np.int64)[None], STARTS, axis=0)
+    whole = np.floor(shares + _WHOLE).astype(np.int64)
+    holds = np.repeat(whole[None], STARTS, axis=0)
     for item in np.flatnonzero(count):
-        left = int(count[item] - holds[0, :, item].sum())
-        part = np.maximum(shares[:, item] - holds[0, :, item], 0.0)
+        left = int(count[item] - whole[:, item].sum())
+        part = np.maximum(shares[:, item] - whole[:, item], 0.0)
         for mine in holds[:, :, item]:
             # Drawn without putting back, each by its weight (P. Efraimidis and P. Spirakis, 2006).
             drawn = rng.random(len(part)) ** (1.0 / np.maximum(part, _WHOLE))
@@ -70,7 +71,7 @@ class Exchange:
         rng: np.random.Generator,
     ) -> None:
         """Begin with ``holds[start, machine, item]``, the same pods in each start."""
-        count = holds[0].sum(axis=0)
+        count = next(iter(holds)).sum(axis=0)
         self._item = item = np.repeat(np.arange(len(count)), count)
         place = np.tile(np.arange(len(machines)), len(count))
         self._where = np.array([np.repeat(place, mine.T.ravel()) for mine in holds])
@@ -117,11 +118,12 @@ class Exchange:
         given_away = self._given_away(now, source, pods, over)
         swapped = self._swapped(now, source, pods, over)
         costs = np.concatenate([given_away, swapped], axis=2)
-        costs = np.where(gives[:, :, None], costs, np.inf).reshape(len(every), -1)
+        width = over.shape[1] + len(self._item)  # machines, and pods
+        costs = np.where(gives[:, :, None], costs, np.inf).reshape(len(every), len(pods.T) * width)
         costs += self._rng.random(costs.shape) * _TIES * total[:, None]
         chosen = costs.argmin(axis=1)
         good = np.isfinite(costs[every, chosen])
-        row, target = np.divmod(chosen, over.shape[1] + len(self._item))
+        row, target = np.divmod(chosen, width)
         other = target - over.shape[1]
         to = np.where(other < 0, target, self._where[every, np.maximum(other, 0)])
         pod = pods[every, row]

@@ -155,7 +155,7 @@ class _Assignment:
         self._given, self._machines = given, machines
         self._program = LinearProgram(library())
         self._rows: list[dict[int, float]] = [{} for _ in given.count]
-        all_room = np.maximum(np.sum([given.bins[alike[0]].room for alike in machines], axis=0), 1)
+        all_room = np.maximum(np.sum([given.bins[alike[0]].room for alike in machines], axis=0), 1.0)
         self._large = (np.array(given.want) / all_room).max(axis=1) >= least
         self._whole: list[int] = []
         self._held = [self._machine(alike) for alike in machines]
@@ -204,11 +204,11 @@ class _Assignment:
         program = self._program
         if len(alike) == 1:
             return []
-        chosen = [program.column(0, 1) for _ in alike]
+        chosen = [program.column(0, 1.0) for _ in alike]
         self._whole += chosen
         program.row(dict.fromkeys(chosen, 1.0), 1.0, 1.0)
-        room = self._given.bins[alike[0]].room
         for number, bin_ in zip(alike, chosen, strict=True):
+            room = self._given.bins[number].room
             other = {item: mine[item] for item in mine.keys() - set(self._given.bins[number].items)}
             for resource in range(len(room)) if other else ():
                 program.row(
@@ -224,7 +224,6 @@ class _Assignment:
         solver = program.solver()
         for column in self._whole:
             solver.changeColIntegrality(column, highspy.HighsVarType.kInteger)
-        solver.setOptionValue("mip_max_improving_sols", 1)
         solver.setOptionValue("mip_heuristic_effort", 0.0)  # an exchange finds more, and sooner
         size, choice = program.columns + program.rows, any(self._chosen)
         if limit > SOON:  # later rounds take less time than the first ones
@@ -370,13 +369,14 @@ def packed_at_random(
         left[every, chosen] = after[good, chosen]
         may[every, chosen, item[every]] -= 1
         holds[every, chosen, item[every]] += 1
+    first_to_fit = int(every[0])
     patterns = tuple(
         Pattern(tuple(row), given.bins[number].price, number)
-        for row, number in zip(holds[every[0]].tolist(), machines.tolist(), strict=True)
+        for row, number in zip(holds[first_to_fit].tolist(), machines.tolist(), strict=True)
     )
     if any(not _fits(given, each) for each in patterns):  # rounding errors
         return None
-    divided = tuple(tuple(counts[every[0], list(each.items)].tolist()) for each in given.splits)
+    divided = tuple(tuple(counts[first_to_fit, list(each.items)].tolist()) for each in given.splits)
     return Solution(sum(each.price for each in patterns), patterns, divided)
 
 

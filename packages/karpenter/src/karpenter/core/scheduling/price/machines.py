@@ -114,7 +114,7 @@ class MachineSearch:
         """Whether at the first values no machine that is bought holds pods worth more than its price."""
 
         self._patterns = PatternSearch(given)
-        self._counted = np.array([weights for weights, _ in given.limits]).reshape(-1, len(given.bins))
+        self._counted = given.counted
         self._bought = self._alike()
         self._nodes: list[Alike] = [(number,) for number in np.flatnonzero(self._patterns.once).tolist()]
         self._any = [alike[0] for alike in self._bought]
@@ -196,7 +196,7 @@ class MachineSearch:
 
     def _required(self) -> float:
         """Return the least that all that is required costs, at most the best plan."""
-        rows = np.array(self._rows).reshape(-1, len(self._price))
+        rows = self._array(self._rows)
         return min(float(_least_after(rows, self._price)[:, 0].max(initial=0.0)), self.best)
 
     def _begin(self) -> None:
@@ -210,10 +210,9 @@ class MachineSearch:
             if self._dual:
                 upper = np.where(self._patterns.once, upper, np.minimum(upper, self._patterns.price * _ABOVE))
             self._require(value, upper)
-            users = (cap[:, some] > 0).any(axis=1)
             for resource in np.flatnonzero(want[some].any(axis=0)).tolist():
                 taken = np.where(some, want[:, resource], 0.0)
-                self._require(taken, np.where(users, np.minimum(room[:, resource], cap @ taken), 0.0))
+                self._require(taken, np.minimum(room[:, resource], cap @ taken))
         for item, one in enumerate(np.eye(len(want))):
             self._require(one, cap[:, item])
         total = np.maximum(np.array(self._given.count) @ want, 1.0)
@@ -292,7 +291,7 @@ class MachineSearch:
         rest = _least_after(rows, self._price)
         counted, pods, complete = self._counted[:, self._any].T, sum(self._given.count), most
         end = self.work + limit
-        cost, left, room = np.zeros(1), np.ones((1, len(rows))), self._limit[None] * _ABOVE
+        cost, left, room = np.zeros(1), np.ones(len(rows))[None], self._limit[None] * _ABOVE
         lower = cost
         blocked = np.zeros((1, len(self._price)), bool)
         steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
@@ -335,10 +334,14 @@ class MachineSearch:
         known = len(self._rows), slack
         if known not in self._reduced:
             self.work += PROGRAM
-            rows = np.array(self._rows).reshape(-1, len(self._price))
+            rows = self._array(self._rows)
             rows = _needed_rows(rows / np.where(self._many, slack, 1.0)[:, None])
             self._reduced[known] = np.concatenate([rows, combined_row(rows, self._price)])
         return self._reduced[known]
+
+    def _array(self, rows: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return rows as one array, which has a column for each machine if there are none."""
+        return np.array(rows, np.float64).reshape(len(rows), len(self._price))
 
     def _tried(self, listed: NDArray[np.int64], cost: NDArray[np.float64], most: float, limit: int) -> float:
         """Try combinations from the cheapest on; return the cost up to which all are, at most `most`."""
@@ -365,8 +368,7 @@ class MachineSearch:
 
     def _obeys(self, listed: NDArray[np.int64], known: int) -> NDArray[np.bool_]:
         """Return which combinations obey all rows but the first ones."""
-        rows = np.array(self._rows[known:]).reshape(-1, len(self._price))
-        return np.asarray((listed @ rows.T >= 1).all(axis=1))
+        return np.asarray((listed @ self._array(self._rows[known:]).T >= 1).all(axis=1))
 
     def _seek(self, limit: int) -> None:
         """Look for a better plan: machines with room to spare are few, and pods fit on them easily."""

@@ -101,7 +101,7 @@ class Repacking:
         self._apart = self._cap < np.array(given.count)
         bought = np.flatnonzero(~self._once)
         self._bought = bought[np.argsort(self._price[bought], kind="stable")]
-        self._counted = np.array([weights for weights, _ in given.limits]).reshape(-1, len(given.bins))
+        self._counted = given.counted
         self._limit = np.array([limit for _, limit in given.limits])
         self._machines = np.array([each.bin for each in patterns], np.int64)
         self._holds = np.array([each.holds for each in patterns], np.int64)
@@ -156,7 +156,7 @@ class Repacking:
         chosen = self._rng.permutation(len(where))[:_UNITS]
         where, pods = where[chosen], pods[chosen]
         stays = np.concatenate([holds, np.zeros_like(holds[:1])])
-        np.subtract.at(stays.reshape(-1), where, pods)
+        np.subtract.at(stays.ravel(), where, pods)
         return _Drawn(some, where % holds.shape[1], pods, stays)
 
     def _choices(self, drawn: _Drawn, most: float) -> _Choices:

@@ -256,14 +256,14 @@ class _Packer:
             for rule in _FILL_RULES
         }
         alike = np.column_stack([market.room, market.price])
-        self._shape = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
+        self._shape = np.unique(alike, axis=0, return_inverse=True)[1].ravel()
         self._mixed = self._shape * _GOLDEN % 1.0
         """Puts small and large machines in turn where nothing else puts them in order."""
 
         self._main = self._worthwhile()
         words = packed(market.fits)
         _, first, self._users = np.unique(
-            words.view(np.dtype((np.void, words.shape[1] * 8))).reshape(-1),
+            words.view(np.dtype((np.void, words.shape[1] * 8))).ravel(),
             return_index=True,
             return_inverse=True,
         )
@@ -282,7 +282,7 @@ class _Packer:
         items = np.argsort(-value * market.count, kind="stable")[:_ITEMS]
         best = self._most_worth(items)
         rooms, size = np.unique(market.room, axis=0, return_inverse=True)
-        size = size.reshape(-1)
+        size = size.ravel()
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(rooms[:, None] > 0, market.want[items] / rooms[:, None], 0.0)
         mixes = _mixes(market, share)
