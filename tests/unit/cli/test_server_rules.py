@@ -249,6 +249,16 @@ def test_plan_leaves_what_is_stored_to_its_server(meta: dict[str, str]) -> None:
             {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": [{}]}},
             id="a port without a number",
         ),
+        pytest.param(
+            {
+                **pod("a"),
+                "metadata": {
+                    "name": "a",
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}],
+                },
+            },
+            id="an owner without a uid",
+        ),
     ],
 )
 def test_plan_takes_shortened_manifests(plain: dict[str, Any]) -> None:

@@ -102,7 +102,9 @@ def _is_absent(plain: Mapping[str, Any], path: str) -> bool:
     found: Any = plain
     for step in steps[:-1]:
         found = _member(found, step)
-    return isinstance(found, dict) and bool(steps) and found.get(steps[-1]) is None
+    # The path of an owner reference has no index.
+    holders = found if isinstance(found, list) else [found]
+    return bool(steps) and any(isinstance(each, dict) and each.get(steps[-1]) is None for each in holders)
 
 
 def _member(found: Any, step: str) -> Any:
