@@ -50,6 +50,15 @@ async def test_waiters_are_served_in_order_at_the_rate() -> None:
     assert served == [(0, 0.0), (1, 0.5), (2, 1.0), (3, 1.5)]
 
 
+async def test_a_token_that_is_given_back_is_there_for_the_next() -> None:
+    """A token that was taken in vain does not use up the rate."""
+    bucket = TokenBucket(rate=1, burst=1)
+    await bucket.take()
+    bucket.give_back()
+
+    assert [bucket.try_take() for _ in range(2)] == [True, False]
+
+
 async def test_a_cancelled_waiter_gives_its_token_back() -> None:
     """Whoever gives up waiting does not use up the rate of others."""
     bucket = TokenBucket(rate=1, burst=1)

@@ -134,6 +134,36 @@ def test_the_life_of_a_claim() -> None:
     assert shell.performer.kinds == []
 
 
+def test_what_is_written_of_a_node_is_decided_when_the_turn_has_come() -> None:
+    """A node that becomes ready while the rate limit is waited for is registered and initialized at once."""
+    shell = Shell(launched(Registered="Unknown", Initialized="Unknown"), node(ready=False))
+    shell.performer.meanwhile = lambda: shell.put(node())
+    asyncio.run(lifecycle(shell).reconcile("claim-1"))
+
+    assert any("'reason': 'Initialized'" in str(each) for each in shell.performer.effects)
+    assert shell.performer.turns == 1
+
+    shell.performer.meanwhile = lambda: shell.drop(launched())
+    assert asyncio.run(lifecycle(shell).reconcile("claim-1")) is None
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param((claim(), node()), id="a claim that is to be launched"),
+        pytest.param((launched(),), id="a claim without a node"),
+        pytest.param((complete(), node()), id="a claim that is initialized"),
+        pytest.param((launched(meta=GOING), node()), id="a claim on its way out"),
+    ],
+)
+def test_only_claims_whose_nodes_join_wait_for_a_turn(objects: tuple[Any, ...]) -> None:
+    """A launch does not wait for writes of other claims before it begins."""
+    shell = Shell(*objects)
+    asyncio.run(lifecycle(shell).reconcile("claim-1"))
+
+    assert shell.performer.turns == 0
+
+
 def test_a_provider_may_hold_a_node_back() -> None:
     """What holds a node is asked for only when there is one, and is looked at again when it says."""
     shell = Shell(launched(Registered="Unknown"))

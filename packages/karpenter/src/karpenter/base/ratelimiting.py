@@ -54,8 +54,12 @@ class TokenBucket:
         try:
             await asyncio.sleep(wait)
         except asyncio.CancelledError:
-            self._tokens += 1
+            self.give_back()
             raise
+
+    def give_back(self) -> None:
+        """Put back a token that was taken and is not needed."""
+        self._tokens += 1
 
     def _fill(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -132,6 +132,18 @@ class NodeClaimLifecycle:
         claim = self._store.claim(key)
         if claim is None:
             return None
+        leaving = claim.metadata.deletion_timestamp is not None
+        if reads_nodes(claim) and not leaving and self._store.nodes_of(claim.status.provider_id):
+            # A Node that joins changes within a second, and under load a write waits for longer than that.
+            # Decided when their turn has come, its registration and initialization are one write.
+            async with self._performer.turn():
+                return await self._reconcile(key)
+        return await self._reconcile(key)
+
+    async def _reconcile(self, key: str) -> float | None:
+        claim = self._store.claim(key)
+        if claim is None:
+            return None
         nodes = self._store.nodes_of(claim.status.provider_id)
         if claim.metadata.deletion_timestamp is not None:
             if not nodes and may_have_node(claim):
