@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import TokenBucket, Unlimited
 
 
 async def test_a_burst_goes_through_at_once() -> None:
@@ -23,6 +23,20 @@ async def test_tokens_come_back_at_the_rate() -> None:
     await asyncio.sleep(0.41)
 
     assert [bucket.try_take() for _ in range(3)] == [True, True, False]
+
+
+async def test_a_server_in_the_same_process_needs_no_limit() -> None:
+    """Every token is there at once, however many were taken."""
+    bucket = Unlimited()
+    for _ in range(1000):
+        await bucket.take()
+    began = asyncio.get_running_loop().time()
+    bucket.give_back()
+
+    assert bucket.reserve() == 0.0
+    assert bucket.try_take()
+    await bucket.take()
+    assert asyncio.get_running_loop().time() == began
 
 
 async def test_a_rest_never_fills_past_the_burst() -> None:

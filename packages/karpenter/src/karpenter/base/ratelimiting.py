@@ -68,6 +68,23 @@ class TokenBucket:
         self._filled_at = now
 
 
+class Unlimited(TokenBucket):
+    """Grants every token at once, for a server in the same process."""
+
+    def __init__(self) -> None:
+        super().__init__(rate=inf, burst=inf)
+
+    def reserve(self) -> float:
+        """Take a token, which need not be waited for."""
+        return 0.0
+
+    async def take(self) -> None:
+        """Take a token."""
+
+    def _fill(self) -> None:
+        """Leave the tokens as they are: there are always more."""
+
+
 class LeaseNotHeld(Exception):  # noqa: N818  a fact; losing a lease is no fault
     """A write was refused in this process, because its lease was not renewed in time."""
 
