@@ -40,6 +40,8 @@ from tests.unit.core.lifecycle.objects import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
@@ -143,8 +145,23 @@ def test_what_is_written_of_a_node_is_decided_when_the_turn_has_come() -> None:
     assert any("'reason': 'Initialized'" in str(each) for each in shell.performer.effects)
     assert shell.performer.turns == 1
 
-    shell.performer.meanwhile = lambda: shell.drop(launched())
-    assert asyncio.run(lifecycle(shell).reconcile("claim-1")) is None
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(lambda shell: shell.drop(launched()), id="gone"),
+        pytest.param(lambda shell: shell.put(launched(meta=GOING)), id="on its way out"),
+    ],
+)
+def test_a_claim_that_goes_while_its_turn_is_waited_for_is_looked_at_again(
+    happens: Callable[[Shell], None],
+) -> None:
+    """What was decided before is not done to a claim that is gone or leaves."""
+    shell = Shell(launched(Registered="Unknown", Initialized="Unknown"), node())
+    shell.performer.meanwhile = lambda: happens(shell)
+
+    assert asyncio.run(lifecycle(shell).reconcile("claim-1")) == 0.0
+    assert shell.performer.kinds == []
 
 
 @pytest.mark.parametrize(
@@ -152,12 +169,12 @@ def test_what_is_written_of_a_node_is_decided_when_the_turn_has_come() -> None:
     [
         pytest.param((claim(), node()), id="a claim that is to be launched"),
         pytest.param((launched(),), id="a claim without a node"),
-        pytest.param((complete(), node()), id="a claim that is initialized"),
+        pytest.param((complete(Ready="True"), node()), id="a claim about which nothing is to be written"),
         pytest.param((launched(meta=GOING), node()), id="a claim on its way out"),
     ],
 )
 def test_only_claims_whose_nodes_join_wait_for_a_turn(objects: tuple[Any, ...]) -> None:
-    """A launch does not wait for writes of other claims before it begins."""
+    """No launch waits for writes of other claims, and no turn is taken in vain: others would wait for it."""
     shell = Shell(*objects)
     asyncio.run(lifecycle(shell).reconcile("claim-1"))
 
