@@ -13,7 +13,6 @@ from karpenter.core.lifecycle.disruption_conditions import (
     disruption_conditions,
     disruption_inputs,
     disruption_inputs_of_pool,
-    is_postponed,
 )
 from karpenter.core.lifecycle.liveness import reconcile_nodeclaim
 from karpenter.core.lifecycle.nodepool import nodepool_status
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from karpenter.api.nodepool import NodePool
 
 NOTHING_SOLD = Catalog(types=())
-_EVENT = {"lastPodEventTime": at(NOW)}
-_LATER = {"lastPodEventTime": at(NOW + timedelta(seconds=10))}
 QUIET = {"disruption": {"consolidateAfter": "10m"}}
 NEVER = {"disruption": {"consolidateAfter": "Never"}}
 
@@ -82,33 +79,11 @@ def test_what_marks_depend_on(after: NodeClaim, same: bool) -> None:
         pytest.param(pool(meta={"uid": "another"}), False, id="made anew"),
         pytest.param(pool(meta=GONE), False, id="on its way out"),
         pytest.param(pool(NodeClassReady="True"), False, id="with a class that is ready"),
-        pytest.param(pool(NodeRegistrationHealthy="True"), True, id="with machines that register"),
     ],
 )
 def test_what_marks_depend_on_of_the_pool(after: NodePool, same: bool) -> None:
     """What a pool counts changes no mark."""
     assert (disruption_inputs_of_pool(pool()) == disruption_inputs_of_pool(after)) is same
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        pytest.param(complete(), complete(status=_EVENT), True, id="its first pod"),
-        pytest.param(complete(status=_EVENT), complete(status=_LATER), True, id="another pod"),
-        pytest.param(complete(status=_LATER), complete(status=_EVENT), False, id="an earlier time"),
-        pytest.param(complete(status=_EVENT), complete(), False, id="a time that is gone"),
-        pytest.param(
-            complete(Consolidatable="True"),
-            complete(Consolidatable="True", status=_EVENT),
-            False,
-            id="a claim that stops being consolidatable",
-        ),
-        pytest.param(complete(), complete(Drifted="True", status=_EVENT), False, id="a claim that drifts"),
-    ],
-)
-def test_what_only_postpones_consolidation(before: NodeClaim, after: NodeClaim, expected: bool) -> None:
-    """A pod event on a node that is not consolidatable is seen once consolidateAfter has passed."""
-    assert is_postponed(before, after) is expected
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,10 @@ from karpenter.core.effects import Amend, Announce, Launch, Step, Terminate
 from karpenter.core.lifecycle.conditions import render_conditions
 from karpenter.core.lifecycle.consistency import check_consistency, consistency_inputs
 from karpenter.core.lifecycle.disruption_conditions import (
-    consolidatable_at,
     disruption_conditions,
     disruption_inputs,
     disruption_inputs_of_pool,
     instance_type_found_at,
-    is_consolidatable,
-    is_postponed,
 )
 from karpenter.core.lifecycle.hydration import hydrate
 from karpenter.core.lifecycle.liveness import lifecycle_inputs, reconcile_nodeclaim
@@ -333,19 +330,6 @@ def test_disruption_conditions_read_only_their_inputs_of_claims(moment: Moment) 
     assert not lacking(
         moment.claim, disruption_inputs, lambda item: _disruption(item, moment.pool, moment.now), DISRUPTED
     )
-
-
-@given(moment=moments(), seconds=st.integers(-400, 60))
-def test_a_claim_that_is_only_postponed_is_looked_at_in_time(moment: Moment, seconds: int) -> None:
-    """After a pod event that wakes nothing, a claim is not due before the look that is planned."""
-    event = moment.now + timedelta(seconds=seconds)
-    status = msgspec.structs.replace(moment.claim.status, last_pod_event_time=event)
-    after = msgspec.structs.replace(moment.claim, status=status)
-    planned, due = (consolidatable_at(each, moment.pool, moment.now) for each in (moment.claim, after))
-
-    if is_postponed(moment.claim, after):
-        assert planned is None or (due is not None and due >= planned)
-        assert planned is not None or not is_consolidatable(after, moment.pool, moment.now)
 
 
 @given(moment=moments())

@@ -38,7 +38,6 @@ from karpenter.core.lifecycle.disruption_conditions import (
     disruption_inputs,
     disruption_inputs_of_pool,
     instance_type_found_at,
-    is_postponed,
 )
 from karpenter.core.lifecycle.expiration import expire
 from karpenter.core.lifecycle.garbagecollection import (
@@ -225,11 +224,8 @@ class NodeClaimDisruption:
             if not item.status.provider_id and isinstance(event, ObjectUpdated):
                 return  # it has no machine yet, and nothing is decided about it
             # Of the writes that bring a claim from its creation to a node, most are about its progress.
-            if isinstance(known, NodeClaim) and (
-                disruption_inputs(known) == disruption_inputs(item) or is_postponed(known, item)
-            ):
-                return
-            yield item.name
+            if not isinstance(known, NodeClaim) or disruption_inputs(known) != disruption_inputs(item):
+                yield item.name
         elif isinstance(item, NodePool):
             # What a pool counts changes with every claim, and all claims would be looked at for each.
             if isinstance(known, NodePool) and disruption_inputs_of_pool(known) == disruption_inputs_of_pool(

@@ -34,7 +34,6 @@ from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
     LAUNCHED,
     MOST_AHEAD,
-    NODE_REGISTRATION_HEALTHY,
     claim_conditions,
     patch_object,
 )
@@ -61,10 +60,7 @@ INSTANCE_TYPE_CHECK_PERIOD: Final = timedelta(minutes=30)
 DRIFT_PERIOD: Final = 300.0
 """Seconds after which drift is checked again without an event."""
 
-_OWN: Final = frozenset({DRIFTED, CONSOLIDATABLE})
-_REACHED: Final = frozenset({LAUNCHED, INITIALIZED})
-"""Conditions that are read for whether they are True, and since when."""
-
+_READ_CONDITIONS: Final = frozenset({LAUNCHED, INITIALIZED, DRIFTED, CONSOLIDATABLE})
 _NOT_FOUND: Final = "InstanceTypeNotFound"
 _COMPUTED_REASONS: Final = frozenset({"NodePoolDrifted", "RequirementsDrifted", _NOT_FOUND, "Drifted"})
 
@@ -248,38 +244,12 @@ def disruption_inputs(claim: NodeClaim) -> tuple[object, ...]:
         status.provider_id,
         status.image_id,
         status.last_pod_event_time,
-        tuple(
-            (each.type, each.status, each.last_transition_time)
-            for each in status.conditions
-            if each.type in _REACHED
-        ),
-        tuple(each for each in status.conditions if each.type in _OWN),
+        tuple(each for each in status.conditions if each.type in _READ_CONDITIONS),
     )
 
 
-def is_postponed(before: NodeClaim, after: NodeClaim) -> bool:
-    """
-    Whether a claim has only become consolidatable later than it would have, by a pod event.
-
-    One that is not Consolidatable is looked at when consolidateAfter has passed since the event before, or
-    since its initialization: then it is seen how long it has to wait on.
-    """
-    then = before.status.last_pod_event_time or status_condition_since(before.status.conditions, INITIALIZED)
-    last = after.status.last_pod_event_time
-    if last is None or (then is not None and last < then):
-        return False
-    if is_status_condition_true(after.status.conditions, CONSOLIDATABLE):
-        return False
-    status = msgspec.structs.replace(after.status, last_pod_event_time=before.status.last_pod_event_time)
-    return disruption_inputs(before) == disruption_inputs(msgspec.structs.replace(after, status=status))
-
-
 def disruption_inputs_of_pool(pool: NodePool) -> tuple[object, ...]:
-    """
-    Return what of a pool the disruption conditions of its claims may depend on.
-
-    That is all but what it counts, and how its last machines registered.
-    """
+    """Return what of a pool the disruption conditions of its claims may depend on: all but what it counts."""
     meta = pool.metadata
     return (
         meta.uid,
@@ -287,7 +257,7 @@ def disruption_inputs_of_pool(pool: NodePool) -> tuple[object, ...]:
         meta.annotations,
         meta.deletion_timestamp,
         pool.spec,
-        tuple(each for each in pool.status.conditions if each.type != NODE_REGISTRATION_HEALTHY),
+        pool.status.conditions,
     )
 
 
