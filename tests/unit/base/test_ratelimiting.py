@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import TokenBucket, Unlimited
 
 
 async def test_a_burst_goes_through_at_once() -> None:
@@ -23,6 +23,20 @@ async def test_tokens_come_back_at_the_rate() -> None:
     await asyncio.sleep(0.41)
 
     assert [bucket.try_take() for _ in range(3)] == [True, True, False]
+
+
+async def test_a_server_in_the_same_process_needs_no_limit() -> None:
+    """Every token is there at once, however many were taken."""
+    bucket = Unlimited()
+    for _ in range(1000):
+        await bucket.take()
+    began = asyncio.get_running_loop().time()
+    bucket.give_back()
+
+    assert bucket.reserve() == 0.0
+    assert bucket.try_take()
+    await bucket.take()
+    assert asyncio.get_running_loop().time() == began
 
 
 async def test_a_rest_never_fills_past_the_burst() -> None:
@@ -48,6 +62,15 @@ async def test_waiters_are_served_in_order_at_the_rate() -> None:
     await asyncio.gather(*(taker(number) for number in range(4)))
 
     assert served == [(0, 0.0), (1, 0.5), (2, 1.0), (3, 1.5)]
+
+
+async def test_a_token_that_is_given_back_is_there_for_the_next() -> None:
+    """A token that was taken in vain does not use up the rate."""
+    bucket = TokenBucket(rate=1, burst=1)
+    await bucket.take()
+    bucket.give_back()
+
+    assert [bucket.try_take() for _ in range(2)] == [True, False]
 
 
 async def test_a_cancelled_waiter_gives_its_token_back() -> None:

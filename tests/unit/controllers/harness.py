@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from tests.unit.core.lifecycle.objects import BORN
 from tests.unit.telemetry.clocks import NOON, HandClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from karpenter.api.meta import InvalidObject
     from karpenter.api.nodeclaim import NodeClaim
@@ -32,6 +33,15 @@ class Noted(Performer):
         self._state = store
         self.effects: list[Effect] = []
         self.error: Exception | None = None
+        self.turns = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Count the turns, and let happen what does while one is waited for."""
+        self.turns += 1
+        self.meanwhile()
+        yield
 
     async def perform(self, effects: Iterable[Effect]) -> None:
         """Note effects, or fail."""

@@ -40,6 +40,8 @@ from tests.unit.core.lifecycle.objects import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karpenter.api.node import Node
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.pod import Pod
@@ -132,6 +134,51 @@ def test_the_life_of_a_claim() -> None:
     assert shell.performer.kinds == ["Terminate"]
     assert asyncio.run(found.reconcile("gone")) is None
     assert shell.performer.kinds == []
+
+
+def test_what_is_written_of_a_node_is_decided_when_the_turn_has_come() -> None:
+    """A node that becomes ready while the rate limit is waited for is registered and initialized at once."""
+    shell = Shell(launched(Registered="Unknown", Initialized="Unknown"), node(ready=False))
+    shell.performer.meanwhile = lambda: shell.put(node())
+    asyncio.run(lifecycle(shell).reconcile("claim-1"))
+
+    assert any("'reason': 'Initialized'" in str(each) for each in shell.performer.effects)
+    assert shell.performer.turns == 1
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(lambda shell: shell.drop(launched()), id="gone"),
+        pytest.param(lambda shell: shell.put(launched(meta=GOING)), id="on its way out"),
+    ],
+)
+def test_a_claim_that_goes_while_its_turn_is_waited_for_is_looked_at_again(
+    happens: Callable[[Shell], None],
+) -> None:
+    """What was decided before is not done to a claim that is gone or leaves."""
+    shell = Shell(launched(Registered="Unknown", Initialized="Unknown"), node())
+    shell.performer.meanwhile = lambda: happens(shell)
+
+    assert asyncio.run(lifecycle(shell).reconcile("claim-1")) == 0.0
+    assert shell.performer.kinds == []
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param((claim(), node()), id="a claim that is to be launched"),
+        pytest.param((launched(),), id="a claim without a node"),
+        pytest.param((complete(Ready="True"), node()), id="a claim about which nothing is to be written"),
+        pytest.param((launched(meta=GOING), node()), id="a claim on its way out"),
+    ],
+)
+def test_only_claims_whose_nodes_join_wait_for_a_turn(objects: tuple[Any, ...]) -> None:
+    """No launch waits for writes of other claims, and no turn is taken in vain: others would wait for it."""
+    shell = Shell(*objects)
+    asyncio.run(lifecycle(shell).reconcile("claim-1"))
+
+    assert shell.performer.turns == 0
 
 
 def test_a_provider_may_hold_a_node_back() -> None:

@@ -281,6 +281,26 @@ async def test_the_rate_is_held(toy: Toy, chance: Random) -> None:
     assert now() == pytest.approx(2.0)
 
 
+async def test_a_turn_is_waited_for_before_its_request(toy: Toy, chance: Random) -> None:
+    """The first request of a turn leaves at once, the next waits, and the token of an unused turn is left."""
+    bucket = TokenBucket(rate=0.1, burst=1)
+    client = Client(InProcess(toy), chance=chance, bucket=bucket)
+    other = client.with_bucket(TokenBucket(rate=1.0, burst=1))
+    toy.put("nodes", "n1")
+    async with client.turn():
+        pass
+    assert now() == 0
+    async with client.turn():
+        await other.get(Node, "n1")
+        await client.get(Node, "n1")
+        assert now() == 0
+        await client.get(Node, "n1")
+        assert now() == pytest.approx(10.0)
+
+    async with client.turn():
+        assert now() == pytest.approx(20.0)
+
+
 async def test_the_default_rate(client: Client, toy: Toy) -> None:
     """300 at once and 200 a second after."""
     toy.put("nodes", "n1")

@@ -180,6 +180,17 @@ def test_pods_of_one_owner_share_memory() -> None:
     assert (a.name, c.name, c.spec.node_name) == ("a", "c", "c")
 
 
+def test_a_cache_beside_its_server_shares_nothing() -> None:
+    """Where memory does not matter, equal parts of objects are not looked for."""
+    cache = Cache(target_of(Pod), narrow=lambda item: item, shares=False)
+    for one in (pod("a", owner="x"), pod("b", owner="x")):
+        cache.listed(one)
+    a, b = cache.store
+
+    assert a.spec.containers == b.spec.containers
+    assert a.spec.containers is not b.spec.containers
+
+
 def test_a_new_version_shares_what_did_not_change() -> None:
     """Whoever is told of a change sees by identity what is the same."""
     cache = Cache(target_of(Pod), narrow=lambda item: item)

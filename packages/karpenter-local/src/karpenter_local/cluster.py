@@ -21,7 +21,7 @@ import msgspec
 from karpenter.api.node import Node
 from karpenter.base.clock import Clock, SystemClock
 from karpenter.base.queue import Supervisor
-from karpenter.base.ratelimiting import TokenBucket
+from karpenter.base.ratelimiting import Unlimited
 from karpenter.kube.client import Client
 from karpenter.kube.recorder import Recorder
 from karpenter_local import kubeconfig
@@ -136,7 +136,7 @@ class LocalCluster:
         return Client(
             InProcess(self.server, headers=(("user-agent", agent),)),
             chance=self._chance(agent),
-            bucket=TokenBucket(rate=1e9, burst=1e9),
+            bucket=Unlimited(),
             manager=agent,
             timeout=None,
         )

@@ -140,17 +140,68 @@ def test_registration_makes_a_node_what_its_claim_promises() -> None:
     ("found", "expected"),
     [
         pytest.param(node(ready=False), ("Unknown", "NodeNotReady"), id="a node that is not ready"),
-        pytest.param(node(), ("Unknown", "Because"), id="a node that may get startup taints by that write"),
+        pytest.param(
+            node(spec={"taints": [CLOSED]}),
+            ("Unknown", "StartupTaintsExist"),
+            id="a node that gets a startup taint by that write",
+        ),
     ],
 )
 def test_registration_says_what_the_node_lacks(found: Node, expected: tuple[str, str]) -> None:
-    """One write tells both; whether a node is complete is seen by the next look at it."""
-    due = reconcile_nodeclaim(launched(Registered="Unknown", Initialized="Unknown"), (found,), NOW)
+    """One write tells both; the node is judged by what it is after the write."""
+    asked = launched(
+        spec={"startupTaints": [{"key": "setup", "effect": "NoSchedule"}]},
+        Registered="Unknown",
+        Initialized="Unknown",
+    )
+    due = reconcile_nodeclaim(asked, (found,), NOW)
     told_by = {each["type"]: (each["status"], each["reason"]) for each in conditions_of(due)}
 
     assert told_by["Registered"] == ("True", "Registered")
     assert told_by["Initialized"] == expected
     assert [each for each in due.effects if isinstance(each, Amend) and "initialized" in each.because] == []
+
+
+@pytest.mark.parametrize(
+    ("capacity", "expected"),
+    [
+        pytest.param("4", ("True", "ConsistentStateFound"), id="as promised"),
+        pytest.param("1", None, id="a smaller one is told of by the controller of consistency"),
+    ],
+)
+@pytest.mark.parametrize("registered", ["Unknown", "True"], ids=["with its registration", "after it"])
+def test_an_initialization_finds_a_node_consistent(
+    registered: str, capacity: str, expected: tuple[str, str] | None
+) -> None:
+    """The write that initializes a claim also says that its node has the expected resources."""
+    found = launched(
+        spec={"resources": {"requests": {"cpu": "1"}}},
+        status={"capacity": {"cpu": "4"}},
+        Registered=registered,
+        Initialized="Unknown",
+    )
+    there = node(status={"capacity": {"cpu": capacity}, "allocatable": {"cpu": capacity}})
+    told_by = {
+        each["type"]: (each["status"], each["reason"])
+        for each in conditions_of(reconcile_nodeclaim(found, (there,), NOW))
+    }
+
+    assert told_by["Registered"][0] == "True"
+    assert told_by["Initialized"] == ("True", "Initialized")
+    assert told_by.get("ConsistentStateFound") == expected
+
+
+def test_a_complete_node_is_registered_and_initialized_by_one_write() -> None:
+    """A node that was ready before its turn came is written once, on the version that was judged."""
+    found = launched(Registered="Unknown", Initialized="Unknown")
+    due = reconcile_nodeclaim(found, (node(spec={"taints": [CLOSED]}),), NOW)
+    (write,) = (each for each in due.effects if isinstance(each, Amend) and each.kind == "Node")
+
+    assert write.version == "3"
+    assert write.changes["metadata"]["labels"][labels.REGISTERED] == "true"
+    assert write.changes["metadata"]["labels"][labels.INITIALIZED] == "true"
+    assert write.changes["spec"]["taints"] == []
+    assert told(conditions_of(due), "Ready") == ("True", "Ready")
 
 
 def test_a_node_that_came_up_open_is_told_of() -> None:
@@ -170,16 +221,18 @@ def test_taints_are_left_alone_where_the_node_says_so() -> None:
 
 
 def test_a_node_that_is_right_already_is_not_written() -> None:
-    """After a lost answer only the claim is written."""
+    """After a lost answer the claim is written, and of the node what was not there yet."""
     own = {labels.NODEPOOL: "default", labels.ZONE: "zone-1", "karpenter.kwok.sh/kwoknodeclass": "default"}
     meta = {
         "labels": {**own, labels.REGISTERED: "true"},
         "finalizers": [labels.TERMINATION_FINALIZER],
         "ownerReferences": [{"uid": "claim-1-uid", "kind": "NodeClaim", "name": "claim-1"}],
     }
-    effects = reconcile_nodeclaim(launched(), (node(meta=meta),), NOW).effects
+    due = reconcile_nodeclaim(launched(), (node(meta=meta, ready=False),), NOW)
+    assert [each.kind for each in due.effects if isinstance(each, Amend)] == ["NodeClaim"]
 
-    assert [each.kind for each in effects if isinstance(each, Amend)] == ["NodeClaim"]
+    due = reconcile_nodeclaim(launched(), (node(meta=meta),), NOW)
+    assert amended(due, "Node").changes == {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
 
 
 def test_a_provider_may_hold_a_registration() -> None:

@@ -166,6 +166,7 @@ def test_decisions_wait_for_machines(found: NodeClaim, complete_state: bool, syn
 
     assert made.synced == synced
     assert made.unlaunched == (set() if synced or found == launched() else {"claim-1"})
+    assert made.launching == len(made.unlaunched)
 
 
 def test_marked_claims_leave() -> None:

@@ -9,7 +9,6 @@ need not ask which is which.
 from __future__ import annotations
 
 import random
-import uuid
 from typing import TYPE_CHECKING
 
 from karpenter_local.apiserver import authorization, conversion, fields, incoming, strategies
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from karpenter_local.apiserver.views import ResponseView
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no look-alikes: as the API server does
+_FIXED_BITS = 4 << 76 | 2 << 62
+_RANDOM_BITS = ~(0xF << 76 | 3 << 62)
 
 
 class Backend:
@@ -91,8 +92,10 @@ class Backend:
         return stamp(self.clock.now())
 
     def new_uid(self) -> str:
-        """Return a fresh uid."""
-        return str(uuid.UUID(int=self._dice.getrandbits(128), version=4))
+        """Return a fresh uid: a random UUID, whose version and variant are fixed bits."""
+        # https://www.rfc-editor.org/rfc/rfc9562#section-5.4
+        text = f"{self._dice.getrandbits(128) & _RANDOM_BITS | _FIXED_BITS:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def generate(self, prefix: str) -> str:
         """Return a fresh name that begins with `prefix`."""

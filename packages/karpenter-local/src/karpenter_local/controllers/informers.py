@@ -218,6 +218,7 @@ class Informers:
             indexers=indexers,
             selection=selection or Selection(),
             silence=self._silence,
+            shares=self._silence is not None,  # beside the server, the copies are the smaller part
         )
         self._made[kind.kind] = informer
         return informer
@@ -229,6 +230,7 @@ class Informers:
             narrow=_without_managed_fields,
             chance=self._chance,
             silence=self._silence,
+            shares=False,  # plain data has nothing that could be shared
             indexers={BY_OWNER: _plain_owner, BY_NAMESPACE: lambda value: [plain.namespace_of(value)]},
         )
         self._made[target.kind] = informer

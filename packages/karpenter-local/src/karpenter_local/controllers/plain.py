@@ -8,6 +8,7 @@ went in.
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from karpenter.api.meta import LabelSelector, OwnerReference, convert
@@ -79,6 +80,7 @@ def parse_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
+@lru_cache(maxsize=64)  # a status carries one moment several times
 def render_time(moment: datetime) -> str:
     """Return a time as objects carry it, to the second."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -54,14 +54,35 @@ class TokenBucket:
         try:
             await asyncio.sleep(wait)
         except asyncio.CancelledError:
-            self._tokens += 1
+            self.give_back()
             raise
+
+    def give_back(self) -> None:
+        """Put back a token that was taken and is not needed."""
+        self._tokens += 1
 
     def _fill(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._filled_at is not None:
             self._tokens = min(self.burst, self._tokens + (now - self._filled_at) * self.rate)
         self._filled_at = now
+
+
+class Unlimited(TokenBucket):
+    """Grants every token at once, for a server in the same process."""
+
+    def __init__(self) -> None:
+        super().__init__(rate=inf, burst=inf)
+
+    def reserve(self) -> float:
+        """Take a token, which need not be waited for."""
+        return 0.0
+
+    async def take(self) -> None:
+        """Take a token."""
+
+    def _fill(self) -> None:
+        """Leave the tokens as they are: there are always more."""
 
 
 class LeaseNotHeld(Exception):  # noqa: N818  a fact; losing a lease is no fault

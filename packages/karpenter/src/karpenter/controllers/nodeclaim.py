@@ -25,7 +25,7 @@ from karpenter.api.pod import Pod
 from karpenter.cloud.cloudprovider import HoldsRegistration
 from karpenter.cloud.errors import CloudError, MachineNotFound
 from karpenter.controllers.controller import call_cloud
-from karpenter.core.effects import Terminate
+from karpenter.core.effects import Step, Terminate
 from karpenter.core.lifecycle import consistency
 from karpenter.core.lifecycle.conditions import (
     INITIALIZED,
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from karpenter.cloud.cloudprovider import CloudProvider, Hold
     from karpenter.controllers.controller import APIReader, PoolCatalogs
     from karpenter.controllers.perform import Performer
-    from karpenter.core.effects import Step
     from karpenter.core.model.catalog import Catalog
     from karpenter.core.state.cluster import ClusterState, NodeClass, StateEvent
     from karpenter.telemetry.metrics import Metrics
@@ -132,22 +131,41 @@ class NodeClaimLifecycle:
         claim = self._store.claim(key)
         if claim is None:
             return None
-        nodes = self._store.nodes_of(claim.status.provider_id)
         if claim.metadata.deletion_timestamp is not None:
-            if not nodes and may_have_node(claim):
-                nodes = await self._read_nodes(claim)
-            due = finalize_nodeclaim(claim, nodes, self._clock.now())
-            await self._performer.perform(due.effects)
-            return due.again
+            return await self._finalize(claim)
+        due = await self._decide(claim)
+        if not due.effects or not self._store.nodes_of(claim.status.provider_id):
+            return await self._carry_out(claim, due)
+        # A Node that joins changes within a second, and under load a write waits for longer than that.
+        # Decided again when its turn has come, its registration and initialization are one write.
+        async with self._performer.turn():
+            current = self._store.claim(key)
+            if current is None or current.metadata.deletion_timestamp is not None:
+                return 0.0
+            return await self._carry_out(current, await self._decide(current))
+
+    async def _decide(self, claim: NodeClaim) -> Step:
+        nodes = self._store.nodes_of(claim.status.provider_id)
         holds = await self._holds(claim, nodes)
         slices = self._store.view().resource_slices.values() if self._devices else None
         due = reconcile_nodeclaim(
             claim, nodes, self._clock.now(), holds=[hold.because for hold in holds], slices=slices
         )
+        waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
+        return Step(effects=due.effects, again=min(waits, default=None))
+
+    async def _carry_out(self, claim: NodeClaim, due: Step) -> float | None:
         await self._performer.perform(due.effects)
         self._log_progress(claim)
-        waits = [hold.look_again for hold in holds] + ([due.again] if due.again is not None else [])
-        return min(waits, default=None)
+        return due.again
+
+    async def _finalize(self, claim: NodeClaim) -> float | None:
+        nodes = self._store.nodes_of(claim.status.provider_id)
+        if not nodes and may_have_node(claim):
+            nodes = await self._read_nodes(claim)
+        due = finalize_nodeclaim(claim, nodes, self._clock.now())
+        await self._performer.perform(due.effects)
+        return due.again
 
     async def _read_nodes(self, claim: NodeClaim) -> tuple[Node, ...]:
         """Return the Node of a claim as the API server has it: the cluster state may lack it."""

@@ -47,6 +47,7 @@ from karpenter.telemetry.metrics import METRICS, CounterMetric, HistogramMetric,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -110,6 +111,10 @@ class Performer:
     def subscribe(self, listener: Callable[[Effect], None]) -> None:
         """Tell `listener` of every effect that was carried out."""
         self._listeners.append(listener)
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Wait for the rate limit of the API server before what is written is decided; see `Client.turn`."""
+        return self._client.turn()
 
     async def perform(self, effects: Iterable[Effect]) -> None:
         """

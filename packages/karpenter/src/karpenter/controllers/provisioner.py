@@ -20,12 +20,14 @@ import structlog
 
 from karpenter.api.labels import NODEPOOL
 from karpenter.api.node import Node
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.api.nodepool import NodePool
 from karpenter.api.pod import Pod
 from karpenter.base.batcher import Batcher
 from karpenter.core.events import listing
 from karpenter.core.provisioning.provisioner import (
     AGAIN,
+    MOST_FORESEEN,
     ProvisioningMemory,
     creation_problem,
     foresee_machines,
@@ -101,7 +103,7 @@ class Provisioner:
         self._deciding = deciding
         self._batcher: Batcher[str] = Batcher(window)
         self._waiting: dict[tuple[type, str], str] = {}
-        self._changed = asyncio.Event()
+        self._claims_changed = asyncio.Event()
         self.memory = ProvisioningMemory()
         """What the next decision is made with."""
 
@@ -123,8 +125,9 @@ class Provisioner:
 
     def hear(self, event: StateEvent, before: Resource | NodeClass | None) -> None:
         """Take note of what waits for capacity."""
-        self._changed.set()
         item = event.object
+        if isinstance(item, NodeClaim):
+            self._claims_changed.set()
         if isinstance(item, Pod | Node):
             self._note(item, isinstance(event, ObjectUpdated) and is_trigger(item))
         # A change of a NodePool can let pods be scheduled that nothing else would look at again.
@@ -156,17 +159,17 @@ class Provisioner:
         refused: frozenset[str] | None = None
         while not self._store.synced:
             left = patient_until - self._clock.monotonic() if self._store.complete else 0.0
-            # Each event wakes this up; that the same claims cannot be foreseen need not be found out again.
-            waiting = self._store.unlaunched
-            if left <= 0 and waiting != refused:
-                if await self._is_foreseeable():
+            # Each claim wakes this up; that the same ones cannot be foreseen need not be found out again.
+            if left <= 0 and self._store.launching <= MOST_FORESEEN:
+                waiting = self._store.unlaunched
+                if waiting != refused and await self._is_foreseeable():
                     return
                 refused = waiting if self._store.complete else None
-            self._changed.clear()
+            self._claims_changed.clear()
             # That every kind was listed is no change of an object, so it is looked for once in a while.
             with suppress(TimeoutError):
                 async with asyncio.timeout(left if left > 0 else _LOOK):
-                    await self._changed.wait()
+                    await self._claims_changed.wait()
 
     async def _is_foreseeable(self) -> bool:
         """

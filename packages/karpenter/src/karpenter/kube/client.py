@@ -17,6 +17,7 @@ resourceVersion. An ``ERROR`` line ends the watch and is raised. Nothing here re
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -183,6 +184,17 @@ def _event(target: Target[T], frame: _Frame) -> WatchEvent[T]:
     return WatchChange(frame.type, target.identify(found), found)
 
 
+class _Turn:
+    """A token that was taken before the request that it is for."""
+
+    def __init__(self, bucket: TokenBucket) -> None:
+        self.bucket = bucket
+        self.used = False
+
+
+_TURN: ContextVar[_Turn | None] = ContextVar("_TURN", default=None)
+
+
 class _VersionInfo(msgspec.Struct, frozen=True):
     major: str
     minor: str
@@ -239,6 +251,23 @@ class Client:
             longest_wait=self._longest_wait,
             fence=self._fence,
         )
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """
+        Wait for the rate limit now; the first request within the block does not wait for it.
+
+        What the request depends on is read within the block: under load it may have changed meanwhile.
+        """
+        await self._bucket.take()
+        turn = _Turn(self._bucket)
+        before = _TURN.set(turn)
+        try:
+            yield
+        finally:
+            _TURN.reset(before)
+            if not turn.used:
+                self._bucket.give_back()
 
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", subresource: str = "") -> T:
         """Read one object, or a subresource of it such as ``scale``."""
@@ -465,8 +494,15 @@ class Client:
         """Close all connections."""
         await self._transport.close()
 
+    async def _take_token(self) -> None:
+        turn = _TURN.get()
+        if turn is not None and turn.bucket is self._bucket and not turn.used:
+            turn.used = True
+        else:
+            await self._bucket.take()
+
     async def _send_once(self, request: Request) -> Response:
-        await self._bucket.take()
+        await self._take_token()
         if request.method != "GET":
             # Every attempt is checked, after every wait: the lease may have been lost meanwhile.
             self._fence.check(f"{request.method} {request.path}")

@@ -28,6 +28,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final, Protocol
@@ -379,8 +380,13 @@ class HttpTransport:
         return self.endpoint.trust.server_name or None if self._secure else None
 
     def _url(self, request: Request) -> yarl.URL:
-        query = urlencode(request.query, quote_via=quote)
+        query = _query_text(request.query)
         return yarl.URL(f"{self._base}{request.path}{'?' if query else ''}{query}", encoded=True)
+
+
+@lru_cache(maxsize=256)  # writes have one of few
+def _query_text(query: Pairs) -> str:
+    return urlencode(query, quote_via=quote)
 
 
 def _headers(answer: aiohttp.ClientResponse) -> Pairs:

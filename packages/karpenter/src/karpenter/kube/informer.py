@@ -275,6 +275,7 @@ class Cache(Generic[H]):
         *,
         narrow: Callable[[Any], H | None],
         indexers: Mapping[str, IndexFunc[H]] | None = None,
+        shares: bool = True,
     ) -> None:
         self.store = IndexedStore[H](indexers)
         self.progress = BEGINNING
@@ -285,6 +286,7 @@ class Cache(Generic[H]):
 
         self._target = target
         self._narrow = narrow
+        self._shares = shares
         self._listeners: list[EventHandler[H]] = []
         self._siblings: dict[str, str] = {}  # family to the key of one of it; the object may be gone
 
@@ -365,7 +367,8 @@ class Cache(Generic[H]):
         if stamp is not None and (kept is None or stamp.uid != which.uid):
             self._remove(key)
         if kept is not None:
-            self._share(key, self._target.family(item), kept)
+            if self._shares:
+                self._share(key, self._target.family(item), kept)
             before = self.store.put(key, kept, ObjectVersion(which.uid, which.version))
             self._notify(InformerUpdate(key, kept, before))
 
@@ -420,7 +423,8 @@ class Informer(Generic[H]):
 
     ``narrow`` returns what is stored of each object; None means that it is not stored. Use a selection
     where the server can filter. Without ``silence`` there is no idle timeout, for a server in the same
-    process.
+    process. Without ``shares`` equal parts of objects stay values of their own: that takes memory, and saves
+    looking for them.
     """
 
     @overload
@@ -434,6 +438,7 @@ class Informer(Generic[H]):
         indexers: Mapping[str, IndexFunc[H]] | None = ...,
         page: int = ...,
         silence: float | None = ...,
+        shares: bool = ...,
         backoff: Backoff = ...,
     ) -> None: ...
 
@@ -449,6 +454,7 @@ class Informer(Generic[H]):
         indexers: Mapping[str, IndexFunc[H]] | None = ...,
         page: int = ...,
         silence: float | None = ...,
+        shares: bool = ...,
         backoff: Backoff = ...,
     ) -> None: ...
 
@@ -463,11 +469,12 @@ class Informer(Generic[H]):
         indexers: Mapping[str, IndexFunc[H]] | None = None,
         page: int = PAGE,
         silence: float | None = IDLE_TIMEOUT,
+        shares: bool = True,
         backoff: Backoff = RECONNECTS,
     ) -> None:
         self._client = client
         self._target = target_of(kind)
-        self._cache = Cache[H](self._target, narrow=narrow, indexers=indexers)
+        self._cache = Cache[H](self._target, narrow=narrow, indexers=indexers, shares=shares)
         self._chance = chance
         self._selection = selection
         self._page = page

@@ -189,7 +189,7 @@ class Recorder:
         return True
 
     def _event(self, occurrence: RecordedEvent, when: datetime) -> dict[str, Any]:
-        about = occurrence.about
+        about, second = occurrence.about, _second(when)
         # Names are those of client-go: the object and the time in nanoseconds, in hexadecimal.
         # https://github.com/kubernetes/client-go/blob/master/tools/record/event.go
         unique = int(when.timestamp() * 1e6) * 1000 + next(self._serial) % 1000
@@ -202,8 +202,8 @@ class Recorder:
             "reason": occurrence.reason,
             "message": occurrence.message[:MAX_MESSAGE_LENGTH],
             "count": 1,
-            "firstTimestamp": _second(when),
-            "lastTimestamp": _second(when),
+            "firstTimestamp": second,
+            "lastTimestamp": second,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": "",

@@ -15,6 +15,7 @@ their claims. Nothing is launched or terminated anywhere.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,6 +44,7 @@ from karpenter.telemetry.metrics import claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from karpenter.api.meta import Resource
     from karpenter.base.clock import Clock
@@ -194,6 +196,10 @@ class ShadowPerformer(Performer):
     """Carries out effects on the state of a shadow."""
 
     _created = 0
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Wait for nothing: a shadow sends no requests."""
+        return nullcontext()
 
     async def create_claim(self, effect: CreateClaim) -> NodeClaim:
         """Create a claim in the state, with a name of the shadow's own."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -227,6 +228,7 @@ def render_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     ]
 
 
+@lru_cache(maxsize=1024)  # conditions are written several times, and mostly change within few seconds
 def render_time(moment: datetime) -> str:
     """Return a time in the form of the API: RFC 3339 in UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -68,6 +68,11 @@ def check_consistency(claim: NodeClaim, nodes: Sequence[Node], now: datetime) ->
     )
 
 
+def is_consistent(claim: NodeClaim, node: Node) -> bool:
+    """Whether the Node of a claim has the expected resources."""
+    return not _shortage(claim, node)
+
+
 def _shortage(claim: NodeClaim, node: Node) -> str:
     try:
         asked = parse_resources(claim.spec.resources.requests)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from karpenter.api.labels import (
     DO_NOT_SYNC_TAINTS,
     NO_EXECUTE,
@@ -102,8 +104,8 @@ def _warnings(claim: NodeClaim, node: Node) -> tuple[Effect, ...]:
     return (unregistered_taint_missing(claim, node),)
 
 
-def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
-    """Return the write that syncs a claim's metadata and taints to its Node; empty if nothing differs."""
+def synced(claim: NodeClaim, node: Node, *, done: bool) -> Node:
+    """Return a Node with the labels and taints of its claim, as it is once they are synced to it."""
     taints = node.spec.taints
     # Bootstrap code that manages the taints of its Node itself sets this label.
     if node.metadata.labels.get(DO_NOT_SYNC_TAINTS) != "true":
@@ -116,8 +118,18 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
     if done:
         taints = without(taints, [_UNREGISTERED])
         labels[REGISTERED] = "true"
+    return msgspec.structs.replace(
+        node,
+        metadata=msgspec.structs.replace(node.metadata, labels={**node.metadata.labels, **labels}),
+        spec=msgspec.structs.replace(node.spec, taints=taints),
+    )
+
+
+def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
+    """Return the write that syncs a claim's metadata and taints to its Node; empty if nothing differs."""
+    after = synced(claim, node, done=done)
     metadata: dict[str, Any] = {}
-    if missing := {k: v for k, v in labels.items() if node.metadata.labels.get(k) != v}:
+    if missing := {k: v for k, v in after.metadata.labels.items() if node.metadata.labels.get(k) != v}:
         metadata["labels"] = missing
     notes = claim.metadata.annotations
     if missing := {k: v for k, v in notes.items() if node.metadata.annotations.get(k) != v}:
@@ -129,8 +141,8 @@ def _sync(claim: NodeClaim, node: Node, *, done: bool) -> tuple[Effect, ...]:
     if not any(owner.uid == claim.metadata.uid for owner in node.metadata.owner_references):
         metadata["ownerReferences"] = [*map(to_plain, node.metadata.owner_references), _owner(claim)]
     changes: dict[str, Any] = {"metadata": metadata} if metadata else {}
-    if taints != node.spec.taints:
-        changes["spec"] = {"taints": [render_taint(taint) for taint in taints]}
+    if after.spec.taints != node.spec.taints:
+        changes["spec"] = {"taints": [render_taint(taint) for taint in after.spec.taints]}
     if not changes:
         return ()
     return (

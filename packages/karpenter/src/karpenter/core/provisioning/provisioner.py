@@ -89,7 +89,7 @@ BINDING_GRACE: Final = timedelta(seconds=20)
 
 # Pods are nominated for twice the batch duration, and at least for this long, as upstream does.
 _SHORTEST: Final = timedelta(seconds=10)
-_FORESEEN: Final = 10
+MOST_FORESEEN: Final = 10
 """Claims without a machine, beyond which a decision waits until they have one."""
 
 
@@ -155,7 +155,7 @@ def foresee_machines(view: ClusterView, catalog: Catalog) -> ClusterView | None:
     if not unlaunched:
         return view
     found = {}
-    for claim in unlaunched if len(unlaunched) <= _FORESEEN else ():
+    for claim in unlaunched if len(unlaunched) <= MOST_FORESEEN else ():
         try:
             sold = choices(catalog, claim)
         except (RequirementError, QuantityError):
@@ -382,7 +382,7 @@ def creation_problem(effect: CreateClaim, view: ClusterView) -> str:
     if pool is None or pool.metadata.deletion_timestamp is not None:
         return f"NodePool {name} is gone"
     # The watch may have shown other claims since the decision: https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/provisioning/provisioner.go
-    return over_limit(pool, pool_usage(state_nodes(view)).get(name, {}))
+    return over_limit(pool, pool_usage(state_nodes(view)).get(name, {})) if pool.spec.limits else ""
 
 
 def over_limit(pool: NodePool, used: Mapping[str, int]) -> str:

@@ -457,6 +457,11 @@ class ClusterState:
         return self.complete and not self._unlaunched
 
     @property
+    def launching(self) -> int:
+        """How many NodeClaims have no provider id yet."""
+        return len(self._unlaunched)
+
+    @property
     def unlaunched(self) -> frozenset[str]:
         """Names of the NodeClaims that have no provider id yet."""
         return frozenset(self._unlaunched)
