@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL, POD_DELETION_COST
+from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL, POD_DELETION_COST, REGISTERED
 from karpenter.core.disruption.deprovisioning import lifetime_left, scale_down
 from karpenter.core.effects import Count, DeleteObject
 from karpenter.core.state.cluster import view_of
@@ -150,3 +150,16 @@ def test_an_empty_machine_goes_before_pods_that_want_to_go() -> None:
 def test_a_protected_daemon_keeps_its_machine() -> None:
     """A machine with nothing but a DaemonSet's pod is not empty where that pod must not be disrupted."""
     assert removed(1, machine("a-guarded", DAEMON | PROTECTED), machine("b-busy", {})) == ["b-busy"]
+
+
+def test_a_protected_node_goes_last() -> None:
+    """A node that must not be disrupted stays while there is another one, though it is empty."""
+    guarded = machine("a-guarded")
+    registered = {NODEPOOL: "default", REGISTERED: "true"}
+    guarded[1] = node(
+        name="node-a-guarded",
+        meta={"labels": registered, **PROTECTED},
+        spec={"providerID": "kwok://a-guarded"},
+    )
+
+    assert removed(1, guarded, machine("b-busy", {})) == ["b-busy"]

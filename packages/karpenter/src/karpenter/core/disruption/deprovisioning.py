@@ -2,15 +2,15 @@
 Which claims of a static NodePool are deleted when it has more than its ``replicas``.
 
 Claims without an instance go first, then empty nodes, then those whose pods cost least to evict and that
-expire soonest; nodes with a pod that must not be disrupted go last. Budgets do not apply, because the user
-has asked for fewer nodes. Their nodes still drain as any other.
+expire soonest; nodes that must not be disrupted, or have a pod that must not, go last. Budgets do not apply,
+because the user has asked for fewer nodes. Their nodes still drain as any other.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karpenter.api.labels import NODEPOOL
+from karpenter.api.labels import DO_NOT_DISRUPT, NODEPOOL
 from karpenter.base.duration import DurationError, parse_duration_or_never
 from karpenter.core.disruption.cost import eviction_cost
 from karpenter.core.lifecycle.conditions import delete_claim
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from karpenter.api.nodeclaim import NodeClaim
     from karpenter.api.nodepool import NodePool
-    from karpenter.api.pod import Pod
     from karpenter.core.effects import Effect
     from karpenter.core.state.cluster import ClusterView
+    from karpenter.core.state.statenode import StateNode
 
 
 def scale_down(pool: NodePool, view: ClusterView, now: datetime) -> tuple[Effect, ...]:
@@ -35,8 +35,8 @@ def scale_down(pool: NodePool, view: ClusterView, now: datetime) -> tuple[Effect
     active = [claim for claim in view.claims.values() if _stays(claim, pool, view)]
     if len(active) <= wanted:
         return ()
-    pods = {node.claim.name: node.pods for node in state_nodes(view) if node.claim is not None}
-    active.sort(key=lambda claim: _rank(claim, pods.get(claim.name, ()), now))
+    nodes = {node.claim.name: node for node in state_nodes(view) if node.claim is not None}
+    active.sort(key=lambda claim: _rank(claim, nodes.get(claim.name), now))
     because = f"its pool keeps {wanted} machines and has {len(active)}"
     return tuple(
         effect
@@ -62,9 +62,11 @@ def _stays(claim: NodeClaim, pool: NodePool, view: ClusterView) -> bool:
     return own and claim.metadata.deletion_timestamp is None and claim.name not in view.marked
 
 
-def _rank(claim: NodeClaim, pods: tuple[Pod, ...], now: datetime) -> tuple[bool, bool, bool, float, str]:
+def _rank(claim: NodeClaim, node: StateNode | None, now: datetime) -> tuple[bool, bool, bool, float, str]:
     """Return where a machine stands in the order in which machines go."""
-    protected = any(is_active(pod) and has_do_not_disrupt(pod, now) for pod in pods)
+    pods = node.pods if node is not None else ()
+    kept = node is not None and node.annotations.get(DO_NOT_DISRUPT) == "true"
+    protected = kept or any(is_active(pod) and has_do_not_disrupt(pod, now) for pod in pods)
     empty = not protected and all(is_owned_by_daemonset(pod) for pod in pods)
     cost = sum(eviction_cost(pod) for pod in pods if is_reschedulable(pod)) * lifetime_left(claim, now)
     # https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/controllers/static/deprovisioning/controller.go
