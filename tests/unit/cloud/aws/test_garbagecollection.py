@@ -2,6 +2,7 @@
 
 import pytest
 
+from karpenter.api.nodeclaim import NodeClaim
 from karpenter.cloud.aws.cloudprovider import AwsProvider
 from karpenter.cloud.aws.garbagecollection import (
     InstanceProfileGarbageCollection,
@@ -36,6 +37,8 @@ def profiles_left(
             view=seen(*claims if known else ()),
         )
         assert (await controller.look()).again == 1800.0
+        for each in claims:  # the account is that of all tests here
+            await world.objects.delete(NodeClaim, each.name)
         return name in await provider.services.instance_profiles.list()
 
     return world.run(work)
