@@ -159,6 +159,8 @@ async def test_the_keyboard_is_enough(tmp_path: Path) -> None:
             await tab.run("document.activeElement.blur()")
             await tab.press(key)
             assert not await tab.run(f"document.getElementById('view-{view}').hidden"), view
+            if view == "whatif":  # the manifest takes the focus when it is there
+                await tab.until("document.activeElement.id === 'manifest'")
         before = await tab.run("getComputedStyle(document.body).backgroundColor")
         await tab.press("t")
         assert await tab.run("getComputedStyle(document.body).backgroundColor") != before

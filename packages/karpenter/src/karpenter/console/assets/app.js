@@ -68,7 +68,7 @@ class App {
     if (name) $("whatif-pool").value = name;
     const details = await this.poolDetails($("whatif-pool").value);
     if (!details.error) $("manifest").value = details.manifest;
-    $("manifest").focus();
+    if (this.view === "whatif") $("manifest").focus(); // people may have gone elsewhere meanwhile
   }
 
   fillPools() {
