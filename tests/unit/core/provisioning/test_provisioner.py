@@ -30,7 +30,7 @@ from karpenter.core.scheduling.problem import Options
 from karpenter.core.state.cluster import view_of
 from karpenter_local.testing.builders import RESERVATION, instance_type
 from karpenter_local.testing.builders.machines import CORES
-from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, complete, launched, node, pod, pool
+from tests.unit.core.lifecycle.objects import CLASS_LABEL, NOW, at, complete, launched, node, pod, pool
 from tests.unit.core.provisioning.test_provisioner_demand import waiting
 
 if TYPE_CHECKING:
@@ -129,6 +129,20 @@ def test_machines_on_their_way_and_nodes_of_others_take_pods_too() -> None:
 
     assert [each.node for each in first.effects if isinstance(each, Nominate)] == ["claim-1"]
     assert [each.node for each in second.effects if isinstance(each, Nominate)] == ["node-1"]
+
+
+def test_a_node_waits_for_pods_that_have_not_left_theirs_yet() -> None:
+    """A node that was launched for pods of a deleted node stays nominated while they are still there."""
+    gone = complete(meta={"deletionTimestamp": at(NOW)})
+    coming = launched(name="claim-2", status={**ROOM, "providerID": "kwok://two"})
+    stays = pod(spec={"nodeName": "node-1", **ASKS})
+
+    found = decide(pool(), node(), gone, coming, stays, nominations={stays.key: Nomination("claim-2", NOW)})
+
+    assert found.effects == (
+        Nominate(node="claim-2", until=UNTIL, because="pods of nodes that leave are to come"),
+    )
+    assert not found.claims
 
 
 def test_a_pod_without_a_place_learns_why() -> None:

@@ -185,7 +185,8 @@ class KwokProvider:
         await self.cloud.pass_time(seconds / 2)
         match fault:
             case Fail(error):
-                raise error
+                # It may be raised many times, and would keep the frames of each, and what these hold.
+                raise error.with_traceback(None)
             case Hang():
                 await _never()
             case Slow(more):

@@ -502,6 +502,7 @@ def provision(
     pods = tuple(pod for pod in demand.pods if pod.key not in cluster.pods)
     hindering, told = hindering_preferences(demand.pending, memory.told, now, options)
     decision = ProvisioningDecision(
+        effects=tuple(_nominate_on(view, cluster.pods, nominations, now + settings.nominated_for)),
         memory=ProvisioningMemory(nominations=nominations, told=told),
         again=AGAIN if demand.pending else None,
         skipped=demand.skipped,
@@ -553,6 +554,7 @@ def _planned(
         plan=plan,
         claims=tuple(create(node, view.pools[node.pool], rules, bought_for(node)) for node in plan.new_nodes),
         effects=(
+            *decision.effects,
             *_nominations(plan, view, known, now + nominated_for),
             *_refusals(built, plan, known),
             *_empty_pools(built, plan, view.pools),
@@ -629,6 +631,18 @@ def _buffers(plan: Plan, pods: Mapping[str, Pod]) -> dict[str, bool]:
             buffer = f"{notes[BUFFER_NAMESPACE]}/{notes[BUFFER_NAME]}"
             found[buffer] = found.get(buffer, True) and pod.key in there
     return found
+
+
+def _nominate_on(
+    view: ClusterView, kept: Iterable[str], nominations: Mapping[str, Nomination], until: datetime
+) -> Iterator[Effect]:
+    """
+    Nominate nodes for pods that have not left their old node yet, however long that takes.
+
+    The node is empty until then, and would be removed and launched again.
+    """
+    for claim in sorted({nominations[key].claim for key in kept if view.pods[key].spec.node_name}):
+        yield Nominate(node=claim, until=until, because="pods of nodes that leave are to come")
 
 
 def _nominations(plan: Plan, view: ClusterView, pods: Mapping[str, Pod], until: datetime) -> Iterator[Effect]:
