@@ -264,7 +264,5 @@ def run_scenario(
 
     with few_collections(SHORT):
         result = run_virtual(main())
-        # A cluster leaves reference cycles behind, 20 MB of an hour, that nothing else finds. Modules are
-        # left out here, so it takes a few milliseconds.
-        gc.collect()
+    gc.collect()  # a cluster leaves reference cycles behind, 20 MB of an hour, that nothing else finds
     return result
